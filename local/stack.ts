@@ -1,0 +1,85 @@
+import { join } from "node:path";
+import { createBaseline, createDataApi } from "./data_api.ts";
+import { startEdgeFunction } from "./edge_function.ts";
+import { startGateway } from "./gateway.ts";
+import { databaseUrl, startPostgres, stopPostgres } from "./postgres.ts";
+import { supabase } from "./supabase_cli.ts";
+
+export interface StackOptions {
+  /** Folder of everything the stack keeps. */
+  dataDir: string;
+  apiPort: number;
+  databasePort: number;
+  /** Whether a new database gets the demonstration data of `supabase/seed.sql`. */
+  seed: boolean;
+  /** Told of each step before it is taken. */
+  progress: (step: string) => void;
+  /** Given what the Edge Function logs. */
+  log: (text: string) => void;
+}
+
+/** What a client of the stack needs to know. */
+export interface StackInfo {
+  apiUrl: string;
+  databaseUrl: string;
+  publishableKey: string;
+  secretKey: string;
+}
+
+/** A running stack. Disposing of it stops everything that it started. */
+export interface Stack extends StackInfo, AsyncDisposable {}
+
+/** Starts Postgres, applies the migrations, and starts the API in front of it. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { dataDir, apiPort, databasePort, seed, progress, log } = options;
+  await using started = new AsyncDisposableStack();
+  await Deno.mkdir(dataDir, { recursive: true });
+  const secrets = await readSecrets(join(dataDir, "secrets.json"));
+  const { publishableKey, secretKey } = secrets;
+
+  progress("Postgres 17");
+  const clusterDir = join(dataDir, "postgres");
+  await startPostgres({ dataDir: clusterDir, port: databasePort });
+  started.defer(() => stopPostgres(clusterDir));
+  await createBaseline({ databasePort, ...secrets });
+
+  progress(seed ? "migrations and seed" : "migrations");
+  const url = databaseUrl("postgres", databasePort);
+  await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : []);
+
+  progress("Data API, Auth and the function");
+  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  const dataApi = started.use(createDataApi({ databasePort, ...secrets }));
+  const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
+  started.use(startGateway({
+    port: apiPort,
+    dataApi: dataApi.fetch,
+    functionPort: edgeFunction.port,
+  }));
+
+  const running = started.move();
+  return {
+    apiUrl,
+    databaseUrl: url,
+    publishableKey,
+    secretKey,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
+}
+
+/** Reads the stack's secrets, or makes them: they are this machine's own and stay with its data. */
+async function readSecrets(path: string) {
+  const random = () => crypto.randomUUID().replaceAll("-", "");
+  const made = {
+    jwtSecret: random() + random(),
+    publishableKey: `sb_publishable_${random()}`,
+    secretKey: `sb_secret_${random()}`,
+  };
+  try {
+    await Deno.writeTextFile(path, JSON.stringify(made), { createNew: true, mode: 0o600 });
+    return made;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    return JSON.parse(await Deno.readTextFile(path)) as typeof made;
+  }
+}

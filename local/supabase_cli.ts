@@ -1,0 +1,36 @@
+const VERSION = "3.1.0";
+const ROOT = new URL("..", import.meta.url);
+
+/**
+ * Runs the real Supabase CLI in this repository and resolves to what it printed; no Docker needed
+ * for the commands used here. Through `npx` where there is one, else through Deno.
+ *
+ * @throws {Error} with what the CLI said, if it fails.
+ */
+export async function supabase(...args: string[]): Promise<string> {
+  const specifier = `supabase@${VERSION}`;
+  const command = await hasNpx()
+    ? new Deno.Command(NPX, { args: ["--yes", specifier, ...args], ...OPTIONS })
+    : new Deno.Command(Deno.execPath(), {
+      args: ["run", "--allow-all", "--no-lock", `npm:${specifier}`, ...args],
+      ...OPTIONS,
+    });
+  const { success, stdout, stderr } = await command.output();
+  const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout);
+  throw new Error(
+    `supabase ${args[0]} ${args[1]} failed: ${decoder.decode(stdout)}${decoder.decode(stderr)}`,
+  );
+}
+
+const NPX = Deno.build.os === "windows" ? "npx.cmd" : "npx";
+const OPTIONS = { cwd: ROOT, env: { DO_NOT_TRACK: "1" }, stdin: "null" } as const;
+
+async function hasNpx(): Promise<boolean> {
+  try {
+    return (await new Deno.Command(NPX, { args: ["--version"], ...OPTIONS }).output()).success;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,274 @@
+export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
+
+export type Database = {
+  "public": {
+    Tables: {
+      "api_keys": {
+        Row: {
+          "created_at": string;
+          "created_by": string | null;
+          "hint": string;
+          "id": string;
+          "name": string;
+          "organization_id": string;
+          "revoked_at": string | null;
+          "revoked_by": string | null;
+        };
+        ComputedFields: never;
+        Insert: {
+          "created_at"?: string;
+          "created_by"?: string | null;
+          "hint": string;
+          "id"?: string;
+          "name": string;
+          "organization_id": string;
+          "revoked_at"?: string | null;
+          "revoked_by"?: string | null;
+        };
+        Update: {
+          "created_at"?: string;
+          "created_by"?: string | null;
+          "hint"?: string;
+          "id"?: string;
+          "name"?: string;
+          "organization_id"?: string;
+          "revoked_at"?: string | null;
+          "revoked_by"?: string | null;
+        };
+        Relationships: [
+          {
+            foreignKeyName: "api_keys_organization_id_fkey";
+            columns: ["organization_id"];
+            isOneToOne: false;
+            referencedRelation: "organizations";
+            referencedColumns: ["id"];
+          },
+        ];
+      };
+      "audit_entries": {
+        Row: {
+          "action": Database["public"]["Enums"]["audit_action"];
+          "agent_name": string;
+          "created_at": string;
+          "data": NonNullable<Json>;
+          "id": string;
+          "organization_id": string;
+          "user_email": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "action": Database["public"]["Enums"]["audit_action"];
+          "agent_name": string;
+          "created_at"?: string;
+          "data"?: NonNullable<Json>;
+          "id"?: string;
+          "organization_id": string;
+          "user_email": string;
+        };
+        Update: {
+          "action"?: Database["public"]["Enums"]["audit_action"];
+          "agent_name"?: string;
+          "created_at"?: string;
+          "data"?: NonNullable<Json>;
+          "id"?: string;
+          "organization_id"?: string;
+          "user_email"?: string;
+        };
+        Relationships: [
+          {
+            foreignKeyName: "audit_entries_organization_id_fkey";
+            columns: ["organization_id"];
+            isOneToOne: false;
+            referencedRelation: "organizations";
+            referencedColumns: ["id"];
+          },
+        ];
+      };
+      "organization_members": {
+        Row: {
+          "created_at": string;
+          "organization_id": string;
+          "role": Database["public"]["Enums"]["organization_role"];
+          "user_id": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "created_at"?: string;
+          "organization_id": string;
+          "role"?: Database["public"]["Enums"]["organization_role"];
+          "user_id": string;
+        };
+        Update: {
+          "created_at"?: string;
+          "organization_id"?: string;
+          "role"?: Database["public"]["Enums"]["organization_role"];
+          "user_id"?: string;
+        };
+        Relationships: [
+          {
+            foreignKeyName: "organization_members_organization_id_fkey";
+            columns: ["organization_id"];
+            isOneToOne: false;
+            referencedRelation: "organizations";
+            referencedColumns: ["id"];
+          },
+        ];
+      };
+      "organizations": {
+        Row: {
+          "created_at": string;
+          "id": string;
+          "name": string;
+        };
+        ComputedFields: never;
+        Insert: {
+          "created_at"?: string;
+          "id"?: string;
+          "name": string;
+        };
+        Update: {
+          "created_at"?: string;
+          "id"?: string;
+          "name"?: string;
+        };
+        Relationships: [];
+      };
+    };
+    Views: {
+      [_ in never]: never;
+    };
+    Functions: {
+      "create_api_key": { Args: { "name": string; "organization_id": string }; Returns: Json };
+      "public_audit_log": {
+        Args: {
+          "action"?: Database["public"]["Enums"]["audit_action"];
+          "end_date"?: string;
+          "newest_first"?: boolean;
+          "page_limit"?: number;
+          "page_offset"?: number;
+          "start_date"?: string;
+          "token_hash": string;
+        };
+        Returns: Json;
+      };
+      "revoke_api_key": { Args: { "api_key_id": string }; Returns: Json };
+    };
+    Enums: {
+      "audit_action": "agent_added" | "conversation_created" | "message_created" | "feedback_given";
+      "organization_role": "admin" | "member";
+    };
+    CompositeTypes: {
+      [_ in never]: never;
+    };
+  };
+};
+
+type DatabaseWithoutInternals = Omit<Database, "__InternalSupabase">;
+
+type DefaultSchema = DatabaseWithoutInternals[Extract<keyof Database, "public">];
+
+export type Tables<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof (
+      & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+      & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"]
+    )
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals } ? (
+    & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    & DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Views"]
+  )[TableName] extends {
+    Row: infer R;
+  } ? R
+  : never
+  : DefaultSchemaTableNameOrOptions extends keyof (DefaultSchema["Tables"] & DefaultSchema["Views"])
+    ? (DefaultSchema["Tables"] & DefaultSchema["Views"])[DefaultSchemaTableNameOrOptions] extends {
+      Row: infer R;
+    } ? R
+    : never
+  : never;
+
+export type TablesInsert<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends
+    {
+      Insert: infer I;
+    } ? I
+  : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Insert: infer I;
+    } ? I
+    : never
+  : never;
+
+export type TablesUpdate<
+  DefaultSchemaTableNameOrOptions extends
+    | keyof DefaultSchema["Tables"]
+    | { schema: keyof DatabaseWithoutInternals },
+  TableName extends DefaultSchemaTableNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"]
+    : never = never,
+> = DefaultSchemaTableNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaTableNameOrOptions["schema"]]["Tables"][TableName] extends
+    {
+      Update: infer U;
+    } ? U
+  : never
+  : DefaultSchemaTableNameOrOptions extends keyof DefaultSchema["Tables"]
+    ? DefaultSchema["Tables"][DefaultSchemaTableNameOrOptions] extends {
+      Update: infer U;
+    } ? U
+    : never
+  : never;
+
+export type Enums<
+  DefaultSchemaEnumNameOrOptions extends
+    | keyof DefaultSchema["Enums"]
+    | { schema: keyof DatabaseWithoutInternals },
+  EnumName extends DefaultSchemaEnumNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"]
+    : never = never,
+> = DefaultSchemaEnumNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[DefaultSchemaEnumNameOrOptions["schema"]]["Enums"][EnumName]
+  : DefaultSchemaEnumNameOrOptions extends keyof DefaultSchema["Enums"]
+    ? DefaultSchema["Enums"][DefaultSchemaEnumNameOrOptions]
+  : never;
+
+export type CompositeTypes<
+  PublicCompositeTypeNameOrOptions extends
+    | keyof DefaultSchema["CompositeTypes"]
+    | { schema: keyof DatabaseWithoutInternals },
+  CompositeTypeName extends PublicCompositeTypeNameOrOptions extends {
+    schema: keyof DatabaseWithoutInternals;
+  } ? keyof DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"]
+    : never = never,
+> = PublicCompositeTypeNameOrOptions extends { schema: keyof DatabaseWithoutInternals }
+  ? DatabaseWithoutInternals[PublicCompositeTypeNameOrOptions["schema"]]["CompositeTypes"][
+    CompositeTypeName
+  ]
+  : PublicCompositeTypeNameOrOptions extends keyof DefaultSchema["CompositeTypes"]
+    ? DefaultSchema["CompositeTypes"][PublicCompositeTypeNameOrOptions]
+  : never;
+
+export const Constants = {
+  "public": {
+    Enums: {
+      "audit_action": ["agent_added", "conversation_created", "message_created", "feedback_given"],
+      "organization_role": ["admin", "member"],
+    },
+  },
+} as const;

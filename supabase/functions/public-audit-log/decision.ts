@@ -1,0 +1,60 @@
+import type { SupabaseClient } from "@supabase/supabase-js";
+import { z } from "zod";
+import type { Database } from "./database.types.ts";
+import type { Query } from "./query.ts";
+
+/** How long the database may take, in milliseconds. */
+const TIMEOUT = 5_000;
+
+const Decision = z.discriminatedUnion("decision", [
+  z.object({ decision: z.literal("unauthorized") }),
+  z.object({
+    decision: z.literal("rate_limited"),
+    api_key_id: z.string(),
+    reset: z.number(),
+  }),
+  z.object({
+    decision: z.literal("accepted"),
+    api_key_id: z.string(),
+    organization_id: z.string(),
+    remaining: z.number(),
+    reset: z.number(),
+    page: z.object({
+      total: z.number(),
+      /** A JSON array, as text: passed on unread, so that a number in `data` keeps every digit. */
+      items: z.string(),
+    }).nullable(),
+  }),
+]);
+
+/** What the database decided about a request (migrations, `public_audit_log`). */
+export type Decision = z.infer<typeof Decision>;
+
+/**
+ * Asks the database about a request: the one round trip. Without a query (an invalid one) the
+ * request is counted like any other, and the accepted decision has no page.
+ *
+ * @throws {Error} if the database fails, takes too long, or answers something else.
+ */
+export async function decide(
+  database: SupabaseClient<Database>,
+  tokenHash: string,
+  query?: Query,
+): Promise<Decision> {
+  const { data, error } = await database.rpc("public_audit_log", {
+    token_hash: tokenHash,
+    ...query && {
+      start_date: query.start,
+      end_date: query.end,
+      page_limit: query.limit,
+      page_offset: query.offset,
+      newest_first: query.order === "desc",
+      ...query.action && { action: query.action },
+    },
+  }).abortSignal(AbortSignal.timeout(TIMEOUT));
+  if (error) {
+    // An answer that is no JSON becomes the whole message: keep what tells the cause.
+    throw new Error(`public_audit_log failed: ${error.code} ${error.message.slice(0, 200)}`);
+  }
+  return Decision.parse(data);
+}

@@ -1,0 +1,102 @@
+import type { SupabaseClient } from "@supabase/supabase-js";
+import type { Database } from "./database.types.ts";
+import { decide } from "./decision.ts";
+import { challenge, COMMON_HEADERS, pageLinks, rateLimitHeaders } from "./headers.ts";
+import { problem } from "./problem.ts";
+import { parseQuery } from "./query.ts";
+import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
+
+/** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
+export interface LogLine {
+  request_id: string;
+  /** The API key, once the database has recognized it. */
+  key_id?: string;
+  status: number;
+  /** From the request's arrival to its answer. */
+  ms: number;
+  /** Of those, spent waiting for the database. */
+  db_ms?: number;
+  /** The cause of a 500. */
+  error?: string;
+}
+
+export interface HandlerOptions {
+  database: SupabaseClient<Database>;
+  log: (line: LogLine) => void;
+}
+
+/** What is learned about a request on its way, for the log. */
+type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
+
+/** The whole service as one function, from request to response. It never rejects. */
+export function createHandler({ database, log }: HandlerOptions) {
+  return async function handle(request: Request): Promise<Response> {
+    const arrival = performance.now();
+    const trace: Trace = { request_id: crypto.randomUUID() };
+    let response: Response;
+    try {
+      response = await answer(request, database, trace);
+    } catch (error) {
+      trace.error = String(error);
+      response = problem("internal_error", trace.request_id);
+    }
+    for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
+    response.headers.set("X-Request-Id", trace.request_id);
+    log({ ...trace, status: response.status, ms: milliseconds(arrival) });
+    return response;
+  };
+}
+
+async function answer(
+  request: Request,
+  database: SupabaseClient<Database>,
+  trace: Trace,
+): Promise<Response> {
+  const id = trace.request_id;
+  const url = new URL(request.url);
+  if (url.pathname !== "/public-audit-log") return problem("not_found", id);
+  if (request.method !== "GET") {
+    return problem("method_not_allowed", id, { headers: { Allow: "GET" } });
+  }
+
+  const token = bearerToken(request.headers.get("Authorization"));
+  if (token === null || !await isWellFormed(token)) {
+    return problem("unauthorized", id, { headers: challenge(token !== null) });
+  }
+
+  const { query, errors } = parseQuery(url.searchParams);
+  const hash = await tokenHash(token);
+  const departure = performance.now();
+  const decision = await decide(database, hash, query)
+    .finally(() => trace.db_ms = milliseconds(departure));
+  if (decision.decision === "unauthorized") {
+    return problem("unauthorized", id, { headers: challenge(true) });
+  }
+
+  trace.key_id = decision.api_key_id;
+  if (decision.decision === "rate_limited") {
+    const headers = {
+      ...rateLimitHeaders(0, decision.reset),
+      "Retry-After": String(decision.reset),
+    };
+    return problem("rate_limited", id, { headers });
+  }
+
+  const headers = rateLimitHeaders(decision.remaining, decision.reset);
+  if (!query) return problem("invalid_parameters", id, { headers, errors });
+  if (!decision.page) throw new Error("public_audit_log answered a query without a page");
+  const { total, items } = decision.page;
+  const { start, end, limit, offset } = query;
+  const page = { organization_id: decision.organization_id, start, end, total, limit, offset };
+  return new Response(`${JSON.stringify(page).slice(0, -1)},"items":${items}}`, {
+    headers: {
+      ...headers,
+      "Content-Type": "application/json",
+      "Link": pageLinks(query, total),
+    },
+  });
+}
+
+function milliseconds(since: number): number {
+  return Math.round((performance.now() - since) * 10) / 10;
+}

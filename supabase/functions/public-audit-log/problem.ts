@@ -1,0 +1,34 @@
+import type { ParameterError } from "./query.ts";
+
+/** What can go wrong, by the code that clients may rely on. */
+const PROBLEMS = {
+  invalid_parameters: [400, "Bad Request", "The query string is invalid."],
+  unauthorized: [401, "Unauthorized", "A valid API key is required: Authorization: Bearer pck_…"],
+  not_found: [404, "Not Found", "There is nothing here. The audit log is at /public-audit-log."],
+  method_not_allowed: [405, "Method Not Allowed", "Only GET is supported."],
+  rate_limited: [
+    429,
+    "Too Many Requests",
+    "This API key has used its 60 requests of the last minute. Retry after the seconds in Retry-After.",
+  ],
+  internal_error: [
+    500,
+    "Internal Server Error",
+    "Something failed on our side. Try again; if it persists, report the request_id.",
+  ],
+} as const;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+/** Answers with `application/problem+json` (RFC 9457). */
+export function problem(
+  code: ProblemCode,
+  requestId: string,
+  { headers = {}, errors }: { headers?: HeadersInit; errors?: ParameterError[] } = {},
+): Response {
+  const [status, title, detail] = PROBLEMS[code];
+  const body = { type: "about:blank", title, status, detail, code, request_id: requestId, errors };
+  const response = new Response(JSON.stringify(body), { status, headers });
+  response.headers.set("Content-Type", "application/problem+json");
+  return response;
+}

@@ -1,0 +1,88 @@
+import { z } from "zod";
+
+/** The kinds of action (spec.md section 6). */
+const ACTIONS = [
+  "agent_added",
+  "conversation_created",
+  "message_created",
+  "feedback_given",
+] as const;
+
+const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
+
+// Year 0000 is a date to zod and not to Postgres.
+const day = z.iso.date(DAY).refine((value) => value >= "0001-01-01", DAY);
+
+function wholeNumber(minimum: number, maximum: number) {
+  const error = `must be a whole number from ${minimum} to ${maximum}`;
+  return z.string(error).regex(/^\d+$/, error).transform(Number).pipe(
+    z.number().min(minimum, error).max(maximum, error),
+  );
+}
+
+function oneOf<const Values extends readonly string[]>(values: Values) {
+  return z.enum(values, `must be one of: ${values.join(", ")}`);
+}
+
+const Query = z.strictObject({
+  start: day,
+  end: day,
+  action: oneOf(ACTIONS).optional(),
+  limit: wholeNumber(1, 1000).default(100),
+  offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
+  order: oneOf(["asc", "desc"]).default("asc"),
+}).refine(({ start, end }) => start <= end, {
+  path: ["end"],
+  error: "must not be before start",
+  // Also beside other mistakes: a caller should learn of all of them at once.
+  when: ({ issues }) => !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
+});
+
+/** The query string of a request, checked and with its defaults. */
+export type Query = z.infer<typeof Query>;
+
+/** One bad parameter: what was seen, and what it must be. */
+export interface ParameterError {
+  parameter: string;
+  detail: string;
+}
+
+/** The query, or what is wrong with every bad parameter. */
+export type QueryResult =
+  | { query: Query; errors?: never }
+  | { query?: never; errors: ParameterError[] };
+
+/** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored. */
+export function parseQuery(parameters: URLSearchParams): QueryResult {
+  const values = Object.fromEntries(
+    Array.from(new Set(parameters.keys()), (name) => {
+      const given = parameters.getAll(name);
+      return [name, given.length === 1 ? given[0] : given];
+    }),
+  );
+  const { success, data, error } = Query.safeParse(values);
+  if (success) return { query: data };
+
+  const errors = new Map<string, string>();
+  for (const issue of error.issues) {
+    const unknown = issue.code === "unrecognized_keys";
+    const message = unknown
+      ? `must be one of: ${Object.keys(Query.shape).join(", ")}`
+      : issue.message;
+    for (const name of unknown ? issue.keys : issue.path.map(String)) {
+      if (errors.has(name)) continue;
+      errors.set(
+        name,
+        `${unknown ? "unknown parameter" : seen(parameters.getAll(name))}: ${message}`,
+      );
+    }
+  }
+  return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
+}
+
+function seen(given: string[]): string {
+  if (given.length === 0) return "missing";
+  if (given.length > 1) return `given ${given.length} times`;
+  const [value = ""] = given;
+  return JSON.stringify(value.length > 40 ? value.slice(0, 40) + "…" : value);
+}

@@ -1,0 +1,43 @@
+const TOKEN = /^pck_[0-9A-Za-z]{38}$/;
+const CHECKSUM_LENGTH = 6;
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/**
+ * The token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), whatever its shape;
+ * `null` when the header is missing or of another scheme.
+ */
+export function bearerToken(authorization: string | null): string | null {
+  return authorization?.match(/^bearer +(.*)$/i)?.[1] ?? null;
+}
+
+/**
+ * Whether a token is `pck_`, 32 base62 characters and their checksum: the first 32 bits of SHA-256
+ * over the 36 characters before it, as 6 base62 characters.
+ *
+ * Refuses typing errors and garbage without a call to the database. It is no proof of anything:
+ * whoever reads this can make a token that passes.
+ */
+export async function isWellFormed(token: string): Promise<boolean> {
+  if (!TOKEN.test(token)) return false;
+  const body = token.slice(0, -CHECKSUM_LENGTH);
+  return token === body + base62(new DataView(await sha256(body)).getUint32(0));
+}
+
+/** SHA-256 of a token, in hexadecimal. */
+export async function tokenHash(token: string): Promise<string> {
+  const bytes = new Uint8Array(await sha256(token));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function sha256(text: string): Promise<ArrayBuffer> {
+  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+}
+
+function base62(value: number): string {
+  let digits = "";
+  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
+    digits = BASE62[value % BASE62.length] + digits;
+    value = Math.floor(value / BASE62.length);
+  }
+  return digits;
+}

@@ -1,0 +1,77 @@
+-- The log itself. The platform writes it as service_role with a plain insert; nobody changes it.
+--
+-- The primary key is also the paging index, and starts with the organization so that the table can
+-- be partitioned by time or distributed by organization without a change of the API.
+-- Deliberately without: an updated_at, a foreign key to the user or the agent (an entry outlives both).
+
+create type public.audit_action as enum (
+  'agent_added',
+  'conversation_created',
+  'message_created',
+  'feedback_given'
+);
+
+create function private.uuid_v7() returns uuid
+language sql volatile set search_path = ''
+as $$
+  -- A random version 4 UUID with the first 48 bits replaced by the time and the version by 7.
+  select encode(
+    set_bit(set_bit(
+      overlay(
+        uuid_send(gen_random_uuid())
+        placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+        from 1 for 6
+      ), 52, 1), 53, 1), 'hex')::uuid
+$$;
+comment on function private.uuid_v7 is 'A time-ordered UUID (RFC 9562 section 5.7): new entries land at the right edge of the index. Postgres 18 has its own.';
+revoke execute on function private.uuid_v7 from public, anon, authenticated, service_role;
+grant execute on function private.uuid_v7 to service_role;
+
+create table public.audit_entries (
+  id uuid not null default private.uuid_v7(),
+  organization_id uuid not null references public.organizations,
+  -- Truncated, not rounded: an entry written in the last half millisecond of a day belongs to that day.
+  created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
+  action public.audit_action not null,
+  user_email text not null,
+  agent_name text not null,
+  data jsonb not null default '{}',
+  primary key (organization_id, created_at, id),
+  -- Every entry can be reached: the API takes the dates 0001-01-01 to 9999-12-31.
+  constraint created_at_within_api_dates check (
+    created_at >= '0001-01-01 00:00:00+00' and created_at < '10000-01-01 00:00:00+00'
+  ),
+  constraint user_email_is_address check (user_email like '%_@_%'),
+  constraint data_is_object check (jsonb_typeof(data) = 'object'),
+  -- "is true", because a missing field makes the comparison null, and a null check passes.
+  constraint message_created_has_identifiers check (
+    action <> 'message_created' or (
+      jsonb_typeof(data -> 'message_id') = 'string'
+      and jsonb_typeof(data -> 'conversation_id') = 'string'
+      and jsonb_typeof(data -> 'agent_id') = 'string'
+      and jsonb_typeof(data -> 'platform_agent_sid') = 'string'
+    ) is true
+  )
+);
+comment on table public.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
+comment on column public.audit_entries.created_at is 'When the action happened, to the millisecond.';
+comment on column public.audit_entries.data is 'Identifiers of the things concerned; which ones depends on the action.';
+
+create function private.refuse_change() returns trigger
+language plpgsql set search_path = ''
+as $$
+begin
+  raise exception 'audit_entries is append-only: % refused', tg_op
+    using errcode = 'insufficient_privilege';
+end
+$$;
+comment on function private.refuse_change is 'Makes a table append-only for every role, its owner included.';
+revoke execute on function private.refuse_change from public, anon, authenticated, service_role;
+
+create trigger refuse_change
+  before update or truncate on public.audit_entries
+  for each statement execute function private.refuse_change();
+
+alter table public.audit_entries enable row level security;
+revoke all on public.audit_entries from public, anon, authenticated, service_role;
+grant select, insert on public.audit_entries to service_role;

@@ -1,0 +1,129 @@
+-- An organization's administrators make and revoke its keys. The token is in the answer of
+-- create_api_key and nowhere else, ever.
+--
+-- A token is `pck_`, 32 random base62 characters (190 bits) and 6 base62 characters of checksum: the
+-- first 32 bits of SHA-256 over the 36 characters before them. The checksum refuses typing errors
+-- without asking the database, and lets secret scanners tell a key from a word. It proves nothing.
+-- supabase/functions/public-audit-log/token.ts checks the same shape.
+
+create extension if not exists pgcrypto with schema extensions;
+
+create function private.base62(value bigint) returns text
+language sql immutable strict set search_path = ''
+as $$
+  select string_agg(
+    substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', (value / power(62::numeric, place)::bigint % 62)::int + 1, 1),
+    '' order by place desc
+  )
+  from generate_series(0, 5) as place
+$$;
+comment on function private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
+revoke execute on function private.base62 from public, anon, authenticated, service_role;
+
+create function private.new_token() returns text
+language sql volatile set search_path = ''
+as $$
+  with random as materialized (
+    select extensions.gen_random_bytes(128) as bytes
+  ),
+  -- Bytes of 248 and more are passed over (248 = 4 * 62), or the first digits would be likelier.
+  body as materialized (
+    select 'pck_' || string_agg(substr(private.base62(byte), 6, 1), '') as text
+    from (
+      select get_byte(bytes, n) as byte
+      from random, generate_series(0, 127) as n
+      where get_byte(bytes, n) < 248
+      limit 32
+    ) as accepted
+  )
+  select text || private.base62(('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint)
+  from body
+$$;
+comment on function private.new_token is 'A new API key token, in clear.';
+revoke execute on function private.new_token from public, anon, authenticated, service_role;
+
+create function private.create_api_key(organization_id uuid, name text) returns json
+language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  token text := private.new_token();
+  api_key public.api_keys;
+begin
+  if (create_api_key.organization_id in (select private.administered_organizations())) is not true then
+    raise exception 'only an administrator of the organization may create its API keys'
+      using errcode = 'insufficient_privilege';
+  end if;
+  insert into public.api_keys as k (organization_id, name, hint, created_by)
+  values (
+    create_api_key.organization_id,
+    btrim(create_api_key.name),
+    left(token, 7) || '…' || right(token, 4),
+    auth.uid()
+  )
+  returning k.* into api_key;
+  insert into private.api_key_hashes (token_hash, api_key_id)
+  values (sha256(convert_to(token, 'UTF8')), api_key.id);
+  insert into private.rate_limits (api_key_id) values (api_key.id);
+  return json_build_object(
+    'id', api_key.id,
+    'organization_id', api_key.organization_id,
+    'name', api_key.name,
+    'hint', api_key.hint,
+    'created_at', api_key.created_at,
+    'token', token
+  );
+end
+$$;
+comment on function private.create_api_key is 'See public.create_api_key.';
+revoke execute on function private.create_api_key from public, anon, authenticated, service_role;
+grant execute on function private.create_api_key to authenticated;
+
+create function public.create_api_key(organization_id uuid, name text) returns json
+language sql volatile set search_path = ''
+as $$
+  select private.create_api_key(create_api_key.organization_id, create_api_key.name)
+$$;
+comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501.';
+revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
+grant execute on function public.create_api_key to authenticated;
+
+create function private.revoke_api_key(api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  api_key public.api_keys;
+begin
+  select k.* into api_key from public.api_keys k where k.id = api_key_id for update;
+  -- A key that does not exist and a key of somebody else's are the same answer.
+  if (api_key.organization_id in (select private.administered_organizations())) is not true then
+    raise exception 'only an administrator of the organization may revoke its API keys'
+      using errcode = 'insufficient_privilege';
+  end if;
+  if api_key.revoked_at is null then
+    update public.api_keys k
+    set revoked_at = clock_timestamp(), revoked_by = auth.uid()
+    where k.id = api_key_id
+    returning k.* into api_key;
+  end if;
+  return json_build_object(
+    'id', api_key.id,
+    'organization_id', api_key.organization_id,
+    'name', api_key.name,
+    'hint', api_key.hint,
+    'created_at', api_key.created_at,
+    'revoked_at', api_key.revoked_at
+  );
+end
+$$;
+comment on function private.revoke_api_key is 'See public.revoke_api_key.';
+revoke execute on function private.revoke_api_key from public, anon, authenticated, service_role;
+grant execute on function private.revoke_api_key to authenticated;
+
+create function public.revoke_api_key(api_key_id uuid) returns json
+language sql volatile set search_path = ''
+as $$
+  select private.revoke_api_key(revoke_api_key.api_key_id)
+$$;
+comment on function public.revoke_api_key is 'Revokes an API key: from the commit on every request with it is 401. Revoking again changes nothing. For an administrator of the organization; others get 42501.';
+revoke execute on function public.revoke_api_key from public, anon, authenticated, service_role;
+grant execute on function public.revoke_api_key to authenticated;

@@ -1,0 +1,149 @@
+-- Two organizations to look at, each with an administrator who can sign in and a year of entries up
+-- to today (UTC). For a laptop only: the password is public. The same on every machine for the same
+-- day: whatever looks random is a hash of what it is for.
+
+create function pg_temp.chance(subject text) returns double precision
+language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::bigint / 4294967296.0 $$;
+
+create function pg_temp.pick(items text[], subject text) returns text
+language sql immutable as $$ select items[1 + floor(pg_temp.chance(subject) * cardinality(items))::int] $$;
+
+-- A version 7 UUID of a moment (RFC 9562 section 5.7).
+create function pg_temp.uuid_at(moment timestamptz, subject text) returns uuid
+language sql immutable as $$
+  select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0')
+    || '7' || substr(md5(subject), 1, 3) || '8' || substr(md5(subject), 4, 15))::uuid
+$$;
+
+insert into public.organizations (id, name) values
+  ('0a11ce00-0000-4000-8000-000000000001', 'Analytical Engines'),
+  ('0b0b0000-0000-4000-8000-000000000002', 'Compiler Works');
+
+create temporary table people (user_id uuid, organization_id uuid, email text);
+insert into people values
+  ('ada00000-0000-4000-8000-000000000001', '0a11ce00-0000-4000-8000-000000000001', 'ada@analytical.example'),
+  ('faced000-0000-4000-8000-000000000002', '0b0b0000-0000-4000-8000-000000000002', 'grace@compiler.example');
+
+insert into auth.users (
+  instance_id, id, aud, role, email, encrypted_password, email_confirmed_at,
+  raw_app_meta_data, raw_user_meta_data, created_at, updated_at,
+  confirmation_token, recovery_token, email_change, email_change_token_new
+)
+select
+  '00000000-0000-0000-0000-000000000000', user_id, 'authenticated', 'authenticated', email,
+  extensions.crypt('correct-horse-battery', extensions.gen_salt('bf')), now(),
+  '{"provider": "email", "providers": ["email"]}', '{}', now(), now(), '', '', '', ''
+from people;
+
+insert into auth.identities (id, provider, provider_id, user_id, identity_data, created_at, updated_at)
+select
+  gen_random_uuid(), 'email', user_id::text, user_id,
+  jsonb_build_object('sub', user_id, 'email', email, 'email_verified', true), now(), now()
+from people;
+
+insert into public.organization_members (organization_id, user_id, role)
+select organization_id, user_id, 'admin' from people;
+
+-- The agents, and the day each was activated.
+create temporary table agents as
+select
+  organization_id,
+  name,
+  md5('agent ' || organization_id || name)::uuid as id,
+  'AG' || md5('sid ' || organization_id || name) as platform_agent_sid,
+  (now() at time zone 'UTC')::date - days_ago as added_on
+from (values
+  ('0a11ce00-0000-4000-8000-000000000001'::uuid, 'Support Assistant', 365),
+  ('0a11ce00-0000-4000-8000-000000000001', 'Contract Reviewer', 364),
+  ('0a11ce00-0000-4000-8000-000000000001', 'Onboarding Guide', 200),
+  ('0a11ce00-0000-4000-8000-000000000001', 'Invoice Clerk', 45),
+  ('0b0b0000-0000-4000-8000-000000000002', 'Release Notes Writer', 365),
+  ('0b0b0000-0000-4000-8000-000000000002', 'Incident Scribe', 120)
+) as agent (organization_id, name, days_ago);
+
+-- Conversations: many on working days between 8 and 18 o'clock, few at the weekend, and one in the
+-- first minute of today, so that today has entries whatever the hour.
+create temporary table conversations as
+select
+  md5('conversation ' || subject)::uuid as id,
+  organization_id,
+  case when today then day + interval '5 seconds'
+    else day + interval '8 hours' + pg_temp.chance('start ' || subject) * interval '9 hours 30 minutes'
+  end as started_at,
+  pg_temp.pick(people, 'person ' || subject) as user_email,
+  case when today then 1 else 1 + floor(6 * pg_temp.chance('length ' || subject))::int end as messages,
+  subject
+from (values
+  ('0a11ce00-0000-4000-8000-000000000001'::uuid, 7, array[
+    'ada@analytical.example', 'charles@analytical.example', 'mary@analytical.example',
+    'augustus@analytical.example', 'annabella@analytical.example']),
+  ('0b0b0000-0000-4000-8000-000000000002', 4, array[
+    'grace@compiler.example', 'howard@compiler.example', 'jean@compiler.example'])
+) as organization (organization_id, busy, people)
+cross join lateral (
+  select
+    day::timestamp at time zone 'UTC' as day,
+    day::date = (now() at time zone 'UTC')::date as today,
+    extract(isodow from day) > 5 as weekend,
+    to_char(day, 'YYYY-MM-DD') as date
+  from generate_series(
+    (now() at time zone 'UTC')::date - 364, (now() at time zone 'UTC')::date, interval '1 day'
+  ) as day
+) as days
+cross join lateral (
+  select concat_ws(' ', organization_id, date, n) as subject
+  from generate_series(1, case
+    when today then 1
+    when weekend then floor(2 * pg_temp.chance(date || organization_id))
+    else busy * (0.5 + pg_temp.chance(date || organization_id))
+  end::int) as n
+) as subjects;
+
+create temporary table entries as
+select
+  conversations.organization_id,
+  moment as created_at,
+  kind as action,
+  user_email,
+  agent.name as agent_name,
+  case kind
+    when 'conversation_created' then jsonb_build_object(
+      'conversation_id', conversations.id, 'agent_id', agent.id)
+    when 'message_created' then jsonb_build_object(
+      'message_id', md5('message ' || subject || n)::uuid, 'conversation_id', conversations.id,
+      'agent_id', agent.id, 'platform_agent_sid', agent.platform_agent_sid)
+    when 'feedback_given' then jsonb_build_object(
+      'message_id', md5('message ' || subject || (n - 1))::uuid, 'conversation_id', conversations.id,
+      'feedback', pg_temp.pick(array['up', 'up', 'up', 'down'], 'feedback ' || subject))
+  end as data
+from conversations
+cross join lateral (
+  select * from agents
+  where agents.organization_id = conversations.organization_id and agents.added_on < conversations.started_at
+  order by md5(agents.name || subject)
+  limit 1
+) as agent
+cross join lateral (
+  select
+    n,
+    case when n = 0 then 'conversation_created' when n <= messages then 'message_created' else 'feedback_given' end as kind,
+    started_at + case when n = 0 then interval '0' else
+      -- Half a minute to a minute and a half a message; today's all within its first minute.
+      case when messages = 1 then interval '9 seconds' else interval '1 minute' end
+        * (n - 0.5 + pg_temp.chance('pace ' || subject || n))
+    end as moment
+  from generate_series(0, messages + (pg_temp.chance('rated ' || subject) < 0.4)::int) as n
+) as steps
+union all
+select
+  agents.organization_id, added_on::timestamp at time zone 'UTC' + interval '7 hours 30 minutes',
+  'agent_added', people.email, name,
+  jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
+from agents join people using (organization_id);
+
+insert into public.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+select
+  pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
+  organization_id, date_trunc('milliseconds', created_at), action::public.audit_action, user_email, agent_name, data
+from entries
+order by created_at;
