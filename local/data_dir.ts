@@ -1,19 +1,19 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { postgresRuns, stopPostgres } from "./postgres.ts";
 
-/** Everything that `deno task start` keeps between two starts. Git-ignored. */
-export const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
-
-/** What `deno task status` prints while a start runs. */
-export const STATUS_FILE = join(DATA_DIR, "status.env");
-
-/**
- * Takes the data folder for this process, until it ends in whatever way; `null` if another has it.
- */
-export async function lockDataDir(): Promise<Disposable | null> {
-  await Deno.mkdir(DATA_DIR, { recursive: true });
-  const file = await Deno.open(join(DATA_DIR, "lock"), { create: true, write: true });
+/** Takes a data folder for this process, until it ends; `null` if another process has it. */
+export async function lockDataDir(dataDir: string): Promise<Disposable | null> {
+  await Deno.mkdir(dataDir, { recursive: true });
+  const file = await Deno.open(join(dataDir, "lock"), { create: true, write: true });
   if (await file.tryLock(true)) return file;
   file.close();
   return null;
+}
+
+/** Stops the Postgres that a killed run left behind in a data folder. */
+export async function stopOrphan(dataDir: string): Promise<void> {
+  const clusterDir = join(dataDir, "postgres");
+  if (!await postgresRuns(clusterDir)) return;
+  console.log("An earlier run was killed and left its Postgres running: stopping it.");
+  await stopPostgres(clusterDir);
 }

@@ -35,7 +35,9 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
 
 async function isActive(token: string, databaseUrl: string): Promise<boolean> {
   const sql = postgres(databaseUrl, { max: 1 });
-  const keys = await sql`select from private.find_active_key(decode(${await tokenHash(token)}, 'hex'))`;
+  const keys = await sql`select from private.find_active_key(decode(${await tokenHash(
+    token,
+  )}, 'hex'))`;
   await sql.end();
   return keys.length === 1;
 }

@@ -3,4 +3,4 @@
 const parent = Deno.ppid;
 Deno.unrefTimer(setInterval(() => {
   if (Deno.ppid !== parent) Deno.exit();
-}, 1_000));
+}, 250));

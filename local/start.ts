@@ -1,18 +1,7 @@
-import { join } from "node:path";
-import { parseArgs } from "node:util";
-import { DATA_DIR, lockDataDir, STATUS_FILE } from "./data_dir.ts";
+import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
-import { postgresRuns, stopPostgres } from "./postgres.ts";
+import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE } from "./options.ts";
 import { type Stack, startStack } from "./stack.ts";
-
-const { values } = parseArgs({
-  options: {
-    "api-port": { type: "string", default: "54321" },
-    "db-port": { type: "string", default: "54322" },
-  },
-});
-const apiPort = Number(values["api-port"]);
-const databasePort = Number(values["db-port"]);
 
 const stopped = Promise.withResolvers<void>();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
@@ -26,21 +15,18 @@ await main().catch((error) => {
 Deno.exit();
 
 async function main(): Promise<void> {
-  using lock = await lockDataDir();
-  if (!lock) throw new Error("Already running. Stop it with Ctrl-C where it was started.");
-  const clusterDir = join(DATA_DIR, "postgres");
-  if (await postgresRuns(clusterDir)) {
-    console.log("An earlier run ended without stopping its Postgres: stopping it.");
-    await stopPostgres(clusterDir);
-  }
-  checkPort(apiPort, "api-port");
-  checkPort(databasePort, "db-port");
+  using lock = await lockDataDir(DATA_DIR);
+  if (!lock) throw new Error("Already running. Its addresses: deno task status");
+  await stopOrphan(DATA_DIR);
+  await Deno.writeTextFile(STATUS_FILE, "");
+  checkPort(API_PORT, "api-port");
+  checkPort(DATABASE_PORT, "db-port");
 
   console.log("Starting the public audit log:");
   await using stack = await startStack({
     dataDir: DATA_DIR,
-    apiPort,
-    databasePort,
+    apiPort: API_PORT,
+    databasePort: DATABASE_PORT,
     seed: true,
     progress: (step) => console.log(`  ${step} …`),
     log: (text) => Deno.stdout.writeSync(new TextEncoder().encode(text)),
@@ -93,6 +79,6 @@ Try it:
   curl "${stack.apiUrl}/functions/v1/public-audit-log?start=${start}&end=${end}&limit=2" \\
     -H "Authorization: Bearer ${apiKey}"
 
-Data is kept in local/data (deno task reset empties it). Ctrl-C stops. Requests are logged below.
+Ctrl-C stops. The data is kept; deno task reset empties it. Requests are logged below.
 `;
 }

@@ -1,14 +1,14 @@
-import { lockDataDir, STATUS_FILE } from "./data_dir.ts";
+import { lockDataDir } from "./data_dir.ts";
+import { DATA_DIR, STATUS_FILE } from "./options.ts";
 
-using lock = await lockDataDir();
+using lock = await lockDataDir(DATA_DIR);
 if (lock) {
   console.error("Not running. Start it: deno task start");
   Deno.exit(1);
 }
-try {
-  Deno.stdout.writeSync(await Deno.readFile(STATUS_FILE));
-} catch (error) {
-  if (!(error instanceof Deno.errors.NotFound)) throw error;
-  console.error("Starting or stopping: try again in a few seconds");
+const status = await Deno.readTextFile(STATUS_FILE).catch(() => "");
+if (!status) {
+  console.error("Starting or stopping: try again in a few seconds.");
   Deno.exit(1);
 }
+console.log(status.trimEnd());

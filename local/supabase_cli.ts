@@ -24,7 +24,12 @@ export async function supabase(...args: string[]): Promise<string> {
 }
 
 const NPX = Deno.build.os === "windows" ? "npx.cmd" : "npx";
-const OPTIONS = { cwd: ROOT, env: { DO_NOT_TRACK: "1" }, stdin: "null" } as const;
+const OPTIONS = {
+  cwd: ROOT,
+  // The databases here are on loopback. Without the mode, the CLI warns about it on standard output.
+  env: { DO_NOT_TRACK: "1", PGSSLMODE: "disable" },
+  stdin: "null",
+} as const;
 
 async function hasNpx(): Promise<boolean> {
   try {

@@ -53,6 +53,10 @@ begin
     raise exception 'only an administrator of the organization may create its API keys'
       using errcode = 'insufficient_privilege';
   end if;
+  if (name ~ '\S' and char_length(name) <= 100) is not true then
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+      using errcode = 'invalid_parameter_value';
+  end if;
   insert into public.api_keys as k (organization_id, name, hint, created_by)
   values (
     create_api_key.organization_id,
@@ -83,7 +87,7 @@ language sql volatile set search_path = ''
 as $$
   select private.create_api_key(create_api_key.organization_id, create_api_key.name)
 $$;
-comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501.';
+comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A blank or overlong name is 22023.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
 

@@ -53,8 +53,13 @@ export async function decide(
     },
   }).abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) {
-    // An answer that is no JSON becomes the whole message: keep what tells the cause.
-    throw new Error(`public_audit_log failed: ${error.code} ${error.message.slice(0, 200)}`);
+    // The message may be a whole page of HTML; the cause of a failed fetch is among the details.
+    const cause = error.details?.match(/Caused by: .*/)?.[0];
+    const parts = [error.code, error.message.slice(0, 200), cause].filter(Boolean);
+    throw new Error(`public_audit_log failed: ${parts.join(" ")}`);
   }
-  return Decision.parse(data);
+  const decision = Decision.safeParse(data);
+  if (decision.success) return decision.data;
+  const { message, path } = decision.error.issues[0] ?? {};
+  throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
 }

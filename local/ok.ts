@@ -1,0 +1,44 @@
+import { databaseTypes, TYPES_FILE } from "./database_types.ts";
+import { runTests } from "./run_tests.ts";
+import { stdFlags } from "./std.ts";
+import { startTestStack } from "./test_stack.ts";
+
+const counts = { passed: 0, failed: 0 };
+await main();
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+Deno.exit(counts.failed ? 1 : 0);
+
+/** Everything that a change has to pass. Each check, and each test, counts one. */
+async function main(): Promise<void> {
+  await check("format", () => deno("fmt", "--check"));
+  await check("lint", () => deno("lint"));
+  await check("types", async () => await deno("check", ...await stdFlags(), "."));
+  await using stack = await check("migrations apply to an empty database", startTestStack);
+  if (!stack) return;
+  await check("generated database types are in step", async () => {
+    if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
+    throw new Error("database.types.ts is out of step with the migrations: deno task types");
+  });
+  const { passed, failed } = await runTests(stack, []);
+  if (failed) console.log(stack.log.join("\n"));
+  counts.passed += passed;
+  counts.failed += failed;
+}
+
+async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {
+  console.log(`# ${name}`);
+  try {
+    const result = await run();
+    counts.passed++;
+    return result;
+  } catch (error) {
+    counts.failed++;
+    console.log(`FAILED ${name}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+async function deno(...args: string[]): Promise<void> {
+  const root = new URL("..", import.meta.url);
+  const { success } = await new Deno.Command(Deno.execPath(), { args, cwd: root }).spawn().status;
+  if (!success) throw new Error(`deno ${args[0]} found something to mend`);
+}

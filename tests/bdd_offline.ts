@@ -1,0 +1,9 @@
+// Stands in for @std/testing/bdd where JSR cannot be reached (local/jsr.ts).
+export {
+  after as afterAll,
+  afterEach,
+  before as beforeAll,
+  beforeEach,
+  describe,
+  it,
+} from "node:test";

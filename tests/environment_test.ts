@@ -1,0 +1,49 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { readEnvironment } from "../supabase/functions/public-audit-log/environment.ts";
+
+const URL = "https://project.example";
+
+function read(variables: Record<string, string>) {
+  return readEnvironment((name) => variables[name]);
+}
+
+describe("readEnvironment()", () => {
+  it("takes the default key of the dictionary", () => {
+    assertEquals(
+      read({
+        SUPABASE_URL: URL,
+        SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
+        SUPABASE_SERVICE_ROLE_KEY: "s",
+      }),
+      { url: URL, secretKey: "d" },
+    );
+  });
+
+  it("takes the service role key of projects without a dictionary", () => {
+    assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s" }), {
+      url: URL,
+      secretKey: "s",
+    });
+  });
+
+  it("refuses to start without a URL, without a key, and with a malformed dictionary", () => {
+    assertThrows(() => read({ SUPABASE_SERVICE_ROLE_KEY: "s" }), Error, "SUPABASE_URL");
+    assertThrows(() => read({ SUPABASE_URL: URL }), Error, "SUPABASE_SECRET_KEYS");
+    for (const keys of ["sb_secret_x", "[]", "null", "{}", '{"default":""}', '{"default":1}']) {
+      assertThrows(
+        () => read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: keys }),
+        Error,
+        "SUPABASE_SECRET_KEYS is not JSON",
+      );
+    }
+  });
+
+  it("never puts a key into the error", () => {
+    try {
+      read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: "sb_secret_x" });
+    } catch (error) {
+      assertEquals(String(error).includes("sb_secret_x"), false);
+    }
+  });
+});

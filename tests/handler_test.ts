@@ -1,0 +1,195 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { createClient } from "@supabase/supabase-js";
+import { describe, it } from "@std/testing/bdd";
+import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
+import { createHandler, type LogLine } from "../supabase/functions/public-audit-log/handler.ts";
+import { tokenHash } from "../supabase/functions/public-audit-log/token.ts";
+
+const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
+const KEY_ID = "5f0c5a3e-0000-4000-8000-000000000001";
+const ORGANIZATION_ID = "5f0c5a3e-0000-4000-8000-000000000002";
+const PATH = "/public-audit-log?start=2026-03-01&end=2026-03-02";
+
+interface Call {
+  url: string;
+  body: Record<string, unknown>;
+  signal: AbortSignal | null | undefined;
+}
+
+/** The handler in front of a Data API that answers every call with `answer`. */
+function setUp(answer: (call: Call) => Response | Promise<Response>) {
+  const calls: Call[] = [];
+  const lines: LogLine[] = [];
+  const database = createClient<Database>("http://data-api.example", "sb_secret_test", {
+    auth: { persistSession: false, autoRefreshToken: false },
+    global: {
+      fetch: async (url, init) => {
+        const body = JSON.parse(String(init?.body));
+        const call = { url: String(url), body, signal: init?.signal };
+        calls.push(call);
+        return await answer(call);
+      },
+    },
+  });
+  const handle = createHandler({ database, log: (line) => lines.push(line) });
+  const send = (path = PATH, token: string | null = TOKEN, method = "GET") =>
+    handle(
+      new Request(`http://function.example${path}`, {
+        method,
+        headers: token === null ? {} : { Authorization: `Bearer ${token}` },
+      }),
+    );
+  return { send, calls, lines };
+}
+
+function accepted(items: string, total = 1): Response {
+  return Response.json({
+    decision: "accepted",
+    api_key_id: KEY_ID,
+    organization_id: ORGANIZATION_ID,
+    remaining: 59,
+    reset: 60,
+    page: { total, items },
+  });
+}
+
+function acceptedWithoutPage(): Response {
+  return Response.json({
+    decision: "accepted",
+    api_key_id: KEY_ID,
+    organization_id: ORGANIZATION_ID,
+    remaining: 59,
+    reset: 60,
+    page: null,
+  });
+}
+
+describe("handler: the database", () => {
+  it("is asked exactly once for a page, by the hash of the token and nothing else", async () => {
+    const { send, calls } = setUp(() => accepted("[]"));
+    await send(`${PATH}&action=agent_added&limit=7&offset=9&order=desc`);
+    assertEquals(calls.map(({ body }) => body), [{
+      token_hash: await tokenHash(TOKEN),
+      start_date: "2026-03-01",
+      end_date: "2026-03-02",
+      action: "agent_added",
+      page_limit: 7,
+      page_offset: 9,
+      newest_first: true,
+    }]);
+  });
+
+  it("is asked once for an invalid query too, without a page", async () => {
+    const { send, calls } = setUp(acceptedWithoutPage);
+    assertEquals((await send("/public-audit-log?start=x")).status, 400);
+    assertEquals(calls.map(({ body }) => body), [{ token_hash: await tokenHash(TOKEN) }]);
+  });
+
+  it("is not asked about other paths and methods and malformed tokens", async () => {
+    const { send, calls } = setUp(() => accepted("[]"));
+    assertEquals((await send("/public-audit-log/")).status, 404);
+    assertEquals((await send(PATH, TOKEN, "POST")).status, 405);
+    assertEquals((await send(PATH, null)).status, 401);
+    assertEquals((await send(PATH, `${TOKEN.slice(0, -1)}0`)).status, 401);
+    assertEquals(calls, []);
+  });
+});
+
+describe("handler: the body of a page", () => {
+  it("has the fields of the contract, and numbers in data keep every digit", async () => {
+    const items = '[{"id":"x","data":{"big":12345678901234567890.123456789,"huge":1e400}}]';
+    const { send } = setUp(() => accepted(items, 4711));
+    const response = await send(`${PATH}&limit=5`);
+    assertEquals(
+      await response.text(),
+      `{"organization_id":"${ORGANIZATION_ID}","start":"2026-03-01","end":"2026-03-02",` +
+        `"total":4711,"limit":5,"offset":0,"items":${items}}`,
+    );
+  });
+});
+
+describe("handler: a fault behind it", () => {
+  const faults: Record<string, (call: Call) => Response | Promise<Response>> = {
+    "an error of the database": () =>
+      Response.json({ code: "57014", message: "secret cause" }, { status: 500 }),
+    "a refused key": () => Response.json({ message: "secret cause" }, { status: 401 }),
+    "a missing function": () =>
+      Response.json({ code: "PGRST202", message: "secret cause" }, { status: 404 }),
+    "a page of HTML": () => new Response("<html>secret cause</html>", { status: 502 }),
+    "an answer that is no JSON": () => new Response("secret cause"),
+    "JSON cut off": () => new Response('{"decision":"accepted","secret cause'),
+    "an empty answer": () => new Response(""),
+    "null": () => Response.json(null),
+    "an unknown decision": () => Response.json({ decision: "secret cause" }),
+    "an accepted decision without an organization": () =>
+      Response.json({ decision: "accepted", api_key_id: KEY_ID, remaining: 1, reset: 1 }),
+    "a query answered without a page": acceptedWithoutPage,
+    "a connection refused": () => Promise.reject(new TypeError("secret cause")),
+  };
+  for (const [name, answer] of Object.entries(faults)) {
+    it(`${name}: 500 without internals, the cause in the log under the same request id`, async () => {
+      const { send, lines } = setUp(answer);
+      const response = await send();
+      const text = await response.text();
+      assertEquals(response.status, 500);
+      assertEquals(response.headers.get("Content-Type"), "application/problem+json");
+      assert(!/secret cause|public_audit_log|data-api|PGRST|57014/i.test(text), text);
+      assertEquals(lines.length, 1);
+      assertEquals(JSON.parse(text).request_id, lines[0]?.request_id);
+      assertMatch(lines[0]?.error ?? "", /^Error: public_audit_log (failed|answered)\b/);
+    });
+  }
+
+  it("a database that hangs is given up after 5 seconds", async () => {
+    const { timeout } = AbortSignal;
+    const asked: number[] = [];
+    // The clock, shortened: the handler's own limit is what counts.
+    AbortSignal.timeout = (milliseconds) => (asked.push(milliseconds), timeout(1));
+    try {
+      const { send, lines } = setUp(({ signal }) =>
+        new Promise((_, reject) => {
+          signal?.addEventListener("abort", () => reject(signal.reason));
+        })
+      );
+      assertEquals((await send()).status, 500);
+      assertEquals(asked, [5_000]);
+      assertMatch(lines[0]?.error ?? "", /TimeoutError/);
+    } finally {
+      AbortSignal.timeout = timeout;
+    }
+  });
+});
+
+describe("handler: the log", () => {
+  it("has one line for each request: id, key, status and times", async () => {
+    const { send, lines } = setUp(() => accepted("[]"));
+    const response = await send();
+    const [line, ...others] = lines;
+    assertEquals(others, []);
+    assertEquals(Object.keys(line ?? {}).sort(), ["db_ms", "key_id", "ms", "request_id", "status"]);
+    assertEquals(line?.request_id, response.headers.get("X-Request-Id"));
+    assertEquals(line?.key_id, KEY_ID);
+    assertEquals(line?.status, 200);
+  });
+
+  it("never has a token or its hash, whatever the answer", async () => {
+    const answers = [
+      () => accepted("[]"),
+      acceptedWithoutPage,
+      () => Response.json({ decision: "unauthorized" }),
+      () => Response.json({ decision: "rate_limited", api_key_id: KEY_ID, reset: 9 }),
+      () => Response.json({ message: "failed" }, { status: 500 }),
+      () => Promise.reject(new TypeError("failed")),
+    ];
+    const hash = await tokenHash(TOKEN);
+    for (const answer of answers) {
+      for (const path of [PATH, "/public-audit-log", "/other"]) {
+        const { send, lines } = setUp(answer);
+        const response = await send(path);
+        const written = JSON.stringify([lines, ...response.headers, await response.text()]);
+        assertEquals(lines.length, 1);
+        assert(!written.includes(TOKEN) && !written.includes(hash), written);
+      }
+    }
+  });
+});

@@ -1,0 +1,170 @@
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import postgres from "postgres";
+import type {
+  Database,
+  TablesInsert,
+} from "../supabase/functions/public-audit-log/database.types.ts";
+
+const API_URL = environment("SUPABASE_URL");
+const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
+const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
+const DATABASE_URL = environment("SUPABASE_DB_URL");
+
+/** Where the service under test is. */
+export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
+
+/** Two days that every test may use, as a query string. */
+export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
+
+/** A well-formed token that no key has. */
+export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
+
+export type Client = SupabaseClient<Database>;
+export type Sql = postgres.Sql;
+
+/** A connection to the database as the owner of everything. Close it: `await sql.end()`. */
+export function connect(): Sql {
+  return postgres(DATABASE_URL, { onnotice: () => {} });
+}
+
+/** A Data API client of nobody (`anon`) or of the platform (`service_role`). */
+export function client(role: "anon" | "service_role"): Client {
+  return createClient<Database>(API_URL, role === "anon" ? PUBLISHABLE_KEY : SECRET_KEY, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
+}
+
+/** A person with an account, signed in. */
+export interface Person {
+  id: string;
+  email: string;
+  client: Client;
+}
+
+/** Signs a new person up. Where it costs too much to do it for each test, once for each file. */
+export async function signUp(): Promise<Person> {
+  const email = `${crypto.randomUUID()}@example.com`;
+  const person = client("anon");
+  const { data, error } = await person.auth.signUp({ email, password: crypto.randomUUID() });
+  if (error) throw error;
+  if (!data.session) throw new Error("Sign-up gave no session: turn e-mail confirmation off");
+  return { id: data.session.user.id, email, client: person };
+}
+
+/** An organization of a test's own, with one administrator and one API key. */
+export interface Organization {
+  id: string;
+  apiKeyId: string;
+  token: string;
+}
+
+/** Makes an organization that `admin` administers, and a key for it. */
+export async function newOrganization(admin: Person): Promise<Organization> {
+  const platform = client("service_role");
+  const organization = await platform.from("organizations")
+    .insert({ name: "Test" }).select("id").single().throwOnError();
+  const id = organization.data.id;
+  await platform.from("organization_members")
+    .insert({ organization_id: id, user_id: admin.id, role: "admin" }).throwOnError();
+  const apiKey = await createApiKey(admin, id);
+  return { id, apiKeyId: apiKey.id, token: apiKey.token };
+}
+
+/** Makes an API key through the API that the admin console uses. */
+export async function createApiKey(admin: Person, organizationId: string, name = "test") {
+  const { data } = await admin.client
+    .rpc("create_api_key", { organization_id: organizationId, name }).throwOnError();
+  return data as { id: string; name: string; token: string; hint: string; created_at: string };
+}
+
+/** An entry to write: what matters to the test; the rest is filled in. */
+export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "id" | "organization_id">>;
+
+/** What `data` holds at the least (spec.md section 2.2). */
+export const MESSAGE_DATA = {
+  message_id: "m-1",
+  conversation_id: "c-1",
+  agent_id: "a-1",
+  platform_agent_sid: "AG1",
+};
+
+/** An entry as the platform would write it. */
+export function entry(organizationId: string, given: Entry = {}): TablesInsert<"audit_entries"> {
+  return {
+    organization_id: organizationId,
+    created_at: "2026-03-01T12:00:00Z",
+    action: "message_created",
+    user_email: "ada@example.com",
+    agent_name: "Assistant",
+    data: MESSAGE_DATA,
+    ...given,
+  };
+}
+
+/** Writes entries as the platform does: a plain insert as `service_role`. */
+export async function writeEntries(organizationId: string, entries: Entry[]): Promise<void> {
+  const rows = entries.map((given) => entry(organizationId, given));
+  await client("service_role").from("audit_entries").insert(rows).throwOnError();
+}
+
+/** Moves the times of a key's accepted requests into the past, instead of waiting. */
+export async function age(sql: Sql, apiKeyId: string, by: string): Promise<void> {
+  await sql`
+    update private.rate_limits
+    set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
+    where api_key_id = ${apiKeyId}`;
+}
+
+/** Sends a request with a key; `query` is a query string. */
+export function get(token: string, query: string = TWO_DAYS): Promise<Response> {
+  return fetch(`${AUDIT_LOG_URL}?${query}`, { headers: { Authorization: `Bearer ${token}` } });
+}
+
+/** The body of a 200. */
+export interface Page {
+  organization_id: string;
+  start: string;
+  end: string;
+  total: number;
+  limit: number;
+  offset: number;
+  items: {
+    id: string;
+    created_at: string;
+    action: string;
+    user_email: string;
+    agent_name: string;
+    data: Record<string, unknown>;
+  }[];
+}
+
+/** The body of an error (RFC 9457). */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  request_id: string;
+  errors?: { parameter: string; detail: string }[];
+}
+
+/** Sends a request that must succeed; its page. */
+export async function getPage(token: string, query?: string): Promise<Page> {
+  const response = await get(token, query);
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
+  return await response.json();
+}
+
+/** Sends a request that must fail with a status; its problem. */
+export async function getProblem(status: number, token: string, query?: string): Promise<Problem> {
+  const response = await get(token, query);
+  if (response.status === status) return await response.json();
+  throw new Error(`${response.status} instead of ${status}: ${await response.text()}`);
+}
+
+function environment(name: string): string {
+  const value = Deno.env.get(name);
+  if (value) return value;
+  throw new Error(`${name} is not set: run the tests with deno task test`);
+}

@@ -1,0 +1,223 @@
+import { assertEquals } from "@std/assert";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import type postgres from "postgres";
+import { client, connect, signUp, type Sql } from "./helpers.ts";
+
+// What each client role may do, whole. A new table, function or grant trips a test here: think about
+// who may reach it, then write it down.
+
+let sql: Sql;
+
+beforeAll(() => {
+  sql = connect();
+});
+
+afterAll(async () => {
+  await sql.end();
+});
+
+/** What a query finds, one line of text for each row. */
+async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
+  return (await query).map((row) => Object.values(row).join(" "));
+}
+
+describe("tables", () => {
+  it("grant the client roles exactly this", async () => {
+    const found = await lines(sql`
+      select role, c.oid::regclass, string_agg(lower(privilege), ', ' order by n)
+      from pg_class c
+      cross join unnest(array['anon', 'authenticated', 'service_role']) as role
+      cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN'])
+        with ordinality as p (privilege, n)
+      where c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+        and c.relkind in ('r', 'p', 'v', 'm', 'f')
+        and (
+          has_table_privilege(role, c.oid, privilege)
+          or privilege in ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
+            and has_any_column_privilege(role, c.oid, privilege)
+        )
+      group by role, c.oid
+      order by role, c.oid::regclass::text`);
+    assertEquals(found, [
+      "authenticated api_keys select",
+      "authenticated organization_members select",
+      "authenticated organizations select",
+      "service_role api_keys select",
+      "service_role audit_entries select, insert",
+      "service_role organization_members select, insert, update, delete",
+      "service_role organizations select, insert, update, delete",
+      "service_role private.api_key_hashes select",
+      "service_role private.rate_limits select, update",
+    ]);
+  });
+
+  it("all have row level security, in every schema of ours", async () => {
+    assertEquals(
+      await lines(sql`
+        select oid::regclass from pg_class
+        where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and relkind in ('r', 'p') and not relrowsecurity`),
+      [],
+    );
+  });
+
+  it("have policies for signed-in people only, and only to read", async () => {
+    assertEquals(
+      await lines(sql`
+        select schemaname || '.' || tablename, policyname, lower(cmd), array_to_string(roles, ',')
+        from pg_policies where schemaname in ('public', 'private') order by 1, 2`),
+      [
+        "public.api_keys select_admin select authenticated",
+        "public.organization_members select_own select authenticated",
+        "public.organizations select_member select authenticated",
+      ],
+    );
+  });
+
+  it("are the only relations: no views, no sequences that a role could read", async () => {
+    assertEquals(
+      await lines(sql`
+        select oid::regclass from pg_class
+        where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and relkind not in ('r', 'p', 'i', 'I', 't')`),
+      [],
+    );
+  });
+});
+
+describe("functions", () => {
+  it("can be executed by the client roles exactly so", async () => {
+    const found = await lines(sql`
+      select role, p.oid::regproc
+      from pg_proc p
+      cross join unnest(array['anon', 'authenticated', 'service_role']) as role
+      where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+        and has_function_privilege(role, p.oid, 'EXECUTE')
+      order by role, p.oid::regproc::text`);
+    assertEquals(
+      found,
+      [
+        "authenticated private.administered_organizations",
+        "authenticated private.create_api_key",
+        "authenticated private.revoke_api_key",
+        "authenticated create_api_key",
+        "authenticated revoke_api_key",
+        "service_role private.count_request",
+        "service_role private.find_active_key",
+        "service_role private.read_page",
+        "service_role private.uuid_v7",
+        "service_role public_audit_log",
+      ].toSorted(),
+    );
+  });
+
+  it("that run with their owner's rights are exactly these, in a schema that is not served", async () => {
+    assertEquals(
+      await lines(sql`
+        select p.oid::regproc from pg_proc p
+        where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) and p.prosecdef
+        order by p.oid::regproc::text`),
+      [
+        "private.administered_organizations",
+        "private.create_api_key",
+        "private.revoke_api_key",
+      ],
+    );
+  });
+
+  it("all have an empty search_path", async () => {
+    assertEquals(
+      await lines(sql`
+        select p.oid::regproc from pg_proc p
+        where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and not coalesce(p.proconfig @> array['search_path=""'], false)`),
+      [],
+    );
+  });
+});
+
+describe("everything", () => {
+  it("has a comment: every table and every function", async () => {
+    assertEquals(
+      await lines(sql`
+        select oid::regclass::text from pg_class
+        where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and relkind in ('r', 'p') and obj_description(oid, 'pg_class') is null
+        union all
+        select oid::regproc::text from pg_proc
+        where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and obj_description(oid, 'pg_proc') is null`),
+      [],
+    );
+  });
+
+  it("that refers to another table has an index for it", async () => {
+    assertEquals(
+      await lines(sql`
+        select c.conrelid::regclass, c.conname
+        from pg_constraint c
+        where c.contype = 'f'
+          and c.connamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and not exists (
+            select from pg_index i
+            where i.indrelid = c.conrelid
+              and (i.indkey::smallint[])[0:cardinality(c.conkey) - 1] operator(pg_catalog.@>) c.conkey
+          )`),
+      [],
+    );
+  });
+});
+
+describe("the Data API", () => {
+  it("does not serve the schema private to anyone", async () => {
+    const person = await signUp();
+    for (const caller of [client("anon"), person.client, client("service_role")]) {
+      for (const table of ["rate_limits", "api_key_hashes"]) {
+        const { error } = await caller.schema("private" as "public").from(table as "api_keys")
+          .select("*");
+        assertEquals(error?.code, "PGRST106");
+        assertEquals((await caller.from(table as "api_keys").select("*")).error?.code, "PGRST205");
+      }
+    }
+  });
+
+  it("calls public_audit_log for the platform alone", async () => {
+    const person = await signUp();
+    for (const caller of [client("anon"), person.client]) {
+      const { error } = await caller.rpc("public_audit_log", { token_hash: "00".repeat(32) });
+      assertEquals(error?.code, "42501");
+    }
+    const { data } = await client("service_role")
+      .rpc("public_audit_log", { token_hash: "00".repeat(32) }).throwOnError();
+    assertEquals(data, { decision: "unauthorized" });
+  });
+
+  it("shows anon nothing at all", async () => {
+    for (
+      const table of ["organizations", "organization_members", "api_keys", "audit_entries"] as const
+    ) {
+      const { error } = await client("anon").from(table).select("*");
+      assertEquals(error?.code, "42501", table);
+    }
+  });
+
+  it("does not let a signed-in person read or write the log or join an organization", async () => {
+    const { client: caller, id: user_id } = await signUp();
+    const organization_id = crypto.randomUUID();
+    for (
+      const { error } of [
+        await caller.from("audit_entries").select("*"),
+        await caller.from("audit_entries").insert({
+          organization_id,
+          action: "agent_added",
+          user_email: "eve@example.com",
+          agent_name: "x",
+        }),
+        await caller.from("organizations").insert({ name: "x" }),
+        await caller.from("organization_members")
+          .insert({ organization_id, user_id, role: "admin" }),
+        await caller.from("organization_members").update({ role: "admin" }).eq("user_id", user_id),
+      ]
+    ) assertEquals(error?.code, "42501");
+  });
+});

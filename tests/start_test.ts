@@ -1,0 +1,229 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { createClient } from "@supabase/supabase-js";
+import postgres from "postgres";
+import { DEMO_EMAILS, DEMO_PASSWORD } from "../local/demo.ts";
+import { freePort } from "../local/edge_function.ts";
+import type { Page } from "./helpers.ts";
+
+/**
+ * The commands that a newcomer types, on ports and with a data folder of a test's own, so that they
+ * can run beside a start of the developer's.
+ */
+class Machine {
+  readonly apiPort = freePort();
+  readonly databasePort = freePort();
+  readonly #dataDir = Deno.makeTempDirSync();
+  readonly #processes: Deno.ChildProcess[] = [];
+
+  #command(task: string): Deno.Command {
+    return new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--allow-all",
+        new URL(`../local/${task}.ts`, import.meta.url).href,
+        `--api-port=${this.apiPort}`,
+        `--db-port=${this.databasePort}`,
+        `--data-dir=${this.#dataDir}`,
+      ],
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  /** Runs `deno task …` to its end; its exit code and all that it printed. */
+  async run(task: string): Promise<{ code: number; text: string }> {
+    const { code, stdout, stderr } = await this.#command(task).output();
+    const decoder = new TextDecoder();
+    return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
+  }
+
+  /** `deno task start`, when it has printed everything. */
+  async start(): Promise<Start> {
+    const process = this.#command("start").spawn();
+    this.#processes.push(process);
+    const errors = new Response(process.stderr).text();
+    const started: Start = { process, output: "" };
+    const ready = Promise.withResolvers<void>();
+    (async () => {
+      for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+        started.output += text;
+        if (started.output.includes("logged below")) ready.resolve();
+      }
+      ready.reject(new Error(`start ended: ${started.output}${await errors}`));
+    })();
+    await ready.promise;
+    return started;
+  }
+
+  /** `deno task status`, by name. */
+  async status(): Promise<Map<string, string>> {
+    const { text } = await this.run("status");
+    return new Map(Array.from(text.matchAll(/^(\w+)="(.*)"$/gm), ([, name, value]) => [
+      name ?? "",
+      value ?? "",
+    ]));
+  }
+
+  /** The ports on which something listens. */
+  async openPorts(): Promise<number[]> {
+    const open: number[] = [];
+    for (const port of [this.apiPort, this.databasePort]) {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port }).catch(() => null);
+      if (connection) open.push(port);
+      connection?.close();
+    }
+    return open;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const process of this.#processes) {
+      try {
+        process.kill("SIGKILL");
+      } catch {
+        // Ended, as it should have.
+      }
+      await process.status;
+    }
+    await this.run("reset");
+  }
+}
+
+interface Start {
+  process: Deno.ChildProcess;
+  /** All that it has printed so far. */
+  output: string;
+}
+
+async function stop({ process }: Start, signal: Deno.Signal): Promise<number> {
+  process.kill(signal);
+  return (await process.status).code;
+}
+
+/** The Edge Function's process of a start. */
+async function functionProcess({ process }: Start): Promise<string | undefined> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-eo", "ppid,pid,args"] }).output();
+  const pattern = new RegExp(`^ *${process.pid} +(\\d+) .*public-audit-log/index.ts`, "m");
+  return new TextDecoder().decode(stdout).match(pattern)?.[1];
+}
+
+/** Runs the example that a start printed, as pasted into a shell. */
+async function runExample({ output }: Start): Promise<Page> {
+  const example = output.match(/^ *curl "(?:.*\\\n)*.*/m)?.[0] ?? "";
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", example] }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+describe("deno task start", () => {
+  it("prints an example that shows a seeded log, is described by status, and stops on Ctrl-C", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+
+    const page = await runExample(started);
+    assertEquals(page.items.length, 2);
+    assertEquals(page.end, new Date().toISOString().slice(0, 10));
+
+    const status = await machine.status();
+    assertEquals(Array.from(status.keys()), [
+      "API_URL",
+      "DB_URL",
+      "PUBLISHABLE_KEY",
+      "SECRET_KEY",
+      "DEMO_API_KEY",
+    ]);
+    assertEquals(status.get("API_URL"), `http://127.0.0.1:${machine.apiPort}`);
+    assertMatch(status.get("PUBLISHABLE_KEY") ?? "", /^sb_publishable_/);
+    assertMatch(status.get("SECRET_KEY") ?? "", /^sb_secret_/);
+    assertStringIncludes(started.output, status.get("DEMO_API_KEY") ?? "none");
+
+    const second = await machine.run("start");
+    assertEquals(second.code, 1);
+    assertStringIncludes(second.text, "Already running");
+    assertEquals((await machine.run("reset")).code, 1);
+
+    assertEquals(await stop(started, "SIGINT"), 0);
+    assertEquals(await machine.openPorts(), []);
+    assertEquals((await machine.run("status")).code, 1);
+  });
+
+  it("seeds two organizations, each with an administrator and a year of entries up to today", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    const status = await machine.status();
+    const sql = postgres(status.get("DB_URL") ?? "");
+    const organizations = await sql`
+      select
+        (select count(*)::int from public.organization_members m
+          where m.organization_id = o.id and m.role = 'admin') as admins,
+        count(distinct e.action)::int as actions,
+        count(*) between 2000 and 20000 as thousands,
+        min(e.created_at) < now() - interval '360 days' as a_year,
+        (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today
+      from public.organizations o join public.audit_entries e on e.organization_id = o.id
+      group by o.id`;
+    await sql.end();
+    const expected = { admins: 1, actions: 4, thousands: true, a_year: true, today: true };
+    assertEquals(organizations.map((row) => ({ ...row })), [expected, expected]);
+
+    for (const email of DEMO_EMAILS) {
+      const client = createClient(
+        status.get("API_URL") ?? "",
+        status.get("PUBLISHABLE_KEY") ?? "",
+        { auth: { persistSession: false, autoRefreshToken: false } },
+      );
+      const { data } = await client.auth.signInWithPassword({ email, password: DEMO_PASSWORD });
+      assertEquals(data.user?.email, email);
+    }
+    await stop(started, "SIGINT");
+  });
+
+  it("seeds the same on every machine", async () => {
+    const checksums = await Promise.all([1, 2].map(async () => {
+      await using machine = new Machine();
+      const started = await machine.start();
+      const sql = postgres((await machine.status()).get("DB_URL") ?? "");
+      const [row] = await sql`
+        select md5(string_agg(e::text, ' ' order by organization_id, created_at, id)) as checksum
+        from public.audit_entries e`;
+      await sql.end();
+      await stop(started, "SIGINT");
+      return row?.["checksum"];
+    }));
+    assertEquals(checksums[0], checksums[1]);
+  });
+
+  it("keeps its data between starts, and starts after having been killed", async () => {
+    await using machine = new Machine();
+    const first = await machine.start();
+    const key = (await machine.status()).get("DEMO_API_KEY");
+    const orphan = await functionProcess(first);
+    assert(orphan);
+    await stop(first, "SIGKILL");
+    assertEquals(await machine.openPorts(), [machine.databasePort]);
+
+    const second = await machine.start();
+    assertStringIncludes(second.output, "An earlier run was killed");
+    assertEquals((await machine.status()).get("DEMO_API_KEY"), key);
+    assertEquals((await runExample(second)).items.length, 2);
+    const { success } = await new Deno.Command("ps", { args: ["-p", orphan] }).output();
+    assertEquals(success, false);
+    assertEquals(await stop(second, "SIGTERM"), 0);
+    assertEquals(await machine.openPorts(), []);
+  });
+
+  it("says which port is taken and what to do", async () => {
+    await using machine = new Machine();
+    for (
+      const [port, option] of [
+        [machine.apiPort, "api-port"],
+        [machine.databasePort, "db-port"],
+      ] as const
+    ) {
+      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
+      const { code, text } = await machine.run("start");
+      assertEquals(code, 1);
+      assertStringIncludes(text, `Port ${port} is taken`);
+      assertStringIncludes(text, `deno task start --${option} `);
+    }
+  });
+});
