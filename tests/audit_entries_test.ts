@@ -146,10 +146,6 @@ describe("the log is append-only", () => {
   });
 
   it("for the owner: update and truncate are refused, even when they would touch nothing", async () => {
-    await assertRefused(
-      "42501",
-      sql`update public.audit_entries set user_email = 'eve@example.com'`,
-    );
     for (
       const statement of [
         "update public.audit_entries set user_email = 'eve@example.com'",
