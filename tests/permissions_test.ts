@@ -47,6 +47,7 @@ describe("tables", () => {
       "service_role organization_members select, insert, update, delete",
       "service_role organizations select, insert, update, delete",
       "service_role private.api_key_hashes select",
+      "service_role private.entry_counts select",
       "service_role private.rate_limits select, update",
     ]);
   });
@@ -119,6 +120,7 @@ describe("functions", () => {
         order by p.oid::regproc::text`),
       [
         "private.administered_organizations",
+        "private.count_entries",
         "private.create_api_key",
         "private.revoke_api_key",
       ],
@@ -172,7 +174,7 @@ describe("the Data API", () => {
   it("does not serve the schema private to anyone", async () => {
     const person = await signUp();
     for (const caller of [client("anon"), person.client, client("service_role")]) {
-      for (const table of ["rate_limits", "api_key_hashes"]) {
+      for (const table of ["rate_limits", "api_key_hashes", "entry_counts"]) {
         const { error } = await caller.schema("private" as "public").from(table as "api_keys")
           .select("*");
         assertEquals(error?.code, "PGRST106");

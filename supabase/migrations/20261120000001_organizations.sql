@@ -6,8 +6,9 @@
 --
 -- Security definer functions of all migrations, and why:
 --   1. private.administered_organizations  policies ask it; it must not depend on them
---   2. private.create_api_key              writes a hash that no client role may write
---   3. private.revoke_api_key              sets columns that no client role may set (or it could unset them)
+--   2. private.count_entries               whoever writes entries may not write their counts
+--   3. private.create_api_key              writes a hash that no client role may write
+--   4. private.revoke_api_key              sets columns that no client role may set (or it could unset them)
 
 create schema private;
 comment on schema private is 'Helpers and secrets. Not served by the Data API.';

@@ -1,0 +1,175 @@
+-- How many entries there are, kept as they are written, so that a total is a sum of a few rows and
+-- an offset leads straight to its hour: neither costs a scan of the log, however long it is.
+--
+-- Partial counts: one row for each organization, UTC day, action, and writing backend. A backend
+-- updates rows of its own only, so no writer ever waits for another and none can deadlock; readers
+-- add the parts up. Entries and counts change in one transaction, so every snapshot sees both or
+-- neither: the sum is exact under concurrency, rollback, late entries and retention.
+-- No index has a count in it, or no update would stay within its page (HOT).
+
+create table private.entry_counts (
+  organization_id uuid not null references public.organizations on delete cascade,
+  day date not null,
+  action public.audit_action not null,
+  part integer not null,
+  entries bigint not null,
+  hours integer[] not null,
+  primary key (organization_id, day, action, part)
+) with (fillfactor = 50);
+comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
+comment on column private.entry_counts.part is 'Process id of the backend that counted, or 0 when folded.';
+comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
+
+create index entry_counts_unfolded_idx on private.entry_counts (day) where part <> 0;
+
+alter table private.entry_counts enable row level security;
+revoke all on private.entry_counts from public, anon, authenticated, service_role;
+grant select on private.entry_counts to service_role;
+
+create function private.count_entries() returns trigger
+language plpgsql security definer set search_path = ''
+as $$
+declare
+  counted record;
+begin
+  for counted in
+    select
+      e.organization_id,
+      (e.created_at at time zone 'UTC')::date as day,
+      e.action,
+      extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
+      count(*)::integer * case tg_op when 'DELETE' then -1 else 1 end as entries
+    from changed e
+    group by 1, 2, 3, 4
+  loop
+    update private.entry_counts c
+    set entries = c.entries + counted.entries, hours[counted.hour] = c.hours[counted.hour] + counted.entries
+    where c.organization_id = counted.organization_id
+      and c.day = counted.day
+      and c.action = counted.action
+      and c.part = pg_backend_pid();
+    -- Nobody else inserts a row of this backend's, so this cannot conflict.
+    if not found then
+      insert into private.entry_counts (organization_id, day, action, part, entries, hours)
+      values (
+        counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
+        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h)
+      );
+    end if;
+  end loop;
+  return null;
+end
+$$;
+comment on function private.count_entries is 'Counts the entries that a statement wrote or deleted.';
+revoke execute on function private.count_entries from public, anon, authenticated, service_role;
+
+create trigger count_inserted
+  after insert on public.audit_entries referencing new table as changed
+  for each statement execute function private.count_entries();
+create trigger count_deleted
+  after delete on public.audit_entries referencing old table as changed
+  for each statement execute function private.count_entries();
+
+create function private.fold_entry_counts() returns bigint
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  folded bigint;
+begin
+  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  with movable as materialized (
+    -- Never waits for a writer, so that no writer can wait for it in a circle.
+    select c.organization_id, c.day, c.action, c.part
+    from private.entry_counts c
+    where (c.organization_id, c.day, c.action) in (
+      select u.organization_id, u.day, u.action from private.entry_counts u
+      where u.part <> 0 and u.day < (now() at time zone 'UTC')::date
+    )
+    for update skip locked
+  ),
+  moved as (
+    -- By key, not by ctid: a row may have got a new version since this statement's snapshot.
+    delete from private.entry_counts c using movable m
+    where c.organization_id = m.organization_id and c.day = m.day and c.action = m.action and c.part = m.part
+    returning c.*
+  ),
+  inserted as (
+    insert into private.entry_counts (organization_id, day, action, part, entries, hours)
+    select h.organization_id, h.day, h.action, 0, sum(h.entries), array_agg(h.entries order by h.hour)
+    from (
+      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries
+      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
+      group by m.organization_id, m.day, m.action, h.hour
+    ) as h
+    group by h.organization_id, h.day, h.action
+    having bool_or(h.entries <> 0)
+  )
+  select count(*) into folded from moved where part <> 0;
+  return folded;
+end
+$$;
+comment on function private.fold_entry_counts is 'Adds the parts of past days up into one row each, beside writers; the parts it moved. Readers then have fewer rows to add. Run it every night (README).';
+revoke execute on function private.fold_entry_counts from public, anon, authenticated, service_role;
+
+create function private.entry_count_errors(organization_id uuid)
+returns table (day date, action public.audit_action, hour integer, difference bigint)
+language sql stable set search_path = ''
+as $$
+  select d.day, d.action, d.hour, sum(d.entries)::bigint
+  from (
+    select
+      (e.created_at at time zone 'UTC')::date as day,
+      e.action,
+      extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
+      count(*) as entries
+    from public.audit_entries e
+    where e.organization_id = entry_count_errors.organization_id
+    group by grouping sets ((1, 2, 3), (1, 2))
+    union all
+    select c.day, c.action, null, -c.entries
+    from private.entry_counts c
+    where c.organization_id = entry_count_errors.organization_id
+    union all
+    select c.day, c.action, h.hour, -h.entries
+    from private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
+    where c.organization_id = entry_count_errors.organization_id
+  ) as d
+  group by d.day, d.action, d.hour
+  having sum(d.entries) <> 0
+$$;
+comment on function private.entry_count_errors is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day. difference: entries that the counts lack.';
+revoke execute on function private.entry_count_errors from public, anon, authenticated, service_role;
+
+create function private.repair_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  repaired bigint;
+begin
+  -- Two repairs at once would each add the difference. Writers need not wait: they change entries and
+  -- counts alike, so the difference is the same at every moment.
+  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  insert into private.entry_counts as c (organization_id, day, action, part, entries, hours)
+  select
+    repair_entry_counts.organization_id,
+    e.day,
+    e.action,
+    0,
+    coalesce(sum(e.difference) filter (where e.hour is null), 0),
+    array(
+      select coalesce(sum(d.difference) filter (where d.hour = h), 0)
+      from generate_series(1, 24) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+      group by h
+      order by h
+    )
+  from private.entry_count_errors(repair_entry_counts.organization_id) e
+  group by e.day, e.action
+  on conflict on constraint entry_counts_pkey do update
+  set entries = c.entries + excluded.entries,
+    hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
+  get diagnostics repaired = row_count;
+  return repaired;
+end
+$$;
+comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_errors finds, beside writers; how many counts of a day and action were wrong.';
+revoke execute on function private.repair_entry_counts from public, anon, authenticated, service_role;
