@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { createClient } from "@supabase/supabase-js";
 import { describe, it } from "@std/testing/bdd";
-import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
+import { createDatabase } from "../supabase/functions/public-audit-log/database.ts";
 import { createHandler, type LogLine } from "../supabase/functions/public-audit-log/handler.ts";
 import { tokenHash } from "../supabase/functions/public-audit-log/token.ts";
 
@@ -20,9 +19,9 @@ interface Call {
 function setUp(answer: (call: Call) => Response | Promise<Response>) {
   const calls: Call[] = [];
   const lines: LogLine[] = [];
-  const database = createClient<Database>("http://data-api.example", "sb_secret_test", {
-    auth: { persistSession: false, autoRefreshToken: false },
-    global: {
+  const database = createDatabase(
+    { url: "http://data-api.example", secretKey: "sb_secret_test" },
+    {
       fetch: async (url, init) => {
         const body = JSON.parse(String(init?.body));
         const call = { url: String(url), body, signal: init?.signal };
@@ -30,7 +29,7 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
         return await answer(call);
       },
     },
-  });
+  );
   const handle = createHandler({ database, log: (line) => lines.push(line) });
   const send = (path = PATH, token: string | null = TOKEN, method = "GET") =>
     handle(

@@ -12,7 +12,7 @@ create table private.entry_counts (
   day date not null,
   action public.audit_action not null,
   part integer not null,
-  entries bigint not null,
+  entries integer not null,
   hours integer[] not null,
   primary key (organization_id, day, action, part)
 ) with (fillfactor = 50);
@@ -95,7 +95,7 @@ begin
   ),
   inserted as (
     insert into private.entry_counts (organization_id, day, action, part, entries, hours)
-    select h.organization_id, h.day, h.action, 0, sum(h.entries), array_agg(h.entries order by h.hour)
+    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour)
     from (
       select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)

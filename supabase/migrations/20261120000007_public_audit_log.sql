@@ -41,7 +41,7 @@ begin
 
   select d.day, skip - (d.up_to - d.entries) into strict first_day, skip
   from (
-    select c.day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.day) as up_to
+    select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as up_to
     from private.entry_counts c
     where c.organization_id = read_page.organization_id
       and c.day between start_date and end_date
@@ -55,7 +55,7 @@ begin
   select first_day::timestamp at time zone 'UTC' + h.hour * interval '1 hour', skip - (h.up_to - h.entries)
   into strict first_hour, skip
   from (
-    select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)) over (order by u.hour) as up_to
+    select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as up_to
     from private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
     where c.organization_id = read_page.organization_id
       and c.day = first_day

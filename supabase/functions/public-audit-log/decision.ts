@@ -1,6 +1,5 @@
-import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import type { Database } from "./database.types.ts";
+import type { Database } from "./database.ts";
 import type { Query } from "./query.ts";
 
 /** How long the database may take, in milliseconds. */
@@ -37,7 +36,7 @@ export type Decision = z.infer<typeof Decision>;
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
 export async function decide(
-  database: SupabaseClient<Database>,
+  database: Database,
   tokenHash: string,
   query?: Query,
 ): Promise<Decision> {

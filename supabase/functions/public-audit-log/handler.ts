@@ -1,5 +1,4 @@
-import type { SupabaseClient } from "@supabase/supabase-js";
-import type { Database } from "./database.types.ts";
+import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, pageLinks, rateLimitHeaders } from "./headers.ts";
 import { problem } from "./problem.ts";
@@ -21,7 +20,7 @@ export interface LogLine {
 }
 
 export interface HandlerOptions {
-  database: SupabaseClient<Database>;
+  database: Database;
   log: (line: LogLine) => void;
 }
 
@@ -49,7 +48,7 @@ export function createHandler({ database, log }: HandlerOptions) {
 
 async function answer(
   request: Request,
-  database: SupabaseClient<Database>,
+  database: Database,
   trace: Trace,
 ): Promise<Response> {
   const id = trace.request_id;

@@ -1,13 +1,7 @@
-import { createClient } from "@supabase/supabase-js";
-import type { Database } from "./database.types.ts";
-import { createHandler } from "./handler.ts";
+import { createDatabase } from "./database.ts";
 import { readEnvironment } from "./environment.ts";
+import { createHandler } from "./handler.ts";
 
-const { url, secretKey } = readEnvironment((name) => Deno.env.get(name));
+const database = createDatabase(readEnvironment((name) => Deno.env.get(name)));
 
-Deno.serve(createHandler({
-  database: createClient<Database>(url, secretKey, {
-    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-  }),
-  log: (line) => console.log(JSON.stringify(line)),
-}));
+Deno.serve(createHandler({ database, log: (line) => console.log(JSON.stringify(line)) }));

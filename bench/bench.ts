@@ -1,0 +1,188 @@
+import { parseArgs } from "node:util";
+import postgres from "postgres";
+import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts";
+import { measureColdStarts } from "./cold_start.ts";
+import { type DataSet, makeDataSet } from "./data_set.ts";
+import { type Load, load, median } from "./load.ts";
+import { startBenchStack } from "./stack.ts";
+import { measureDeadlocks, measureWrites } from "./writes.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    /** Also ten million entries; their making takes some minutes, once. */
+    "ten-million": { type: "boolean", default: false },
+    rounds: { type: "string", default: "5" },
+    seconds: { type: "string", default: "2" },
+  },
+});
+const ROUNDS = Number(flags.rounds);
+const SECONDS = Number(flags.seconds);
+
+interface Case {
+  name: string;
+  query: string;
+  status: number;
+  tokens: (dataSet: DataSet) => string[];
+}
+
+/** A well-formed token that no key has. */
+const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
+const DAY = "start=2025-07-01&end=2025-07-01";
+const YEAR = "start=2025-01-01&end=2025-12-31";
+
+function casesOf({ entries }: DataSet): Case[] {
+  const tokens = ({ tokens }: DataSet) => tokens;
+  return [
+    { name: "one day, first page", query: DAY, status: 200, tokens },
+    { name: "year, first page", query: YEAR, status: 200, tokens },
+    { name: "year, 90 % deep", query: `${YEAR}&offset=${entries * 0.9}`, status: 200, tokens },
+    { name: "one action", query: `${YEAR}&action=feedback_given`, status: 200, tokens },
+    {
+      name: "one action, 90 % deep",
+      query: `${YEAR}&action=feedback_given&offset=${Math.floor(entries * 0.08 * 0.9)}`,
+      status: 200,
+      tokens,
+    },
+    { name: "401", query: DAY, status: 401, tokens: () => [UNKNOWN_TOKEN] },
+    {
+      name: "429",
+      query: DAY,
+      status: 429,
+      tokens: ({ exhaustedToken }) => [exhaustedToken],
+    },
+  ];
+}
+
+const HANDLERS = {
+  "function": new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url),
+  "three calls": new URL("three_calls.ts", import.meta.url),
+  "floor": new URL("floor.ts", import.meta.url),
+};
+type Handler = keyof typeof HANDLERS;
+
+await main();
+Deno.exit();
+
+async function main(): Promise<void> {
+  console.log("Cold start: from a new process to its first answer, in milliseconds");
+  await measureColdStarts(ROUNDS * 2);
+
+  // Twice, because the Data API's stand-in reads the schema once.
+  await applySql();
+  await using stack = await startBenchStack();
+  const sql = postgres(stack.databaseUrl, { onnotice: () => {} });
+  console.log("\nData sets");
+  const dataSets: DataSet[] = [];
+  for (const entries of [10_000, 1_000_000, ...flags["ten-million"] ? [10_000_000] : []]) {
+    dataSets.push(await makeDataSet(sql, entries));
+  }
+
+  await using handlers = new AsyncDisposableStack();
+  const ports = new Map<Handler, number>();
+  for (const [name, main] of Object.entries(HANDLERS)) {
+    const handler: EdgeFunction = handlers.use(
+      await startEdgeFunction({ ...stack, main, log: () => {} }),
+    );
+    ports.set(name as Handler, handler.port);
+  }
+  for (const dataSet of dataSets) await measureReads(sql, dataSet, ports);
+  await measureWrites(sql, stack.databaseUrl, ROUNDS);
+  await measureDeadlocks(sql, stack.databaseUrl);
+  await sql.end();
+}
+
+async function applySql(): Promise<void> {
+  await using stack = await startBenchStack();
+  const sql = postgres(stack.databaseUrl, { onnotice: () => {} });
+  await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
+  await sql.end();
+}
+
+/** Handlers and cases take turns within each round. */
+async function measureReads(
+  sql: postgres.Sql,
+  dataSet: DataSet,
+  ports: Map<Handler, number>,
+): Promise<void> {
+  console.log(
+    `\nReads of ${
+      dataSet.entries.toLocaleString("en")
+    } entries, answers a second over 8 connections`,
+  );
+  const cases = casesOf(dataSet);
+  const throughputs = new Map<string, number[]>();
+  const latencies = new Map<string, number[]>();
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (const { name, query, status, tokens } of cases) {
+      const seen: string[] = [];
+      // Forwards in one round, backwards in the next.
+      const order = Array.from(ports.keys());
+      for (const handler of round % 2 ? order : order.reverse()) {
+        if (handler === "floor" && name !== "one day, first page") continue;
+        const options = {
+          url: `http://127.0.0.1:${ports.get(handler)}/public-audit-log?${query}`,
+          tokens: tokens(dataSet),
+          status: handler === "floor" ? 200 : status,
+        };
+        await resetLimits(sql, dataSet);
+        const { throughput } = await load({ ...options, connections: 8, seconds: SECONDS });
+        add(throughputs, `${handler} ${name}`, throughput);
+        seen.push(`${handler} ${throughput.toFixed(0)}`);
+        if (handler !== "function") continue;
+        await resetLimits(sql, dataSet);
+        const alone: Load = await load({ ...options, connections: 1, seconds: SECONDS / 2 });
+        add(latencies, name, alone.medianLatency);
+        seen.push(`alone ${alone.medianLatency.toFixed(2)} ms`);
+      }
+      console.log(`  round ${round}/${ROUNDS}  ${name.padEnd(22)} ${seen.join(", ")}`);
+    }
+  }
+  const day = "one day, first page";
+  const of = (values: Map<string, number[]>, name: string) => median(values.get(name) ?? []);
+  console.log(
+    "\n| case | function, 1/s | three calls, 1/s | ratio | alone, ms | against one day |",
+  );
+  console.log("| --- | ---: | ---: | ---: | ---: | ---: |");
+  for (const { name } of cases) {
+    const ours = of(throughputs, `function ${name}`);
+    const theirs = of(throughputs, `three calls ${name}`);
+    const alone = of(latencies, name);
+    console.log(
+      `| ${name} | ${spread(throughputs.get(`function ${name}`))} ` +
+        `| ${spread(throughputs.get(`three calls ${name}`))} | ${(ours / theirs).toFixed(1)} ` +
+        `| ${alone.toFixed(2)} | ${(alone / of(latencies, day)).toFixed(2)} |`,
+    );
+  }
+  const floor = throughputs.get("floor one day, first page");
+  console.log(
+    `\nFloor: ${spread(floor)} answers a second; one day's first page is ` +
+      `${(of(throughputs, `function ${day}`) / median(floor ?? [])).toFixed(2)} of it.`,
+  );
+}
+
+/** So that no request meets its limit, but those that shall. */
+async function resetLimits(sql: postgres.Sql, dataSet: DataSet): Promise<void> {
+  await sql`update private.rate_limits set accepted_at = '{}'`;
+  await sql`truncate public.bench_request_counts`;
+  await sql`
+    update private.rate_limits
+    set accepted_at = array(select clock_timestamp() from generate_series(1, 60))
+    from private.api_key_hashes h
+    where h.api_key_id = rate_limits.api_key_id
+      and h.token_hash = sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8'))`;
+  await sql`
+    insert into public.bench_request_counts
+    select k.id, date_trunc('minute', now()) + n * interval '1 minute', 60
+    from public.bench_api_keys k, generate_series(0, 1) as n
+    where k.key_hash = encode(sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8')), 'hex')`;
+}
+
+function add(values: Map<string, number[]>, name: string, value: number): void {
+  values.set(name, [...values.get(name) ?? [], value]);
+}
+
+/** Median, and the lowest and the highest round. */
+function spread(values: number[] = []): string {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return `${median(values).toFixed(0)} (${low.toFixed(0)} to ${high.toFixed(0)})`;
+}

@@ -1,0 +1,110 @@
+import type postgres from "postgres";
+
+const BATCH = 50_000;
+
+/** Entries of one organization over a year, and keys to read them with. */
+export interface DataSet {
+  entries: number;
+  organizationId: string;
+  tokens: string[];
+  /** A key whose limit is used up. */
+  exhaustedToken: string;
+}
+
+/** Makes a data set, or what is missing of it, and new keys. */
+export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
+  const organizationId = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
+  await sql`
+    insert into public.organizations (id, name)
+    values (${organizationId}, ${`Benchmark ${entries}`}) on conflict do nothing`;
+  const [row] = await sql`
+    select coalesce(sum(entries), 0)::int as n from private.entry_counts
+    where organization_id = ${organizationId}`;
+  for (let n: number = row?.["n"]; n < entries; n += BATCH) {
+    progress(entries, n);
+    await insertEntries(sql, organizationId, entries, n, Math.min(n + BATCH, entries));
+  }
+  progress(entries, entries);
+  await sql`vacuum (analyze) public.audit_entries`;
+  await sql`select private.fold_entry_counts()`;
+  await sql`vacuum (analyze) private.entry_counts`;
+  const [exhaustedToken = "", ...tokens] = await makeKeys(sql, organizationId, 301);
+  return { entries, organizationId, tokens, exhaustedToken };
+}
+
+/** Nine of ten entries between 8 and 18 o'clock, the others at any time of the day. */
+async function insertEntries(
+  sql: postgres.Sql,
+  organizationId: string,
+  entries: number,
+  from: number,
+  to: number,
+): Promise<void> {
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select
+      ${organizationId},
+      '2025-01-01T00:00:00Z'::timestamptz + day * interval '1 day'
+        + case when n % 10 = 0 then fraction * interval '1 day'
+          else interval '8 hours' + fraction * interval '10 hours' end,
+      (case
+        when n % 1000 = 0 then 'agent_added'
+        when n % 100 < 20 then 'conversation_created'
+        when n % 100 < 28 then 'feedback_given'
+        else 'message_created'
+      end)::public.audit_action,
+      'user' || n % 50 || '@example.com',
+      'Assistant ' || n % 7,
+      jsonb_build_object(
+        'message_id', md5('m' || n)::uuid,
+        'conversation_id', md5('c' || n / 5)::uuid,
+        'agent_id', md5('a' || n % 7)::uuid,
+        'platform_agent_sid', 'AG' || md5('s' || n % 7)
+      )
+    from (
+      select n, floor(position) as day, position - floor(position) as fraction
+      from (
+        select n, n * 365.0 / ${entries} as position
+        from generate_series(${from}::int, ${to - 1}::int) as n
+      ) as positions
+    ) as times`;
+}
+
+async function makeKeys(
+  sql: postgres.Sql,
+  organizationId: string,
+  count: number,
+): Promise<string[]> {
+  await sql`delete from public.api_keys where organization_id = ${organizationId}`;
+  await sql`
+    delete from public.bench_api_keys where organization_id = ${organizationId}`;
+  const rows = await sql`
+    select private.new_token() as token, gen_random_uuid() as id
+    from generate_series(1, ${count}::int)`;
+  const keys = rows.map((row) => ({ id: row["id"] as string, token: row["token"] as string }));
+  for (const { id, token } of keys) {
+    await sql`
+      with key as (
+        insert into public.api_keys (id, organization_id, name, hint)
+        values (${id}, ${organizationId}, 'benchmark', 'benchmark')
+        returning id
+      ), hash as (
+        insert into private.api_key_hashes select sha256(convert_to(${token}, 'UTF8')), id from key
+      ), counter as (
+        insert into private.rate_limits (api_key_id) select id from key
+      )
+      insert into public.bench_api_keys
+      select id, ${organizationId}, encode(sha256(convert_to(${token}, 'UTF8')), 'hex') from key`;
+  }
+  return keys.map(({ token }) => token);
+}
+
+function progress(entries: number, done: number): void {
+  const width = 30;
+  const bar = "█".repeat(Math.round(width * done / entries)).padEnd(width, "·");
+  const line = `  ${entries.toLocaleString("en")} entries ${bar} ${
+    Math.round(100 * done / entries)
+  } %`;
+  if (Deno.stdout.isTerminal()) Deno.stdout.writeSync(new TextEncoder().encode(`\r${line}`));
+  if (done === entries) console.log(Deno.stdout.isTerminal() ? "" : line);
+}

@@ -1,0 +1,54 @@
+// @ts-types="npm:@types/autocannon@7.12.7"
+import autocannon from "autocannon";
+
+export interface Load {
+  /** Answers a second. */
+  throughput: number;
+  /** Milliseconds. */
+  medianLatency: number;
+}
+
+export interface LoadOptions {
+  url: string;
+  /** API keys, taken in turn. */
+  tokens: string[];
+  connections: number;
+  seconds: number;
+  /** What every answer must be. */
+  status: number;
+}
+
+/**
+ * Sends requests as fast as they are answered.
+ *
+ * @throws {Error} if one answer has another status, or none comes.
+ */
+export async function load(options: LoadOptions): Promise<Load> {
+  const { url, tokens, connections, seconds, status } = options;
+  const latencies: number[] = [];
+  const statuses = new Map<number, number>();
+  const result = await new Promise<autocannon.Result>((resolve, reject) => {
+    const instance = autocannon({
+      url,
+      connections,
+      duration: seconds,
+      timeout: 30,
+      requests: tokens.map((token) => ({ headers: { Authorization: `Bearer ${token}` } })),
+    }, (error: unknown, result: autocannon.Result) => error ? reject(error) : resolve(result));
+    instance.on("response", (_client, statusCode, _bytes, milliseconds) => {
+      latencies.push(milliseconds);
+      statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1);
+    });
+  });
+  statuses.delete(status);
+  if (result.errors || statuses.size || latencies.length === 0) {
+    const others = JSON.stringify(Object.fromEntries(statuses));
+    throw new Error(`${url}: ${result.errors} errors, statuses other than ${status}: ${others}`);
+  }
+  return { throughput: latencies.length / result.duration, medianLatency: median(latencies) };
+}
+
+/** The middle value. */
+export function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
+}

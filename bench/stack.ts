@@ -1,0 +1,47 @@
+import { fileURLToPath } from "node:url";
+import { freePort } from "../local/edge_function.ts";
+
+const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
+
+export interface BenchStack extends AsyncDisposable {
+  apiUrl: string;
+  databaseUrl: string;
+  secretKey: string;
+}
+
+/** `deno task start` in a process of its own, as the load and the Data API must not share one. */
+export async function startBenchStack(): Promise<BenchStack> {
+  const process = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--allow-all",
+      new URL("../local/start.ts", import.meta.url).href,
+      `--api-port=${freePort()}`,
+      `--db-port=${freePort()}`,
+      `--data-dir=${DATA_DIR}`,
+    ],
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  let output = "";
+  const ready = Promise.withResolvers<void>();
+  (async () => {
+    for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+      output += text;
+      if (output.includes("logged below")) ready.resolve();
+    }
+    ready.reject(new Error(`The stack did not start: ${output}`));
+  })();
+  await ready.promise;
+  const status = await Deno.readTextFile(`${DATA_DIR}/status.env`);
+  const value = (name: string) => status.match(new RegExp(`^${name}="(.*)"$`, "m"))?.[1] ?? "";
+  return {
+    apiUrl: value("API_URL"),
+    databaseUrl: value("DB_URL"),
+    secretKey: value("SECRET_KEY"),
+    async [Symbol.asyncDispose]() {
+      process.kill("SIGINT");
+      await process.status;
+    },
+  };
+}
