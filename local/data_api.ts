@@ -8,6 +8,8 @@ export interface DataApiOptions {
   jwtSecret: string;
   publishableKey: string;
   secretKey: string;
+  /** Given, in one line each, the statements that the database refused. */
+  log?: (text: string) => void;
 }
 
 /** The stand-in for the platform's Data API (`/rest/v1`) and Auth (`/auth/v1`). */
@@ -21,6 +23,8 @@ export function createDataApi(options: DataApiOptions): DataApi {
   // Lite would otherwise grant everything in each schema that has row level security to anon,
   // authenticated and service_role, which is the opposite of what a project's migrations say.
   Reflect.set(connection, "rlsState", "active");
+  // Lite prints each refused statement with its stack; the caller has it as an answer.
+  console.error = (...values) => options.log?.(`Data API: ${values.map(String).join(" ")}\n`);
   return {
     fetch: (request) => app.fetch(request),
     [Symbol.asyncDispose]: () => connection.close(),

@@ -13,6 +13,8 @@ export interface EdgeFunctionOptions {
 /** The Edge Function in a process of its own. */
 export interface EdgeFunction extends AsyncDisposable {
   port: number;
+  /** Resolves when the process has ended, to its exit code. */
+  ended: Promise<number>;
 }
 
 /**
@@ -49,15 +51,21 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       else log(text);
     }),
   ]);
-  process.status.then(({ code }) => {
-    listening.reject(new Error(`the function ended with code ${code} before it listened`));
+  const ended = process.status.then(({ code }) => code);
+  ended.then((code) => {
+    listening.reject(new Error(`The function ended with code ${code} before it listened`));
   });
   await listening.promise;
   return {
     port,
+    ended,
     async [Symbol.asyncDispose]() {
-      process.kill();
-      await process.status;
+      try {
+        process.kill();
+      } catch (error) {
+        // It has ended by itself.
+        if (!(error instanceof TypeError)) throw error;
+      }
       await output;
     },
   };

@@ -1,3 +1,5 @@
+import { problem } from "../supabase/functions/public-audit-log/problem.ts";
+
 export interface GatewayOptions {
   port: number;
   /** The stand-in for the Data API and Auth. */
@@ -12,19 +14,25 @@ export function startGateway({ port, dataApi, functionPort }: GatewayOptions): D
     const url = new URL(request.url);
     if (/^\/(rest|auth)\/v1\//.test(url.pathname)) return dataApi(request);
     if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
+      // Whatever host the caller named: a key goes to this machine's function and nowhere else.
+      url.host = `127.0.0.1:${functionPort}`;
       url.pathname = url.pathname.slice("/functions/v1".length);
-      url.port = String(functionPort);
       return forward(url, request);
     }
     return Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
   });
 }
 
-async function forward(url: URL, { method, headers, body }: Request): Promise<Response> {
+// fetch refuses other methods (TRACE) or rewrites them (get). For the function, all but GET are one.
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+async function forward(url: URL, request: Request): Promise<Response> {
+  const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
+  const body = method === "OPTIONS" ? null : request.body;
   try {
-    return await fetch(url, { method, headers, body, redirect: "manual" });
+    return await fetch(url, { method, headers: request.headers, body, redirect: "manual" });
   } catch (error) {
     console.error(`public-audit-log does not answer: ${error}`);
-    return Response.json({ message: "public-audit-log does not answer" }, { status: 503 });
+    return problem("internal_error", crypto.randomUUID());
   }
 }

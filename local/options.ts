@@ -2,19 +2,52 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-const { values } = parseArgs({
-  options: {
-    "api-port": { type: "string", default: "54321" },
-    "db-port": { type: "string", default: "54322" },
-    "data-dir": { type: "string", default: fileURLToPath(new URL("data", import.meta.url)) },
-  },
-});
+const USAGE = `Options of deno task start, status and reset:
+  --api-port=54321   port of the API
+  --db-port=54322    port of Postgres
+  --data-dir=…       where everything is kept between two starts (default: local/data)`;
 
-export const API_PORT = Number(values["api-port"]);
-export const DATABASE_PORT = Number(values["db-port"]);
+const { apiPort, databasePort, dataDir, given } = readOptions();
+
+export const API_PORT = apiPort;
+export const DATABASE_PORT = databasePort;
 
 /** Everything that `deno task start` keeps between two starts. */
-export const DATA_DIR = values["data-dir"];
+export const DATA_DIR = dataDir;
 
 /** What `deno task status` prints while a start runs. */
 export const STATUS_FILE = join(DATA_DIR, "status.env");
+
+/** A command to suggest, as this one was typed: with its options, and by way of npx or not. */
+export function taskCommand(task: string, changes: Record<string, number> = {}): string {
+  const npx = Deno.env.get("npm_command") === "exec" ? "npx -y " : "";
+  const options = { ...given, ...changes };
+  const flags = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  return [`${npx}deno task ${task}`, ...flags].join(" ");
+}
+
+function readOptions() {
+  try {
+    const { values: given } = parseArgs({
+      options: {
+        "api-port": { type: "string" },
+        "db-port": { type: "string" },
+        "data-dir": { type: "string" },
+      },
+    });
+    const apiPort = readPort("api-port", given["api-port"] ?? "54321");
+    const databasePort = readPort("db-port", given["db-port"] ?? "54322");
+    if (apiPort === databasePort) throw new RangeError("--api-port and --db-port are the same");
+    const dataDir = given["data-dir"] ?? fileURLToPath(new URL("data", import.meta.url));
+    return { apiPort, databasePort, dataDir, given };
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
+    Deno.exit(2);
+  }
+}
+
+function readPort(option: string, text: string): number {
+  const port = Number(text);
+  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
+  throw new RangeError(`--${option}=${text}: must be a port, 1 to 65535`);
+}

@@ -57,8 +57,9 @@ async function initializeCluster(dataDir: string): Promise<void> {
   await Deno.rename(unfinished, dataDir);
 }
 
-/** Stops the server of a cluster. */
+/** Stops the server of a cluster, if it runs. */
 export async function stopPostgres(dataDir: string): Promise<void> {
+  if (!await postgresRuns(dataDir)) return;
   await run("pg_ctl", ["stop", "-w", "-m", "fast", "-D", dataDir]);
 }
 

@@ -14,7 +14,7 @@ export interface StackOptions {
   seed: boolean;
   /** Told of each step before it is taken. */
   progress: (step: string) => void;
-  /** Given what the Edge Function logs. */
+  /** Given what the Edge Function logs, and what the database refuses to the Data API. */
   log: (text: string) => void;
 }
 
@@ -27,7 +27,10 @@ export interface StackInfo {
 }
 
 /** A running stack. Disposing of it stops everything that it started. */
-export interface Stack extends StackInfo, AsyncDisposable {}
+export interface Stack extends StackInfo, AsyncDisposable {
+  /** Resolves if the Edge Function's process ends by itself, to its exit code. */
+  functionEnded: Promise<number>;
+}
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
@@ -45,11 +48,15 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl("postgres", databasePort);
-  await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : []);
+  await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
+    .catch((error) => {
+      // Until the first release, migrations are rewritten rather than added to.
+      throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
+    });
 
   progress("Data API, Auth and the function");
   const apiUrl = `http://127.0.0.1:${apiPort}`;
-  const dataApi = started.use(createDataApi({ databasePort, ...secrets }));
+  const dataApi = started.use(createDataApi({ databasePort, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,
@@ -63,6 +70,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     databaseUrl: url,
     publishableKey,
     secretKey,
+    functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
 }

@@ -1,22 +1,32 @@
 import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
-import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE } from "./options.ts";
-import { type Stack, startStack } from "./stack.ts";
+import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
+import { type StackInfo, startStack } from "./stack.ts";
 
-const stopped = Promise.withResolvers<void>();
+const stopRequest = Promise.withResolvers<string>();
+let stopRequested = false;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  Deno.addSignalListener(signal, stopped.resolve);
+  Deno.addSignalListener(signal, () => {
+    stopRequested = true;
+    stopRequest.resolve("");
+  });
 }
 
-await main().catch((error) => {
-  console.error(`\n${error instanceof Error ? error.message : error}`);
-  Deno.exit(1);
-});
+try {
+  await main();
+} catch (error) {
+  // What Ctrl-C interrupted has failed because of it.
+  if (!stopRequested) {
+    console.log(`\n${error instanceof Error ? error.message : error}`);
+    Deno.exit(1);
+  }
+}
+console.log("Stopped.");
 Deno.exit();
 
 async function main(): Promise<void> {
   using lock = await lockDataDir(DATA_DIR);
-  if (!lock) throw new Error("Already running. Its addresses: deno task status");
+  if (!lock) throw new Error(`Already running. Its addresses: ${taskCommand("status")}`);
   await stopOrphan(DATA_DIR);
   await Deno.writeTextFile(STATUS_FILE, "");
   checkPort(API_PORT, "api-port");
@@ -35,24 +45,28 @@ async function main(): Promise<void> {
   await Deno.writeTextFile(STATUS_FILE, status(stack, apiKey), { mode: 0o600 });
   console.log(welcome(stack, apiKey));
 
-  await stopped.promise;
-  console.log("\nStopping …");
+  const fault = await Promise.race([
+    stopRequest.promise,
+    stack.functionEnded.then((code) => `The function's process has ended, with code ${code}.`),
+  ]);
   await Deno.remove(STATUS_FILE);
+  if (fault) throw new Error(`${fault} Start again: ${taskCommand("start")}`);
+  console.log("\nStopping …");
 }
 
 function checkPort(port: number, option: string): void {
   try {
     Deno.listen({ hostname: "127.0.0.1", port }).close();
   } catch (error) {
-    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    throw new Error(
-      `Port ${port} is taken. Stop what uses it, or choose another: ` +
-        `deno task start --${option} ${port + 100}`,
-    );
+    const other = taskCommand("start", { [option]: port < 65_000 ? port + 100 : port - 100 });
+    if (error instanceof Deno.errors.AddrInUse) {
+      throw new Error(`Port ${port} is taken. Stop what uses it, or choose another: ${other}`);
+    }
+    throw new Error(`Port ${port} cannot be used (${error}). Choose another: ${other}`);
   }
 }
 
-function status(stack: Stack, apiKey: string): string {
+function status(stack: StackInfo, apiKey: string): string {
   return Object.entries({
     API_URL: stack.apiUrl,
     DB_URL: stack.databaseUrl,
@@ -62,23 +76,24 @@ function status(stack: Stack, apiKey: string): string {
   }).map(([name, value]) => `${name}="${value}"\n`).join("");
 }
 
-function welcome(stack: Stack, apiKey: string): string {
-  const today = new Date();
-  const end = today.toISOString().slice(0, 10);
-  const start = new Date(today.getTime() - 6 * 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
+function welcome(stack: StackInfo, apiKey: string): string {
+  const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
+  const now = Date.now();
+  const [start, end] = [now - 6 * 24 * 60 * 60 * 1000, now]
+    .map((time) => new Date(time).toISOString().slice(0, 10));
   return `
 Ready.
 
-  API        ${stack.apiUrl}/functions/v1/public-audit-log
+  API        ${url}
   Database   ${stack.databaseUrl}
   Sign in    ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}
   Demo key   ${apiKey}
 
 Try it:
 
-  curl "${stack.apiUrl}/functions/v1/public-audit-log?start=${start}&end=${end}&limit=2" \\
+  curl "${url}?start=${start}&end=${end}&limit=2" \\
     -H "Authorization: Bearer ${apiKey}"
 
-Ctrl-C stops. The data is kept; deno task reset empties it. Requests are logged below.
+Ctrl-C stops; the data is kept (${taskCommand("reset")} empties it). Requests are logged below.
 `;
 }

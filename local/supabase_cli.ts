@@ -18,9 +18,9 @@ export async function supabase(...args: string[]): Promise<string> {
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
   if (success) return decoder.decode(stdout);
-  throw new Error(
-    `supabase ${args[0]} ${args[1]} failed: ${decoder.decode(stdout)}${decoder.decode(stderr)}`,
-  );
+  const output = decoder.decode(stdout) + decoder.decode(stderr);
+  const cause = output.match(/^.*(?:ERROR|SQLSTATE|[Ff]ailed).*$/m)?.[0] ?? output;
+  throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
 }
 
 const NPX = Deno.build.os === "windows" ? "npx.cmd" : "npx";

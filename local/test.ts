@@ -1,14 +1,28 @@
 import { runTests } from "./run_tests.ts";
 import { startTestStack } from "./test_stack.ts";
 
+const NAMES = [
+  "SUPABASE_URL",
+  "SUPABASE_DB_URL",
+  "SUPABASE_PUBLISHABLE_KEY",
+  "SUPABASE_SECRET_KEY",
+];
+
 if (!await main()) Deno.exit(1);
 
 async function main(): Promise<boolean> {
-  const named = Deno.env.get("SUPABASE_URL");
-  console.log(named ? `Testing ${named}` : "Starting a stack of the tests' own:");
-  await using stack = named ? null : await startTestStack();
+  const missing = NAMES.filter((name) => !Deno.env.get(name));
+  const isNamed = missing.length < NAMES.length;
+  if (isNamed && missing.length > 0) {
+    console.log(`To test a project of your own, also set: ${missing.join(", ")}`);
+    return false;
+  }
+  console.log(
+    isNamed ? `Testing ${Deno.env.get("SUPABASE_URL")}` : "Starting a stack for the tests:",
+  );
+  await using stack = isNamed ? null : await startTestStack();
   const { passed, failed } = await runTests(stack, Deno.args);
-  if (failed) console.log(stack?.log.join("\n"));
+  if (failed && stack) console.log(stack.log.join(""));
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0;
 }

@@ -12,8 +12,6 @@ export async function startTestStack(): Promise<TestStack> {
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
   const log: string[] = [];
-  // Supabase Lite prints every statement that the database refuses; the tests make many.
-  console.error = (...values) => log.push(values.map(String).join(" "));
   const stack = started.use(
     await startStack({
       dataDir,

@@ -93,7 +93,7 @@ describe("create_api_key()", () => {
 
   it("refuses names that are missing, blank or longer than 100 characters, and makes nothing", async () => {
     const organization = await newOrganization(admin);
-    for (const name of ["", " \t\n", "x".repeat(101), null]) {
+    for (const name of ["", " \t\n", "\u00a0\u200b\u3000", "x".repeat(101), null]) {
       const { error, status } = await admin.client.rpc("create_api_key", {
         organization_id: organization.id,
         name: name as string,

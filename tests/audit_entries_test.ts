@@ -64,6 +64,18 @@ describe("writing an entry", () => {
     assertEquals(item?.data, {});
   });
 
+  it("keeps its day to the last microsecond: the time is cut off, not rounded", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [
+      { created_at: "2026-03-01T23:59:59.999999Z" },
+      { created_at: "9999-12-31T23:59:59.999999Z" },
+    ]);
+    for (const day of ["2026-03-01", "9999-12-31"]) {
+      const { items } = await getPage(token, `start=${day}&end=${day}`);
+      assertEquals(items.map((item) => item.created_at), [`${day}T23:59:59.999Z`]);
+    }
+  });
+
   it("gives ids that are ordered by time and never repeat", async () => {
     const rows = await sql`
       select private.uuid_v7()::text as id from generate_series(1, 20000)`;
@@ -84,7 +96,9 @@ describe("writing an entry", () => {
       "data that is a string": { action: "agent_added", data: "x" },
       "a time before the year 1": { created_at: "0001-12-31T23:59:59Z BC" },
       "a time after the year 9999": { created_at: "10000-01-01T00:00:00Z" },
-      "a time that rounds up into the year 10000": { created_at: "9999-12-31T23:59:59.9999Z" },
+      "a user_email of more than 320 characters": { user_email: `${"x".repeat(320)}@example.com` },
+      "an agent_name of more than 1000 characters": { agent_name: "x".repeat(1001) },
+      "data of more than 16 kB": { data: { ...MESSAGE_DATA, more: "x".repeat(17_000) } },
       "an infinite time": { created_at: "infinity" },
       "an organization that does not exist": {
         organization_id: "00000000-0000-4000-8000-000000000000",

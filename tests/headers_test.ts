@@ -45,6 +45,12 @@ describe("pageLinks()", () => {
     assertEquals(offsets(100, 0, 0), { first: 0, last: 0 });
   });
 
+  it("has a last page that next leads to, also from an offset between two pages", () => {
+    assertEquals(offsets(100, 1050, 1100), { first: 0, prev: 950, last: 1050 });
+    assertEquals(offsets(7, 3, 1100), { first: 0, prev: 0, next: 10, last: 1095 });
+    assertEquals(offsets(7, 3, 2), { first: 0, prev: 0, last: 0 });
+  });
+
   it("leads back from beyond the end to the last page", () => {
     assertEquals(offsets(100, 9000, 250), { first: 0, prev: 200, last: 200 });
   });

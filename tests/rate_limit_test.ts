@@ -157,6 +157,21 @@ describe("rate limit", () => {
     assertEquals(await countedTimes(apiKeyId), 3);
   });
 
+  it("gives up on a counter that stays locked, so that other keys keep their connections", async () => {
+    const [locked, other] = [await newOrganization(admin), await newOrganization(admin)];
+    await sql.begin(async (transaction) => {
+      await transaction`
+        select from private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
+      const waiting = Array.from({ length: 12 }, () => get(locked.token));
+      assertEquals(await statuses(other.token, 1), [200]);
+      for (const response of await Promise.all(waiting)) {
+        assertEquals(response.status, 500);
+        await response.body?.cancel();
+      }
+    });
+    assertEquals(await statuses(locked.token, 1), [200]);
+  });
+
   it("holds when the clock is set back: the window is never reopened", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
     // The last request was accepted 5 seconds in the future.

@@ -16,7 +16,7 @@ class Machine {
   readonly #dataDir = Deno.makeTempDirSync();
   readonly #processes: Deno.ChildProcess[] = [];
 
-  #command(task: string): Deno.Command {
+  #command(task: string, options: string[] = []): Deno.Command {
     return new Deno.Command(Deno.execPath(), {
       args: [
         "run",
@@ -25,6 +25,7 @@ class Machine {
         `--api-port=${this.apiPort}`,
         `--db-port=${this.databasePort}`,
         `--data-dir=${this.#dataDir}`,
+        ...options,
       ],
       stdout: "piped",
       stderr: "piped",
@@ -32,8 +33,8 @@ class Machine {
   }
 
   /** Runs `deno task …` to its end; its exit code and all that it printed. */
-  async run(task: string): Promise<{ code: number; text: string }> {
-    const { code, stdout, stderr } = await this.#command(task).output();
+  async run(task: string, options?: string[]): Promise<{ code: number; text: string }> {
+    const { code, stdout, stderr } = await this.#command(task, options).output();
     const decoder = new TextDecoder();
     return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
   }
@@ -105,6 +106,20 @@ async function functionProcess({ process }: Start): Promise<string | undefined> 
   const { stdout } = await new Deno.Command("ps", { args: ["-eo", "ppid,pid,args"] }).output();
   const pattern = new RegExp(`^ *${process.pid} +(\\d+) .*public-audit-log/index.ts`, "m");
   return new TextDecoder().decode(stdout).match(pattern)?.[1];
+}
+
+/** Sends a request that fetch would not send; the answer as it comes. */
+async function rawRequest(
+  port: number,
+  method: string,
+  headers: Record<string, string>,
+): Promise<string> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const lines = Object.entries({ ...headers, Connection: "close" })
+    .map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = `${method} /functions/v1/public-audit-log HTTP/1.1\r\n${lines.join("")}\r\n`;
+  await connection.write(new TextEncoder().encode(head));
+  return await new Response(connection.readable).text();
 }
 
 /** Runs the example that a start printed, as pasted into a shell. */
@@ -224,7 +239,46 @@ describe("deno task start", () => {
       const { code, text } = await machine.run("start");
       assertEquals(code, 1);
       assertStringIncludes(text, `Port ${port} is taken`);
-      assertStringIncludes(text, `deno task start --${option} `);
+      assertStringIncludes(text, `--${option}=${port > 65_000 ? port - 100 : port + 100}`);
     }
+  });
+
+  it("refuses options that it does not have and ports that are none, with its usage", async () => {
+    await using machine = new Machine();
+    for (const options of [["--port=1"], ["--api-port=0"], ["--api-port=x"], ["--api-port"]]) {
+      const { code, text } = await machine.run("start", options);
+      assertEquals(code, 2);
+      assertStringIncludes(text, "--api-port=54321");
+    }
+  });
+
+  it("ends, and says why, when the function's process ends by itself", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    Deno.kill(Number(await functionProcess(started)), "SIGKILL");
+    assertEquals((await started.process.status).code, 1);
+    assertStringIncludes(started.output, "The function's process has ended");
+    assertEquals(await machine.openPorts(), []);
+  });
+
+  it("does not pass a key on to whatever host a request names", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    for (const host of ["127.0.0.2", "api.internal", `[::1]:${machine.apiPort}`]) {
+      const text = await rawRequest(machine.apiPort, "GET", { Host: host });
+      assertMatch(text, /^HTTP\/1.1 401 /);
+    }
+    await stop(started, "SIGINT");
+  });
+
+  it("passes every method on to the function", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    for (const method of ["TRACE", "get", "PURGE", "PROPFIND"]) {
+      const text = await rawRequest(machine.apiPort, method, { Host: "127.0.0.1" });
+      assertMatch(text, /^HTTP\/1.1 405 /);
+      assertMatch(text, /^allow: GET\r$/im);
+    }
+    await stop(started, "SIGINT");
   });
 });

@@ -17,7 +17,7 @@ grant usage on schema private to authenticated, service_role;
 
 create table public.organizations (
   id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ '\S' and char_length(name) <= 100),
+  name text not null check (name ~ '\S' and char_length(name) <= 200),
   created_at timestamptz not null default now()
 );
 comment on table public.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';

@@ -31,8 +31,9 @@ grant execute on function private.uuid_v7 to service_role;
 create table public.audit_entries (
   id uuid not null default private.uuid_v7(),
   organization_id uuid not null references public.organizations,
-  -- Truncated, not rounded: an entry written in the last half millisecond of a day belongs to that day.
-  created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
+  -- To the microsecond; the API shows milliseconds, cut off. timestamptz(3) would round instead, and
+  -- move an entry of a day's last half millisecond into the next day.
+  created_at timestamptz not null default clock_timestamp(),
   action public.audit_action not null,
   user_email text not null,
   agent_name text not null,
@@ -42,7 +43,12 @@ create table public.audit_entries (
   constraint created_at_within_api_dates check (
     created_at >= '0001-01-01 00:00:00+00' and created_at < '10000-01-01 00:00:00+00'
   ),
+  -- Hardly more than that: a log that refuses an odd address loses an entry.
   constraint user_email_is_address check (user_email like '%_@_%'),
+  -- So that a page of 1000 entries is at most some 16 MB, and never too large to be read.
+  constraint entry_is_small check (
+    char_length(user_email) <= 320 and char_length(agent_name) <= 1000 and octet_length(data::text) <= 16384
+  ),
   constraint data_is_object check (jsonb_typeof(data) = 'object'),
   -- "is true", because a missing field makes the comparison null, and a null check passes.
   constraint message_created_has_identifiers check (
@@ -55,7 +61,7 @@ create table public.audit_entries (
   )
 );
 comment on table public.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
-comment on column public.audit_entries.created_at is 'When the action happened, to the millisecond.';
+comment on column public.audit_entries.created_at is 'When the action happened.';
 comment on column public.audit_entries.data is 'Identifiers of the things concerned; which ones depends on the action.';
 
 create index audit_entries_action_idx on public.audit_entries (organization_id, action, created_at, id);

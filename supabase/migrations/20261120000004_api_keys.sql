@@ -6,7 +6,9 @@
 create table public.api_keys (
   id uuid primary key default gen_random_uuid(),
   organization_id uuid not null references public.organizations on delete cascade,
-  name text not null constraint name_is_not_blank check (name ~ '\S')
+  -- Not blank: at least one character that is no space of any script, and none without a width.
+  name text not null constraint name_is_not_blank
+    check (name ~ '[^\s\u00a0\u1680\u2000-\u200d\u2028\u2029\u202f\u205f\u3000\ufeff]')
     constraint name_is_short check (char_length(name) <= 100),
   hint text not null,
   created_by uuid references auth.users on delete set null,

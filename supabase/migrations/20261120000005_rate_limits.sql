@@ -19,7 +19,8 @@ create function private.count_request(
   out remaining integer,
   out reset integer
 )
-language plpgsql volatile set search_path = ''
+-- A row that stays locked must not hold all of the Data API's connections, and with them every key.
+language plpgsql volatile set search_path = '' set lock_timeout = '2s'
 as $$
 declare
   quota constant integer := 60;

@@ -53,10 +53,6 @@ begin
     raise exception 'only an administrator of the organization may create its API keys'
       using errcode = 'insufficient_privilege';
   end if;
-  if (name ~ '\S' and char_length(name) <= 100) is not true then
-    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
-      using errcode = 'invalid_parameter_value';
-  end if;
   insert into public.api_keys as k (organization_id, name, hint, created_by)
   values (
     create_api_key.organization_id,
@@ -76,6 +72,10 @@ begin
     'created_at', api_key.created_at,
     'token', token
   );
+exception
+  when check_violation or not_null_violation then
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+      using errcode = 'invalid_parameter_value';
 end
 $$;
 comment on function private.create_api_key is 'See public.create_api_key.';

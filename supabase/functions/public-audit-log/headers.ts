@@ -32,7 +32,9 @@ export function rateLimitHeaders(remaining: number, reset: number): HeadersInit 
  */
 export function pageLinks(query: Query, total: number): string {
   const { limit, offset } = query;
-  const last = Math.floor(Math.max(0, total - 1) / limit) * limit;
+  // The last page of those that `next` leads to: in step with this one.
+  const first = offset % limit;
+  const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
     first: 0,
     prev: offset > 0 ? Math.max(0, Math.min(offset - limit, last)) : undefined,

@@ -4,7 +4,11 @@ import type { ParameterError } from "./query.ts";
 const PROBLEMS = {
   invalid_parameters: [400, "Bad Request", "The query string is invalid."],
   unauthorized: [401, "Unauthorized", "A valid API key is required: Authorization: Bearer pck_…"],
-  not_found: [404, "Not Found", "There is nothing here. The audit log is at /public-audit-log."],
+  not_found: [
+    404,
+    "Not Found",
+    "There is nothing here. The audit log is at /functions/v1/public-audit-log, without a slash after it.",
+  ],
   method_not_allowed: [405, "Method Not Allowed", "Only GET is supported."],
   rate_limited: [
     429,

@@ -77,12 +77,18 @@ export function parseQuery(parameters: URLSearchParams): QueryResult {
       );
     }
   }
-  return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
+  return {
+    errors: Array.from(errors, ([name, detail]) => ({ parameter: shortened(name), detail })),
+  };
 }
 
 function seen(given: string[]): string {
   if (given.length === 0) return "missing";
   if (given.length > 1) return `given ${given.length} times`;
   const [value = ""] = given;
-  return JSON.stringify(value.length > 40 ? value.slice(0, 40) + "…" : value);
+  return JSON.stringify(shortened(value));
+}
+
+function shortened(text: string): string {
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }
