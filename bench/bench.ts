@@ -112,7 +112,8 @@ async function measureReads(
   const cases = casesOf(dataSet);
   const throughputs = new Map<string, number[]>();
   const latencies = new Map<string, number[]>();
-  for (let round = 1; round <= ROUNDS; round++) {
+  // Round 0 warms up and is not counted.
+  for (let round = 0; round <= ROUNDS; round++) {
     for (const { name, query, status, tokens } of cases) {
       const seen: string[] = [];
       // Forwards in one round, backwards in the next.
@@ -125,6 +126,10 @@ async function measureReads(
           status: handler === "floor" ? 200 : status,
         };
         await resetLimits(sql, dataSet);
+        if (round === 0) {
+          await load({ ...options, connections: 8, seconds: SECONDS / 4 });
+          continue;
+        }
         const { throughput } = await load({ ...options, connections: 8, seconds: SECONDS });
         add(throughputs, `${handler} ${name}`, throughput);
         seen.push(`${handler} ${throughput.toFixed(0)}`);
@@ -134,7 +139,7 @@ async function measureReads(
         add(latencies, name, alone.medianLatency);
         seen.push(`alone ${alone.medianLatency.toFixed(2)} ms`);
       }
-      console.log(`  round ${round}/${ROUNDS}  ${name.padEnd(22)} ${seen.join(", ")}`);
+      if (round) console.log(`  round ${round}/${ROUNDS}  ${name.padEnd(22)} ${seen.join(", ")}`);
     }
   }
   const day = "one day, first page";

@@ -19,9 +19,9 @@ export interface LoadOptions {
 }
 
 /**
- * Sends requests as fast as they are answered.
+ * Sends requests as fast as they are answered; for longer than asked, if none is answered in time.
  *
- * @throws {Error} if one answer has another status, or none comes.
+ * @throws {Error} if one answer has another status.
  */
 export async function load(options: LoadOptions): Promise<Load> {
   const { url, tokens, connections, seconds, status } = options;
@@ -41,6 +41,9 @@ export async function load(options: LoadOptions): Promise<Load> {
     });
   });
   statuses.delete(status);
+  if (latencies.length === 0 && seconds < 60) {
+    return await load({ ...options, seconds: seconds * 4 });
+  }
   if (result.errors || statuses.size || latencies.length === 0) {
     const others = JSON.stringify(Object.fromEntries(statuses));
     throw new Error(`${url}: ${result.errors} errors, statuses other than ${status}: ${others}`);
