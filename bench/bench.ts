@@ -179,7 +179,8 @@ async function resetLimits(sql: postgres.Sql, dataSet: DataSet): Promise<void> {
     insert into public.bench_request_counts
     select k.id, date_trunc('minute', now()) + n * interval '1 minute', 60
     from public.bench_api_keys k, generate_series(0, 1) as n
-    where k.key_hash = encode(sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8')), 'hex')`;
+    where k.key_hash = encode(sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8')), 'hex')
+    on conflict (api_key_id, minute) do update set requests = excluded.requests`;
 }
 
 function add(values: Map<string, number[]>, name: string, value: number): void {

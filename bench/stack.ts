@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { freePort } from "../local/edge_function.ts";
+import { freePort } from "../local/free_port.ts";
 
 const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
 

@@ -5,6 +5,7 @@ import { databaseUrl } from "./postgres.ts";
 
 export interface DataApiOptions {
   databasePort: number;
+  adminPassword: string;
   jwtSecret: string;
   publishableKey: string;
   secretKey: string;
@@ -36,16 +37,20 @@ export async function createBaseline(options: DataApiOptions): Promise<void> {
   const { app, connection } = connect(options);
   await app.ensureSystemSchema();
   await connection.close();
-  const sql = postgres(databaseUrl("supabase_admin", options.databasePort), { max: 1 });
+  const sql = postgres(adminUrl(options), { max: 1 });
   const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
   // All statements at once are one transaction.
   if (!done) await sql.unsafe(await Deno.readTextFile(new URL("baseline.sql", import.meta.url)));
   await sql.end();
 }
 
-function connect({ databasePort, jwtSecret, publishableKey, secretKey }: DataApiOptions) {
+function adminUrl({ databasePort, adminPassword }: DataApiOptions): string {
+  return databaseUrl(databasePort, "supabase_admin", adminPassword);
+}
+
+function connect(options: DataApiOptions) {
   const connection = createPostgresConnection({
-    url: databaseUrl("supabase_admin", databasePort),
+    url: adminUrl(options),
     postgresOptions: {
       // What the platform sets on the role that its Data API connects as.
       connection: { statement_timeout: 8_000, lock_timeout: 8_000 },
@@ -56,9 +61,9 @@ function connect({ databasePort, jwtSecret, publishableKey, secretKey }: DataApi
     connection,
     auth: {
       enabled: true,
-      jwt_secret: jwtSecret,
-      publishable_key: publishableKey,
-      secret_key: secretKey,
+      jwt_secret: options.jwtSecret,
+      publishable_key: options.publishableKey,
+      secret_key: options.secretKey,
     },
     // The Supabase CLI keeps the migrations.
     db: { migrations: { enabled: false } },

@@ -23,7 +23,6 @@ export interface EdgeFunction extends AsyncDisposable {
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
   const { apiUrl, secretKey, main = MAIN, log } = options;
-  const port = freePort();
   const environment = {
     SUPABASE_URL: apiUrl,
     SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
@@ -32,32 +31,34 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
     args: [
       "run",
       "--no-prompt",
-      `--allow-net=127.0.0.1:${port},${new URL(apiUrl).host}`,
+      `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
       `--allow-env=${Object.keys(environment)}`,
       `--preload=${EXIT_WITH_PARENT}`,
       main.href,
     ],
-    env: { ...environment, DENO_SERVE_ADDRESS: `tcp:127.0.0.1:${port}`, NO_COLOR: "1" },
+    env: { ...environment, DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0", NO_COLOR: "1" },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
   }).spawn();
 
-  const listening = Promise.withResolvers<void>();
+  const listening = Promise.withResolvers<number>();
+  let errors = "";
   const output = Promise.all([
     forEachText(process.stdout, log),
     forEachText(process.stderr, (text) => {
-      if (text.includes("Listening on")) listening.resolve();
+      const port = text.match(/Listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
+      if (port) listening.resolve(Number(port));
       else log(text);
+      errors += text;
     }),
   ]);
   const ended = process.status.then(({ code }) => code);
   ended.then((code) => {
-    listening.reject(new Error(`The function ended with code ${code} before it listened`));
+    listening.reject(new Error(`The function ended with code ${code} at its start: ${errors}`));
   });
-  await listening.promise;
   return {
-    port,
+    port: await listening.promise,
     ended,
     async [Symbol.asyncDispose]() {
       try {
@@ -76,10 +77,4 @@ async function forEachText(
   callback: (text: string) => void,
 ): Promise<void> {
   for await (const text of stream.pipeThrough(new TextDecoderStream())) callback(text);
-}
-
-/** A port that was free a moment ago. */
-export function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }

@@ -20,7 +20,7 @@ async function main(): Promise<void> {
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
   const { passed, failed } = await runTests(stack, []);
-  if (failed) console.log(stack.log.join(""));
+  if (failed) console.log(stack.faults.join(""));
   counts.passed += passed;
   counts.failed += failed;
 }

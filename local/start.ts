@@ -79,7 +79,8 @@ function status(stack: StackInfo, apiKey: string): string {
 function welcome(stack: StackInfo, apiKey: string): string {
   const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
   const now = Date.now();
-  const [start, end] = [now - 6 * 24 * 60 * 60 * 1000, now]
+  // The seed ends on the day of the first start; a year back there are entries for another year.
+  const [start, end] = [now - 364 * 24 * 60 * 60 * 1000, now]
     .map((time) => new Date(time).toISOString().slice(0, 10));
   return `
 Ready.

@@ -8,6 +8,9 @@ const NAMES = [
   "SUPABASE_SECRET_KEY",
 ];
 
+/** Against a project, those that are about a project. */
+const PROJECT_TESTS = ["--ignore=tests/start_test.ts", "tests"];
+
 if (!await main()) Deno.exit(1);
 
 async function main(): Promise<boolean> {
@@ -21,8 +24,11 @@ async function main(): Promise<boolean> {
     isNamed ? `Testing ${Deno.env.get("SUPABASE_URL")}` : "Starting a stack for the tests:",
   );
   await using stack = isNamed ? null : await startTestStack();
-  const { passed, failed } = await runTests(stack, Deno.args);
-  if (failed && stack) console.log(stack.log.join(""));
+  const { passed, failed } = await runTests(
+    stack,
+    Deno.args.length || stack ? Deno.args : PROJECT_TESTS,
+  );
+  if (failed && stack) console.log(stack.faults.join(""));
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0;
 }

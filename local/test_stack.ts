@@ -1,9 +1,12 @@
-import { freePort } from "./edge_function.ts";
+import { join } from "node:path";
+import { freePort } from "./free_port.ts";
+import { stopPostgres } from "./postgres.ts";
 import { type StackInfo, startStack } from "./stack.ts";
 
 /** A stack for tests, and what its function has logged. */
 export interface TestStack extends StackInfo, AsyncDisposable {
-  log: string[];
+  /** The faults among what its function has logged: the causes of its 500s. */
+  faults: string[];
 }
 
 /** Starts a stack on free ports, with an empty database in a temporary folder. */
@@ -11,7 +14,17 @@ export async function startTestStack(): Promise<TestStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  const log: string[] = [];
+  // Everything but Postgres ends with this process.
+  const stop = async () => {
+    await stopPostgres(join(dataDir, "postgres"));
+    await Deno.remove(dataDir, { recursive: true });
+    Deno.exit(130);
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    Deno.addSignalListener(signal, stop);
+    started.defer(() => Deno.removeSignalListener(signal, stop));
+  }
+  const faults: string[] = [];
   const stack = started.use(
     await startStack({
       dataDir,
@@ -19,9 +32,11 @@ export async function startTestStack(): Promise<TestStack> {
       databasePort: freePort(),
       seed: false,
       progress: (step) => console.log(`  ${step} …`),
-      log: (text) => log.push(text),
+      log: (text) => {
+        if (text.includes('"error"')) faults.push(text);
+      },
     }),
   );
   const running = started.move();
-  return { ...stack, log, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return { ...stack, faults, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }

@@ -1,5 +1,6 @@
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import postgres from "postgres";
 import { isWellFormed, tokenHash } from "../supabase/functions/public-audit-log/token.ts";
 import {
   client,
@@ -102,6 +103,7 @@ describe("create_api_key()", () => {
     }
     assertEquals(await keysOf(organization), 1);
     assertEquals((await createApiKey(admin, organization.id, "é".repeat(100))).name.length, 100);
+    assertEquals((await createApiKey(admin, organization.id, "  SIEM ")).name, "SIEM");
   });
 
   it("makes a different token for each of many parallel calls", async () => {
@@ -155,6 +157,7 @@ describe("revoke_api_key()", () => {
 
   it("is refused to strangers and nobody, and for a key that does not exist, in the same words", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
+    await newOrganization(stranger);
     const messages = new Set<string | undefined>();
     for (const api_key_id of [apiKeyId, NOBODYS_ID]) {
       const { error } = await stranger.client.rpc("revoke_api_key", { api_key_id });
@@ -221,7 +224,44 @@ describe("revoke_api_key()", () => {
       await admin.client.rpc("revoke_api_key", { api_key_id: apiKeyId }).throwOnError();
       await getProblem(401, token);
     });
+    // Its turn comes after the revocation's commit.
+    assertEquals((await waiting)?.status, 401);
     await (await waiting)?.body?.cancel();
+  });
+});
+
+describe("the database", () => {
+  it("refuses what no function would write: blank or long names, hashes of another length", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    for (
+      const statement of [
+        sql`insert into public.api_keys (organization_id, name, hint) values (${id}, ' ', 'x')`,
+        sql`insert into public.api_keys (organization_id, name, hint) values (${id}, ${
+          "x".repeat(101)
+        }, 'x')`,
+        sql`update private.api_key_hashes set token_hash = 'x' where api_key_id = ${apiKeyId}`,
+        sql`insert into public.organizations (name) values (' ')`,
+      ]
+    ) {
+      const error = await assertRejects(() => statement, postgres.PostgresError);
+      assertEquals(error.code, "23514");
+    }
+  });
+
+  it("lets an organization without entries go, with its members and keys, and a person too", async () => {
+    const person = await signUp();
+    const { id, apiKeyId } = await newOrganization(person);
+    await sql`delete from auth.users where id = ${person.id}`;
+    const [orphan] = await sql`select created_by from public.api_keys where id = ${apiKeyId}`;
+    assertEquals(orphan?.["created_by"], null);
+    await sql`delete from public.organizations where id = ${id}`;
+    const [left] = await sql`
+      select
+        (select count(*) from public.organization_members where organization_id = ${id})
+        + (select count(*) from public.api_keys where organization_id = ${id})
+        + (select count(*) from private.api_key_hashes where api_key_id = ${apiKeyId})
+        + (select count(*) from private.rate_limits where api_key_id = ${apiKeyId}) as rows`;
+    assertEquals(left?.["rows"], "0");
   });
 });
 

@@ -64,6 +64,19 @@ describe("writing an entry", () => {
     assertEquals(item?.data, {});
   });
 
+  it("takes its default time from the clock, not from the start of its transaction", async () => {
+    const { id } = await newOrganization(admin);
+    const insert = (transaction: postgres.TransactionSql) =>
+      transaction`
+        insert into public.audit_entries (organization_id, action, user_email, agent_name)
+        values (${id}, 'agent_added', 'ada@example.com', 'Assistant') returning created_at::text`;
+    const [first, second] = await sql.begin(async (transaction) => [
+      (await insert(transaction))[0]?.["created_at"],
+      (await insert(transaction))[0]?.["created_at"],
+    ]);
+    assert(first < second, `${first}, then ${second}`);
+  });
+
   it("keeps its day to the last microsecond: the time is cut off, not rounded", async () => {
     const { id, token } = await newOrganization(admin);
     await writeEntries(id, [

@@ -139,10 +139,10 @@ describe("counts", () => {
       while (writing) {
         // One statement, one snapshot: the total and the entries themselves.
         const [row] = await sql`
-          select p.total::int, (
+          select (p ->> 'total')::int as total, (
             select count(*)::int from public.audit_entries e where e.organization_id = o.id
           ) as entries
-          from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) p
+          from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) as p
           where o.id = ${organizations[0]?.id ?? ""}`;
         assertEquals(row?.["total"], row?.["entries"]);
       }
@@ -167,8 +167,9 @@ describe("counts", () => {
       const limit = 1 + random(50);
       const offset = random(300);
       const [page] = await sql`
-        select total::int, array(select item ->> 'id' from json_array_elements(items::json) as item) as ids
-        from private.read_page(${id}, ${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst})`;
+        select (p ->> 'total')::int as total,
+          array(select item ->> 'id' from json_array_elements((p ->> 'items')::json) as item) as ids
+        from private.read_page(${id}, ${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}) as p`;
       const plain = await sql`
         select id::text from public.audit_entries
         where organization_id = ${id}
@@ -181,6 +182,34 @@ describe("counts", () => {
       assertEquals(page?.["total"], ids.length, query);
       assertEquals(page?.["ids"], ids.slice(offset, offset + limit), query);
     }
+  });
+
+  it("and pages are the same in a session of any time zone", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [
+      { created_at: "2026-03-01T00:00:00Z" },
+      { created_at: "2026-03-01T23:59:59.999Z" },
+      { created_at: "2026-03-02T00:00:00Z" },
+    ]);
+    const pages = [];
+    for (const zone of ["UTC", "Asia/Tokyo", "America/Los_Angeles"]) {
+      pages.push(
+        await sql.begin(async (transaction) => {
+          await transaction`select set_config('timezone', ${zone}, true)`;
+          await insert(transaction, id, "2026-03-01T12:00:00Z");
+          const [row] = await transaction`
+            select private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true) as page`;
+          await transaction`delete from public.audit_entries where organization_id = ${id} and action = 'agent_added'`;
+          return {
+            total: row?.["page"].total,
+            times: row?.["page"].items.match(/created_at":"[^"]*/g),
+          };
+        }),
+      );
+    }
+    for (const page of pages) assertEquals(page, pages[0]);
+    assertEquals(pages[0]?.total, 3);
+    assertEquals(await countErrors({ id } as Organization), []);
   });
 
   it("count an entry on the UTC day and in the hour that it shows", async () => {

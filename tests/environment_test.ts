@@ -20,17 +20,19 @@ describe("readEnvironment()", () => {
     );
   });
 
-  it("takes the service role key of projects without a dictionary", () => {
-    assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s" }), {
-      url: URL,
-      secretKey: "s",
-    });
+  it("takes the service role key of projects without a dictionary, or without a default key", () => {
+    for (const keys of [{}, { SUPABASE_SECRET_KEYS: "{}" }]) {
+      assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }), {
+        url: URL,
+        secretKey: "s",
+      });
+    }
   });
 
   it("refuses to start without a URL, without a key, and with a malformed dictionary", () => {
     assertThrows(() => read({ SUPABASE_SERVICE_ROLE_KEY: "s" }), Error, "SUPABASE_URL");
     assertThrows(() => read({ SUPABASE_URL: URL }), Error, "SUPABASE_SECRET_KEYS");
-    for (const keys of ["sb_secret_x", "[]", "null", "{}", '{"default":""}', '{"default":1}']) {
+    for (const keys of ["sb_secret_x", "[]", "null", '{"default":""}', '{"default":1}']) {
       assertThrows(
         () => read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: keys }),
         Error,

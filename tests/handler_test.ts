@@ -94,6 +94,16 @@ describe("handler: the database", () => {
   });
 });
 
+describe("handler: a browser", () => {
+  it("is not let in: no answer has a CORS header", async () => {
+    const { send } = setUp(() => accepted("[]"));
+    for (const method of ["GET", "OPTIONS"]) {
+      const names = Array.from((await send(PATH, TOKEN, method)).headers.keys());
+      assertEquals(names.filter((name) => name.startsWith("access-control-")), []);
+    }
+  });
+});
+
 describe("handler: the body of a page", () => {
   it("has the fields of the contract, and numbers in data keep every digit", async () => {
     const items = '[{"id":"x","data":{"big":12345678901234567890.123456789,"huge":1e400}}]';
@@ -114,6 +124,8 @@ describe("handler: a fault behind it", () => {
     "a refused key": () => Response.json({ message: "secret cause" }, { status: 401 }),
     "a missing function": () =>
       Response.json({ code: "PGRST202", message: "secret cause" }, { status: 404 }),
+    "a very long error": () =>
+      Response.json({ code: "XX000", message: "secret cause".repeat(1000) }, { status: 500 }),
     "a page of HTML": () => new Response("<html>secret cause</html>", { status: 502 }),
     "an answer that is no JSON": () => new Response("secret cause"),
     "JSON cut off": () => new Response('{"decision":"accepted","secret cause'),
@@ -132,9 +144,11 @@ describe("handler: a fault behind it", () => {
       const text = await response.text();
       assertEquals(response.status, 500);
       assertEquals(response.headers.get("Content-Type"), "application/problem+json");
-      assert(!/secret cause|public_audit_log|data-api|PGRST|57014/i.test(text), text);
+      const seen = JSON.stringify([text, ...response.headers]);
+      assert(!/secret cause|public_audit_log|data-api|PGRST|57014/i.test(seen), seen);
       assertEquals(lines.length, 1);
       assertEquals(JSON.parse(text).request_id, lines[0]?.request_id);
+      assert(JSON.stringify(lines).length < 1000);
       assertMatch(lines[0]?.error ?? "", /^Error: public_audit_log (failed|answered)\b/);
     });
   }
@@ -152,6 +166,7 @@ describe("handler: a fault behind it", () => {
       );
       assertEquals((await send()).status, 500);
       assertEquals(asked, [5_000]);
+      assert(JSON.stringify(lines).length < 1000);
       assertMatch(lines[0]?.error ?? "", /TimeoutError/);
     } finally {
       AbortSignal.timeout = timeout;

@@ -62,13 +62,17 @@ describe("tables", () => {
     );
   });
 
-  it("have policies for signed-in people only, and only to read", async () => {
+  it("have policies for signed-in people only, and only to read; the others say nobody", async () => {
     assertEquals(
       await lines(sql`
         select schemaname || '.' || tablename, policyname, lower(cmd), array_to_string(roles, ',')
         from pg_policies where schemaname in ('public', 'private') order by 1, 2`),
       [
+        "private.api_key_hashes nobody all public",
+        "private.entry_counts nobody all public",
+        "private.rate_limits nobody all public",
         "public.api_keys select_admin select authenticated",
+        "public.audit_entries nobody all public",
         "public.organization_members select_own select authenticated",
         "public.organizations select_member select authenticated",
       ],
@@ -82,6 +86,27 @@ describe("tables", () => {
         where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
           and relkind not in ('r', 'p', 'i', 'I', 't')`),
       [],
+    );
+  });
+});
+
+describe("schemas", () => {
+  it("can be used by the client roles exactly so, and nothing can be made in them", async () => {
+    assertEquals(
+      await lines(sql`
+        select role, n.nspname, string_agg(lower(privilege), ', ' order by privilege desc)
+        from pg_namespace n
+        cross join unnest(array['anon', 'authenticated', 'service_role']) as role
+        cross join unnest(array['USAGE', 'CREATE']) as privilege
+        where n.nspname in ('public', 'private') and has_schema_privilege(role, n.oid, privilege)
+        group by role, n.nspname order by role, n.nspname`),
+      [
+        "anon public usage",
+        "authenticated private usage",
+        "authenticated public usage",
+        "service_role private usage",
+        "service_role public usage",
+      ],
     );
   });
 });
@@ -124,6 +149,23 @@ describe("functions", () => {
         "private.create_api_key",
         "private.revoke_api_key",
       ],
+    );
+  });
+
+  it("that read a page are stable, so that total and items are of one snapshot", async () => {
+    assertEquals(
+      await lines(sql`
+        select provolatile from pg_proc where oid = 'private.read_page'::regproc`),
+      ["s"],
+    );
+  });
+
+  it("that make tokens draw from the cryptographic source", async () => {
+    assertEquals(
+      await lines(sql`
+        select concat_ws(' ', prosrc ~ 'extensions.gen_random_bytes', prosrc ~ '[^_]random\\(')
+        from pg_proc where oid = 'private.new_token'::regproc`),
+      ["t f"],
     );
   });
 

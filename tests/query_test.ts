@@ -126,6 +126,13 @@ describe("parseQuery()", () => {
     assertEquals(badParameters(`${query}&acton=x&=y&__proto__=1`), ["", "__proto__", "acton"]);
   });
 
+  it("names at most twenty unknown parameters, shortened, and takes no time over thousands", () => {
+    const names = Array.from({ length: 20_000 }, (_, i) => `${"x".repeat(50)}${i}=1`).join("&");
+    const errors = parse(`start=x&${names}`).errors ?? [];
+    assertEquals(errors.length <= 22, true);
+    assertEquals(JSON.stringify(errors).length < 5000, true);
+  });
+
   it("refuses a repeated parameter, also with the same value", () => {
     const query = "start=2026-03-01&end=2026-03-02&limit=5&limit=5";
     assertEquals(parse(query).errors, [{

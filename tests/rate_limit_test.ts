@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import type postgres from "postgres";
 import {
   age,
   connect,
@@ -104,6 +105,39 @@ describe("rate limit", () => {
     assertEquals(await statuses(token, 2), [200, 429]);
   });
 
+  it("RateLimit tells when the oldest request leaves the window, on accepted answers too", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    await acceptedAgo(apiKeyId, [20, 1]);
+    const response = await get(token);
+    await response.body?.cancel();
+    const [, left, seconds] = response.headers.get("RateLimit")
+      ?.match(/^"default";r=(\d+);t=(\d+)$/) ?? [];
+    assertEquals(left, "57");
+    assert(Number(seconds) <= 40 && Number(seconds) > 38, seconds);
+  });
+
+  it("keeps the time at which a request had its turn, not at which it began", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    let waiting: Promise<Response> | undefined;
+    const [before] = await sql.begin(async (transaction) => {
+      const [holder] = await transaction`
+        select pg_backend_pid() as pid from private.rate_limits
+        where api_key_id = ${apiKeyId} for update`;
+      waiting = get(token);
+      let blocked: postgres.Row[] = [];
+      while (blocked.length === 0) {
+        blocked = await sql`
+          select from pg_stat_activity where ${holder?.["pid"]} = any(pg_blocking_pids(pid))`;
+      }
+      return await transaction`select clock_timestamp() as time`;
+    });
+    await (await waiting)?.body?.cancel();
+    const [row] = await sql`
+      select accepted_at[1] >= ${before?.["time"]} as after
+      from private.rate_limits where api_key_id = ${apiKeyId}`;
+    assertEquals(row?.["after"], true);
+  });
+
   it("does not start afresh at the turn of a minute, as a fixed window would", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
     await acceptedAgo(apiKeyId, Array(60).fill(30));
@@ -134,12 +168,12 @@ describe("rate limit", () => {
     assertEquals(await statuses(token, 1), [200]);
   });
 
-  it("answers 429 with a problem that names the limit", async () => {
+  it("answers 429 with a problem that says when to retry", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
     await acceptedAgo(apiKeyId, Array(60).fill(0));
     const problem = await getProblem(429, token);
     assertEquals([problem.status, problem.code], [429, "rate_limited"]);
-    assert(problem.detail.includes("60 requests"), problem.detail);
+    assert(problem.detail.includes("Retry-After"), problem.detail);
   });
 
   it("is per key: another key of the same organization is not affected", async () => {
@@ -177,6 +211,10 @@ describe("rate limit", () => {
     // The last request was accepted 5 seconds in the future.
     await acceptedAgo(apiKeyId, [...Array(59).fill(10), -5]);
     assertEquals(await statuses(token, 1), [429]);
+    await acceptedAgo(apiKeyId, Array(60).fill(-3600));
+    const response = await get(token);
+    await response.body?.cancel();
+    assert(Number(response.headers.get("Retry-After")) > 3600);
     await acceptedAgo(apiKeyId, [-5]);
     assertEquals(await statuses(token, 1), [200]);
     const [row] = await sql`

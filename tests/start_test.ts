@@ -3,7 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
 import { DEMO_EMAILS, DEMO_PASSWORD } from "../local/demo.ts";
-import { freePort } from "../local/edge_function.ts";
+import { tokenHash } from "../supabase/functions/public-audit-log/token.ts";
+import { freePort } from "../local/free_port.ts";
 import type { Page } from "./helpers.ts";
 
 /**
@@ -122,6 +123,17 @@ async function rawRequest(
   return await new Response(connection.readable).text();
 }
 
+/** Asserts that a process may talk to the Data API, read two variables, and nothing else. */
+async function assertLeastPermissions(pid: string): Promise<void> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "args=", "-p", pid] }).output();
+  const flags = new TextDecoder().decode(stdout).match(/ --(no-prompt|allow|deny|permission)\S*/g);
+  assertEquals(flags?.map((flag) => flag.trim().replace(/:\d+$/, ":PORT")), [
+    "--no-prompt",
+    "--allow-net=127.0.0.1:0,127.0.0.1:PORT",
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+  ]);
+}
+
 /** Runs the example that a start printed, as pasted into a shell. */
 async function runExample({ output }: Start): Promise<Page> {
   const example = output.match(/^ *curl "(?:.*\\\n)*.*/m)?.[0] ?? "";
@@ -136,6 +148,7 @@ describe("deno task start", () => {
 
     const page = await runExample(started);
     assertEquals(page.items.length, 2);
+    await assertLeastPermissions(await functionProcess(started) ?? "");
     assertEquals(page.end, new Date().toISOString().slice(0, 10));
 
     const status = await machine.status();
@@ -274,11 +287,33 @@ describe("deno task start", () => {
   it("passes every method on to the function", async () => {
     await using machine = new Machine();
     const started = await machine.start();
+    const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
+    assertEquals([unknown.status, await unknown.json()], [404, {
+      message: "no route for /functions/v1/other",
+    }]);
     for (const method of ["TRACE", "get", "PURGE", "PROPFIND"]) {
       const text = await rawRequest(machine.apiPort, method, { Host: "127.0.0.1" });
       assertMatch(text, /^HTTP\/1.1 405 /);
       assertMatch(text, /^allow: GET\r$/im);
     }
     await stop(started, "SIGINT");
+  });
+
+  it("logs each request in one JSON line, without the token or its hash", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    const logged = started.output.length;
+    const token = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    await runExample(started);
+    const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
+    await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
+      headers: { Authorization: `Bearer ${typo}` },
+    }).then((response) => response.body?.cancel());
+    await stop(started, "SIGINT");
+    const lines = started.output.slice(logged).match(/^\{.*\}$/gm)?.map((line) => JSON.parse(line));
+    assertEquals(lines?.map(({ status }) => status), [200, 401]);
+    const written = started.output.slice(logged);
+    assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
+    assert(!written.includes(await tokenHash(token)), written);
   });
 });

@@ -82,5 +82,6 @@ create trigger refuse_change
   for each statement execute function private.refuse_change();
 
 alter table public.audit_entries enable row level security;
+create policy nobody on public.audit_entries using (false);
 revoke all on public.audit_entries from public, anon, authenticated, service_role;
 grant select, insert on public.audit_entries to service_role;

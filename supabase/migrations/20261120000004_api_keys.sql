@@ -1,4 +1,4 @@
--- API keys: what is kept of them, and how a request's token finds its key.
+-- API keys: what is kept of them.
 --
 -- The hash lives in a table of its own, not in a hidden column: what an administrator may list and
 -- what nobody may read are then two different things with two different grants.
@@ -35,18 +35,6 @@ create table private.api_key_hashes (
 );
 comment on table private.api_key_hashes is 'SHA-256 of each token. A token has 190 random bits, so a plain fast hash cannot be searched.';
 alter table private.api_key_hashes enable row level security;
+create policy nobody on private.api_key_hashes using (false);
 revoke all on private.api_key_hashes from public, anon, authenticated, service_role;
 grant select on private.api_key_hashes to service_role;
-
-create function private.find_active_key(token_hash bytea)
-returns table (api_key_id uuid, organization_id uuid)
-language sql stable set search_path = ''
-as $$
-  select k.id, k.organization_id
-  from private.api_key_hashes h
-  join public.api_keys k on k.id = h.api_key_id
-  where h.token_hash = find_active_key.token_hash and k.revoked_at is null
-$$;
-comment on function private.find_active_key is 'The key of a token, unless revoked.';
-revoke execute on function private.find_active_key from public, anon, authenticated, service_role;
-grant execute on function private.find_active_key to service_role;

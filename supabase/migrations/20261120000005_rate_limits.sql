@@ -1,4 +1,4 @@
--- Sixty requests a minute for each key, exactly: in no span of 60 seconds more than 60 accepted
+-- A request's key, and its limit: sixty requests a minute for each key, exactly: in no span of 60 seconds more than 60 accepted
 -- requests, and no request refused while fewer than 60 were accepted in the 60 seconds before it.
 -- A fixed window lets 120 through around its edge; a token bucket too; a weighted window 119, and it
 -- refuses lawful requests. So the times themselves are kept: at most sixty a key, in one row, updated
@@ -10,8 +10,33 @@ create table private.rate_limits (
 ) with (fillfactor = 50);
 comment on table private.rate_limits is 'One row for each key, made with it: when its accepted requests of the last minute arrived, oldest first. The last element is when the key was last used.';
 alter table private.rate_limits enable row level security;
+create policy nobody on private.rate_limits using (false);
 revoke all on private.rate_limits from public, anon, authenticated, service_role;
 grant select, update on private.rate_limits to service_role;
+
+create function private.find_active_key(
+  token_hash bytea,
+  out api_key_id uuid,
+  out organization_id uuid,
+  out looks_exhausted boolean
+)
+-- plpgsql, because it keeps its plans from call to call.
+language plpgsql stable set search_path = ''
+as $$
+begin
+  select k.id, k.organization_id, coalesce(
+    r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
+  )
+  into api_key_id, organization_id, looks_exhausted
+  from private.api_key_hashes h
+  join public.api_keys k on k.id = h.api_key_id
+  join private.rate_limits r on r.api_key_id = k.id
+  where h.token_hash = find_active_key.token_hash and k.revoked_at is null;
+end
+$$;
+comment on function private.find_active_key is 'The key of a token, or nulls when there is none or it is revoked; and whether its limit seems to be used up, without waiting for those who are just being counted.';
+revoke execute on function private.find_active_key from public, anon, authenticated, service_role;
+grant execute on function private.find_active_key to service_role;
 
 create function private.count_request(
   api_key_id uuid,
@@ -26,16 +51,18 @@ declare
   quota constant integer := 60;
   span constant interval := '60 seconds';
   times timestamptz[];
+  clock timestamptz;
   arrival timestamptz;
 begin
-  select r.accepted_at into strict times
+  select r.accepted_at into times
   from private.rate_limits r where r.api_key_id = count_request.api_key_id
   for update;
 
-  -- Only now, when it is this request's turn: now() is the transaction's start, and the time before
-  -- the lock would let a request that waited overtake one that did not. Never before the last time
-  -- kept, so that a clock set back by a moment does not put the row out of order.
-  arrival := greatest(clock_timestamp(), times[cardinality(times)]);
+  -- Only now, when it is this request's turn: now() is the transaction's start, and would give a request
+  -- that has waited a time before those that it waited for. Never before the last time kept, so that a
+  -- clock set back does not reopen the window.
+  clock := clock_timestamp();
+  arrival := greatest(clock, times[cardinality(times)]);
   times := array(select t from unnest(times) as t where t > arrival - span order by t);
   accepted := cardinality(times) < quota;
   if accepted then
@@ -43,9 +70,9 @@ begin
     update private.rate_limits r set accepted_at = times where r.api_key_id = count_request.api_key_id;
   end if;
   remaining := quota - cardinality(times);
-  reset := greatest(1, ceil(extract(epoch from times[1] + span - arrival)));
+  reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
 end
 $$;
-comment on function private.count_request is 'Counts a request against its key''s limit, or refuses it. reset: whole seconds, rounded up, until the oldest counted request leaves the window.';
+comment on function private.count_request is 'Counts a request against its key''s limit, or refuses it; holds the key''s row until the transaction ends. reset: whole seconds, rounded up, until the oldest counted request leaves the window.';
 revoke execute on function private.count_request from public, anon, authenticated, service_role;
 grant execute on function private.count_request to service_role;

@@ -97,17 +97,16 @@ as $$
 declare
   api_key public.api_keys;
 begin
-  select k.* into api_key from public.api_keys k where k.id = api_key_id for update;
+  update public.api_keys k
+  set
+    revoked_at = coalesce(k.revoked_at, clock_timestamp()),
+    revoked_by = case when k.revoked_at is null then auth.uid() else k.revoked_by end
+  where k.id = api_key_id and k.organization_id in (select private.administered_organizations())
+  returning k.* into api_key;
   -- A key that does not exist and a key of somebody else's are the same answer.
-  if (api_key.organization_id in (select private.administered_organizations())) is not true then
+  if not found then
     raise exception 'only an administrator of the organization may revoke its API keys'
       using errcode = 'insufficient_privilege';
-  end if;
-  if api_key.revoked_at is null then
-    update public.api_keys k
-    set revoked_at = clock_timestamp(), revoked_by = auth.uid()
-    where k.id = api_key_id
-    returning k.* into api_key;
   end if;
   return json_build_object(
     'id', api_key.id,

@@ -1,5 +1,5 @@
--- One request to the API is one call of public_audit_log: find the key, count the request, read the
--- page. It answers with a decision and never raises one: a raise would undo the count.
+-- One request to the API is one call of public_audit_log: find the key, read the page, count the
+-- request. It answers with a decision and never raises one: a raise would undo the count.
 -- No caller can name an organization. It follows from the hash of the token, and from nothing else.
 
 create function private.read_page(
@@ -9,15 +9,15 @@ create function private.read_page(
   action public.audit_action,
   page_limit integer,
   page_offset bigint,
-  newest_first boolean,
-  out total bigint,
-  out items text
-)
+  newest_first boolean
+) returns json
 -- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
 -- to the same moment. plpgsql, because it keeps its plans from call to call.
 language plpgsql stable set search_path = ''
 as $$
 declare
+  total bigint;
+  items text;
   past_last constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
   page_size integer;
   -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
@@ -34,8 +34,7 @@ begin
 
   page_size := greatest(0, least(page_limit, total - page_offset));
   if page_size = 0 then
-    items := '[]';
-    return;
+    return json_build_object('total', total, 'items', '[]');
   end if;
   skip := case when newest_first then total - page_offset - page_size else page_offset end;
 
@@ -79,7 +78,7 @@ begin
   ) || ']'
   into strict items
   from (
-    select p.*, row_number() over () as position
+    select p.*, row_number() over (order by p.created_at, p.id) as position
     from (
       -- Two branches for two indexes; the one whose first condition is false is never started.
       (
@@ -102,9 +101,11 @@ begin
       )
     ) as p
   ) as e;
+  -- The items stay text: the function passes them on unread, so a number in data keeps every digit.
+  return json_build_object('total', total, 'items', items);
 end
 $$;
-comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: how many, and one page of them as JSON.';
+comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them as the text of a JSON array.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;
 grant execute on function private.read_page to service_role;
 
@@ -120,32 +121,39 @@ create function public.public_audit_log(
 language plpgsql volatile set search_path = ''
 as $$
 declare
+  hash constant bytea := decode(token_hash, 'hex');
   key record;
   request record;
   page json;
 begin
-  select * into key from private.find_active_key(decode(token_hash, 'hex'));
-  if not found then
+  key := private.find_active_key(hash);
+  if key.api_key_id is null then
     return json_build_object('decision', 'unauthorized');
   end if;
 
-  select * into request from private.count_request(key.api_key_id);
-  if not request.accepted then
-    return json_build_object(
-      'decision', 'rate_limited',
-      'api_key_id', key.api_key_id,
-      'reset', request.reset
+  -- The page before the count, although it may then be for nothing: counting takes the key's row until
+  -- the end, and requests of one key would wait for each other's pages. A key that looks exhausted gets
+  -- none. Without dates there is none to read: the function has found its query string invalid, and
+  -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
+  if start_date is not null and not key.looks_exhausted then
+    page := private.read_page(
+      key.organization_id, start_date, end_date, action, page_limit, page_offset, newest_first
     );
   end if;
+  request := private.count_request(key.api_key_id);
 
-  -- Without dates the request is counted and nothing is read: the function has found its query
-  -- string invalid, and answers 400 to a caller who was let in and 401 or 429 to one who was not.
-  if start_date is not null then
-    -- The items stay text: the function passes them on unread, so a number in data keeps every digit.
-    select json_build_object('total', p.total, 'items', p.items) into strict page
-    from private.read_page(
-      key.organization_id, start_date, end_date, public_audit_log.action, page_limit, page_offset, newest_first
-    ) p;
+  -- Once more, after the wait for its turn: from the commit of a revocation on, nothing is accepted.
+  key := private.find_active_key(hash);
+  if key.api_key_id is null then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+  if not request.accepted then
+    return json_build_object('decision', 'rate_limited', 'api_key_id', key.api_key_id, 'reset', request.reset);
+  end if;
+  if start_date is not null and page is null then
+    page := private.read_page(
+      key.organization_id, start_date, end_date, action, page_limit, page_offset, newest_first
+    );
   end if;
   return json_build_object(
     'decision', 'accepted',

@@ -6,7 +6,7 @@ const SecretKeys = z.string().transform((text, context) => {
   } catch {
     context.addIssue("not JSON");
   }
-}).pipe(z.object({ default: z.string().min(1) }));
+}).pipe(z.object({ default: z.string().min(1).optional() }));
 
 /** Where the Data API is, and the key that makes a caller `service_role`. */
 export interface Environment {
@@ -24,15 +24,14 @@ export interface Environment {
 export function readEnvironment(get: (name: string) => string | undefined): Environment {
   const url = get("SUPABASE_URL");
   if (!url) throw new Error("Cannot start: SUPABASE_URL is not set");
-  const keys = get("SUPABASE_SECRET_KEYS");
-  const secretKey = keys ? defaultKey(keys) : get("SUPABASE_SERVICE_ROLE_KEY");
+  const secretKey = defaultKey(get("SUPABASE_SECRET_KEYS")) ?? get("SUPABASE_SERVICE_ROLE_KEY");
   if (!secretKey) {
     throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
   }
   return { url, secretKey };
 }
 
-function defaultKey(keys: string): string {
+function defaultKey(keys = "{}"): string | undefined {
   const result = SecretKeys.safeParse(keys);
   if (result.success) return result.data.default;
   throw new Error('Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}');

@@ -13,7 +13,7 @@ const PROBLEMS = {
   rate_limited: [
     429,
     "Too Many Requests",
-    "This API key has used its 60 requests of the last minute. Retry after the seconds in Retry-After.",
+    "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
   ],
   internal_error: [
     500,

@@ -1,12 +1,5 @@
 import { z } from "zod";
-
-/** The kinds of action (spec.md section 6). */
-const ACTIONS = [
-  "agent_added",
-  "conversation_created",
-  "message_created",
-  "feedback_given",
-] as const;
+import { Constants } from "./database.types.ts";
 
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 
@@ -27,7 +20,7 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
 const Query = z.strictObject({
   start: day,
   end: day,
-  action: oneOf(ACTIONS).optional(),
+  action: oneOf(Constants.public.Enums.audit_action).optional(),
   limit: wholeNumber(1, 1000).default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   order: oneOf(["asc", "desc"]).default("asc"),
@@ -52,41 +45,38 @@ export type QueryResult =
   | { query: Query; errors?: never }
   | { query?: never; errors: ParameterError[] };
 
+/** As many unknown parameters are named; a query string could hold thousands. */
+const MAX_UNKNOWN = 20;
+
 /** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored. */
 export function parseQuery(parameters: URLSearchParams): QueryResult {
+  const given = Map.groupBy(parameters, ([name]) => name);
   const values = Object.fromEntries(
-    Array.from(new Set(parameters.keys()), (name) => {
-      const given = parameters.getAll(name);
-      return [name, given.length === 1 ? given[0] : given];
-    }),
+    Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
   const { success, data, error } = Query.safeParse(values);
   if (success) return { query: data };
 
   const errors = new Map<string, string>();
   for (const issue of error.issues) {
-    const unknown = issue.code === "unrecognized_keys";
-    const message = unknown
-      ? `must be one of: ${Object.keys(Query.shape).join(", ")}`
-      : issue.message;
-    for (const name of unknown ? issue.keys : issue.path.map(String)) {
-      if (errors.has(name)) continue;
-      errors.set(
-        name,
-        `${unknown ? "unknown parameter" : seen(parameters.getAll(name))}: ${message}`,
-      );
+    if (issue.code === "unrecognized_keys") {
+      const names = Object.keys(Query.shape).join(", ");
+      for (const name of issue.keys.slice(0, MAX_UNKNOWN)) {
+        errors.set(shortened(name), `unknown parameter: must be one of: ${names}`);
+      }
+    } else {
+      const name = String(issue.path[0]);
+      const value = seen(given.get(name)?.map(([, value]) => value) ?? []);
+      if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
-  return {
-    errors: Array.from(errors, ([name, detail]) => ({ parameter: shortened(name), detail })),
-  };
+  return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
 function seen(given: string[]): string {
   if (given.length === 0) return "missing";
   if (given.length > 1) return `given ${given.length} times`;
-  const [value = ""] = given;
-  return JSON.stringify(shortened(value));
+  return JSON.stringify(shortened(given[0] ?? ""));
 }
 
 function shortened(text: string): string {

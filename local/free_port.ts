@@ -1,0 +1,15 @@
+/**
+ * A port that is free. Below the range from which the system takes ports of its own accord, so that
+ * nobody gets it by chance before it is used.
+ */
+export function freePort(): number {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    try {
+      Deno.listen({ hostname: "127.0.0.1", port }).close();
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
+}
