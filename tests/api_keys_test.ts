@@ -279,13 +279,46 @@ describe("a key", () => {
   it("cannot be made, changed or deleted past the two functions, not even by an administrator", async () => {
     const { id, apiKeyId } = await newOrganization(admin);
     const keys = () => admin.client.from("api_keys");
+    const codes = [];
     for (
       const { error } of [
+        // A key without a hash, hence without a token, cannot be.
         await keys().insert({ organization_id: id, name: "x", hint: "x" }),
-        await keys().update({ revoked_at: null }).eq("id", apiKeyId),
+        await keys().insert({ id: NOBODYS_ID, organization_id: id, name: "x", hint: "x" }),
+        await keys().insert({ organization_id: id, name: "x", hint: "x", created_by: stranger.id }),
+        await keys().update({ name: "x" }).eq("id", apiKeyId),
         await keys().update({ organization_id: id }).eq("id", apiKeyId),
+        await keys().update({ revoked_at: "2020-01-01T00:00:00Z", revoked_by: admin.id })
+          .eq("id", apiKeyId),
+        await keys().update({ revoked_at: "now", revoked_by: stranger.id }).eq("id", apiKeyId),
         await keys().delete().eq("id", apiKeyId),
       ]
-    ) assertEquals(error?.code, "42501");
+    ) codes.push(error?.code);
+    assertEquals(codes, ["23503", ...Array(7).fill("42501")]);
+    const { data } = await keys().select("name, revoked_at").eq("organization_id", id)
+      .throwOnError();
+    assertEquals(data, [{ name: "test", revoked_at: null }]);
+  });
+
+  it("that is revoked stays so: nobody can take it back", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    const { data } = await admin.client.rpc("revoke_api_key", { api_key_id: apiKeyId })
+      .throwOnError();
+    await admin.client.from("api_keys").update({ revoked_at: null, revoked_by: null })
+      .eq("id", apiKeyId);
+    const keys = await admin.client.from("api_keys").select("revoked_at").eq("id", apiKeyId)
+      .throwOnError();
+    assertEquals(
+      Date.parse(keys.data[0]?.revoked_at ?? ""),
+      Date.parse((data as { revoked_at: string }).revoked_at),
+    );
+    await getProblem(401, token);
+  });
+
+  it("cannot be revoked by a stranger past the function either", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    await stranger.client.from("api_keys").update({ revoked_at: "now", revoked_by: stranger.id })
+      .eq("id", apiKeyId);
+    await getPage(token);
   });
 });

@@ -39,9 +39,11 @@ describe("tables", () => {
       group by role, c.oid
       order by role, c.oid::regclass::text`);
     assertEquals(found, [
-      "authenticated api_keys select",
+      "authenticated api_keys select, insert, update",
       "authenticated organization_members select",
       "authenticated organizations select",
+      "authenticated private.api_key_hashes insert",
+      "authenticated private.rate_limits insert",
       "service_role api_keys select",
       "service_role audit_entries select, insert",
       "service_role organization_members select, insert, update, delete",
@@ -50,6 +52,24 @@ describe("tables", () => {
       "service_role private.entry_counts select",
       "service_role private.rate_limits select, update",
     ]);
+  });
+
+  it("let signed-in people write these columns and no others", async () => {
+    assertEquals(
+      await lines(sql`
+        select table_schema || '.' || table_name, lower(privilege_type),
+          string_agg(column_name, ', ' order by column_name) as columns
+        from information_schema.column_privileges
+        where grantee in ('anon', 'authenticated') and privilege_type in ('INSERT', 'UPDATE')
+          and table_schema in ('public', 'private')
+        group by 1, 2 order by 1, 2`),
+      [
+        "private.api_key_hashes insert api_key_id, token_hash",
+        "private.rate_limits insert api_key_id",
+        "public.api_keys insert hint, name, organization_id",
+        "public.api_keys update revoked_at, revoked_by",
+      ],
+    );
   });
 
   it("all have row level security, in every schema of ours", async () => {
@@ -62,15 +82,17 @@ describe("tables", () => {
     );
   });
 
-  it("have policies for signed-in people only, and only to read; the others say nobody", async () => {
+  it("have policies for signed-in people only; the others say nobody", async () => {
     assertEquals(
       await lines(sql`
         select schemaname || '.' || tablename, policyname, lower(cmd), array_to_string(roles, ',')
         from pg_policies where schemaname in ('public', 'private') order by 1, 2`),
       [
-        "private.api_key_hashes nobody all public",
+        "private.api_key_hashes insert_admin insert authenticated",
         "private.entry_counts nobody all public",
-        "private.rate_limits nobody all public",
+        "private.rate_limits insert_admin insert authenticated",
+        "public.api_keys insert_admin insert authenticated",
+        "public.api_keys revoke_admin update authenticated",
         "public.api_keys select_admin select authenticated",
         "public.audit_entries nobody all public",
         "public.organization_members select_own select authenticated",
@@ -124,8 +146,8 @@ describe("functions", () => {
       found,
       [
         "authenticated private.administered_organizations",
-        "authenticated private.create_api_key",
-        "authenticated private.revoke_api_key",
+        "authenticated private.base62",
+        "authenticated private.new_token",
         "authenticated create_api_key",
         "authenticated revoke_api_key",
         "service_role private.count_request",
@@ -137,18 +159,13 @@ describe("functions", () => {
     );
   });
 
-  it("that run with their owner's rights are exactly these, in a schema that is not served", async () => {
+  it("that run with their owner's rights are exactly these, and no client may call them", async () => {
     assertEquals(
       await lines(sql`
         select p.oid::regproc from pg_proc p
         where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) and p.prosecdef
         order by p.oid::regproc::text`),
-      [
-        "private.administered_organizations",
-        "private.count_entries",
-        "private.create_api_key",
-        "private.revoke_api_key",
-      ],
+      ["private.count_entries"],
     );
   });
 

@@ -1,14 +1,11 @@
 -- Who may do what, for whom: organizations and the people in them.
 --
 -- Two schemas. `public` is what the Data API serves. `private` is never served: it holds what no
--- client may reach (hashes, counters) and every security definer function, so none of those can be
--- called over HTTP.
+-- client may reach of its own accord (hashes, counters, helpers).
 --
--- Security definer functions of all migrations, and why:
---   1. private.administered_organizations  policies ask it; it must not depend on them
---   2. private.count_entries               whoever writes entries may not write their counts
---   3. private.create_api_key              writes a hash that no client role may write
---   4. private.revoke_api_key              sets columns that no client role may set (or it could unset them)
+-- Row level security decides, and functions run with the rights of their caller. The one that does
+-- not, over all migrations: private.count_entries, a trigger, because whoever writes entries may not
+-- write their counts.
 
 create schema private;
 comment on schema private is 'Helpers and secrets. Not served by the Data API.';
@@ -36,7 +33,7 @@ comment on table public.organization_members is 'Who belongs to an organization.
 create index organization_members_user_id_idx on public.organization_members (user_id);
 
 create function private.administered_organizations() returns setof uuid
-language sql stable security definer set search_path = ''
+language sql stable set search_path = ''
 as $$
   select m.organization_id
   from public.organization_members m

@@ -11,7 +11,7 @@ create table public.api_keys (
     check (name ~ '[^\s\u00a0\u1680\u2000-\u200d\u2028\u2029\u202f\u205f\u3000\ufeff]')
     constraint name_is_short check (char_length(name) <= 100),
   hint text not null,
-  created_by uuid references auth.users on delete set null,
+  created_by uuid default auth.uid() references auth.users on delete set null,
   created_at timestamptz not null default now(),
   revoked_by uuid references auth.users on delete set null,
   revoked_at timestamptz
@@ -23,18 +23,32 @@ create index api_keys_organization_id_idx on public.api_keys (organization_id);
 create index api_keys_created_by_idx on public.api_keys (created_by);
 create index api_keys_revoked_by_idx on public.api_keys (revoked_by);
 
-alter table public.api_keys enable row level security;
-create policy select_admin on public.api_keys for select to authenticated
-  using (organization_id in (select private.administered_organizations()));
-revoke all on public.api_keys from public, anon, authenticated, service_role;
-grant select on public.api_keys to authenticated, service_role;
-
 create table private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
   api_key_id uuid not null unique references public.api_keys on delete cascade
 );
 comment on table private.api_key_hashes is 'SHA-256 of each token. A token has 190 random bits, so a plain fast hash cannot be searched.';
+
+-- A key without a token cannot be: only create_api_key reaches the other table.
+alter table public.api_keys add constraint api_key_has_hash
+  foreign key (id) references private.api_key_hashes (api_key_id) deferrable initially deferred;
+
+alter table public.api_keys enable row level security;
+create policy select_admin on public.api_keys for select to authenticated
+  using (organization_id in (select private.administered_organizations()));
+create policy insert_admin on public.api_keys for insert to authenticated
+  with check (organization_id in (select private.administered_organizations()));
+-- Revoking is the only change there is. It cannot be undone, dated otherwise, or signed by another.
+create policy revoke_admin on public.api_keys for update to authenticated
+  using (revoked_at is null and organization_id in (select private.administered_organizations()))
+  with check (revoked_at = now() and revoked_by = (select auth.uid()));
+revoke all on public.api_keys from public, anon, authenticated, service_role;
+grant select, insert (organization_id, name, hint), update (revoked_at, revoked_by) on public.api_keys to authenticated;
+grant select on public.api_keys to service_role;
+
 alter table private.api_key_hashes enable row level security;
-create policy nobody on private.api_key_hashes using (false);
+create policy insert_admin on private.api_key_hashes for insert to authenticated
+  with check (api_key_id in (select k.id from public.api_keys k));
 revoke all on private.api_key_hashes from public, anon, authenticated, service_role;
+grant insert on private.api_key_hashes to authenticated;
 grant select on private.api_key_hashes to service_role;

@@ -19,6 +19,7 @@ as $$
 $$;
 comment on function private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
 revoke execute on function private.base62 from public, anon, authenticated, service_role;
+grant execute on function private.base62 to authenticated;
 
 create function private.new_token() returns text
 language sql volatile set search_path = ''
@@ -41,24 +42,20 @@ as $$
 $$;
 comment on function private.new_token is 'A new API key token, in clear.';
 revoke execute on function private.new_token from public, anon, authenticated, service_role;
+grant execute on function private.new_token to authenticated;
 
-create function private.create_api_key(organization_id uuid, name text) returns json
-language plpgsql volatile security definer set search_path = ''
+create function public.create_api_key(organization_id uuid, name text) returns json
+language plpgsql volatile set search_path = ''
 as $$
 declare
-  token text := private.new_token();
+  token constant text := private.new_token();
   api_key public.api_keys;
 begin
-  if (create_api_key.organization_id in (select private.administered_organizations())) is not true then
-    raise exception 'only an administrator of the organization may create its API keys'
-      using errcode = 'insufficient_privilege';
-  end if;
-  insert into public.api_keys as k (organization_id, name, hint, created_by)
+  insert into public.api_keys as k (organization_id, name, hint)
   values (
     create_api_key.organization_id,
     btrim(create_api_key.name),
-    left(token, 7) || '…' || right(token, 4),
-    auth.uid()
+    left(token, 7) || '…' || right(token, 4)
   )
   returning k.* into api_key;
   insert into private.api_key_hashes (token_hash, api_key_id)
@@ -73,36 +70,28 @@ begin
     'token', token
   );
 exception
+  when insufficient_privilege then
+    raise exception 'only an administrator of the organization may create its API keys'
+      using errcode = 'insufficient_privilege';
   when check_violation or not_null_violation then
     raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
       using errcode = 'invalid_parameter_value';
 end
 $$;
-comment on function private.create_api_key is 'See public.create_api_key.';
-revoke execute on function private.create_api_key from public, anon, authenticated, service_role;
-grant execute on function private.create_api_key to authenticated;
-
-create function public.create_api_key(organization_id uuid, name text) returns json
-language sql volatile set search_path = ''
-as $$
-  select private.create_api_key(create_api_key.organization_id, create_api_key.name)
-$$;
 comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A blank or overlong name is 22023.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
 
-create function private.revoke_api_key(api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = ''
+create function public.revoke_api_key(api_key_id uuid) returns json
+language plpgsql volatile set search_path = ''
 as $$
 declare
   api_key public.api_keys;
 begin
   update public.api_keys k
-  set
-    revoked_at = coalesce(k.revoked_at, clock_timestamp()),
-    revoked_by = case when k.revoked_at is null then auth.uid() else k.revoked_by end
-  where k.id = api_key_id and k.organization_id in (select private.administered_organizations())
-  returning k.* into api_key;
+  set revoked_at = now(), revoked_by = auth.uid()
+  where k.id = api_key_id and k.revoked_at is null;
+  select k.* into api_key from public.api_keys k where k.id = api_key_id;
   -- A key that does not exist and a key of somebody else's are the same answer.
   if not found then
     raise exception 'only an administrator of the organization may revoke its API keys'
@@ -117,15 +106,6 @@ begin
     'revoked_at', api_key.revoked_at
   );
 end
-$$;
-comment on function private.revoke_api_key is 'See public.revoke_api_key.';
-revoke execute on function private.revoke_api_key from public, anon, authenticated, service_role;
-grant execute on function private.revoke_api_key to authenticated;
-
-create function public.revoke_api_key(api_key_id uuid) returns json
-language sql volatile set search_path = ''
-as $$
-  select private.revoke_api_key(revoke_api_key.api_key_id)
 $$;
 comment on function public.revoke_api_key is 'Revokes an API key: from the commit on every request with it is 401. Revoking again changes nothing. For an administrator of the organization; others get 42501.';
 revoke execute on function public.revoke_api_key from public, anon, authenticated, service_role;
