@@ -12,8 +12,8 @@ create function private.read_page(
   newest_first boolean
 ) returns json
 -- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
--- to the same moment. plpgsql, because it keeps its plans from call to call.
-language plpgsql stable set search_path = ''
+-- to the same moment. plpgsql keeps its plans from call to call, if it is told not to make new ones.
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   total bigint;
@@ -65,20 +65,23 @@ begin
   order by h.hour
   limit 1;
 
-  -- Put together as text: a third faster than json_build_object, and without its spaces.
-  select '[' || string_agg(
-    '{"id":"' || e.id
-      || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-      || '","action":"' || e.action
-      || '","user_email":' || to_json(e.user_email)
-      || ',"agent_name":' || to_json(e.agent_name)
-      || ',"data":' || e.data
-      || '}',
-    ',' order by case when newest_first then -e.position else e.position end
-  ) || ']'
+  select coalesce(
+    string_agg(i.item, ',' order by i.created_at, i.id) filter (where not newest_first),
+    string_agg(i.item, ',' order by i.created_at desc, i.id desc) filter (where newest_first)
+  )
   into strict items
   from (
-    select p.*, row_number() over (order by p.created_at, p.id) as position
+    select
+      e.created_at,
+      e.id,
+      -- Put together as text: in half the time of json_build_object, and without its spaces.
+      '{"id":"' || e.id
+        || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+        || '","action":"' || e.action
+        || '","user_email":' || to_json(e.user_email)
+        || ',"agent_name":' || to_json(e.agent_name)
+        || ',"data":' || e.data
+        || '}' as item
     from (
       -- Two branches for two indexes; the one whose first condition is false is never started.
       (
@@ -99,10 +102,10 @@ begin
         order by e.created_at, e.id
         limit page_size offset skip
       )
-    ) as p
-  ) as e;
+    ) as e
+  ) as i;
   -- The items stay text: the function passes them on unread, so a number in data keeps every digit.
-  return json_build_object('total', total, 'items', items);
+  return json_build_object('total', total, 'items', '[' || items || ']');
 end
 $$;
 comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them as the text of a JSON array.';
