@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { isWellFormed, tokenHash } from "../supabase/functions/public-audit-log/token.ts";
 import {
@@ -11,25 +11,15 @@ import {
   getProblem,
   newOrganization,
   type Organization,
-  type Person,
   signUp,
-  type Sql,
 } from "./helpers.ts";
 
 const NOBODYS_ID = "00000000-0000-4000-8000-000000000000";
 
-let sql: Sql;
-let admin: Person;
-let stranger: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  [admin, stranger] = await Promise.all([signUp(), signUp()]);
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+const stranger = await signUp();
+afterAll(() => sql.end());
 
 async function keysOf({ id }: Organization): Promise<number> {
   const [row] = await sql`

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   age,
   AUDIT_LOG_URL,
@@ -12,25 +12,15 @@ import {
   newOrganization,
   type Organization,
   type Page,
-  type Person,
   signUp,
-  type Sql,
   TWO_DAYS,
   UNKNOWN_TOKEN,
   writeEntries,
 } from "./helpers.ts";
 
-let sql: Sql;
-let admin: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  admin = await signUp();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
 
 /** An organization with entries and a key. */
 async function organizationWith(...entries: Entry[]): Promise<Organization> {

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import {
   client,
@@ -9,23 +9,13 @@ import {
   getPage,
   MESSAGE_DATA,
   newOrganization,
-  type Person,
   signUp,
-  type Sql,
   writeEntries,
 } from "./helpers.ts";
 
-let sql: Sql;
-let admin: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  admin = await signUp();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
 
 /** Asserts that a role may not run a statement. Whatever happens, it is rolled back. */
 async function assertNotAllowed(role: string, statement: string): Promise<void> {

@@ -1,28 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   connect,
   getPage,
   newOrganization,
   type Organization,
-  type Person,
   signUp,
-  type Sql,
   writeEntries,
 } from "./helpers.ts";
 
-let sql: Sql;
-let admin: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  admin = await signUp();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
 
 const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];

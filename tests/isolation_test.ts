@@ -1,28 +1,18 @@
 import { assertEquals } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   AUDIT_LOG_URL,
   connect,
   getPage,
   newOrganization,
-  type Person,
   signUp,
-  type Sql,
   TWO_DAYS,
   writeEntries,
 } from "./helpers.ts";
 
-let sql: Sql;
-let admin: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  admin = await signUp();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
 
 describe("two organizations", () => {
   it("see exactly their own entries, with every filter, also at the same millisecond", async () => {

@@ -1,20 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { client, connect, signUp, type Sql } from "./helpers.ts";
+import { client, connect, signUp } from "./helpers.ts";
 
 // What each client role may do, whole. A new table, function or grant trips a test here: think about
 // who may reach it, then write it down.
 
-let sql: Sql;
-
-beforeAll(() => {
-  sql = connect();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+afterAll(() => sql.end());
 
 /** What a query finds, one line of text for each row. */
 async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {

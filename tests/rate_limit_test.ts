@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   age,
@@ -9,22 +9,12 @@ import {
   getPage,
   getProblem,
   newOrganization,
-  type Person,
   signUp,
-  type Sql,
 } from "./helpers.ts";
 
-let sql: Sql;
-let admin: Person;
-
-beforeAll(async () => {
-  sql = connect();
-  admin = await signUp();
-});
-
-afterAll(async () => {
-  await sql.end();
-});
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
 
 /** Sends requests one after the other; their statuses. */
 async function statuses(token: string, requests: number, query?: string): Promise<number[]> {
