@@ -19,7 +19,7 @@ export interface LoadOptions {
 }
 
 /**
- * Sends requests as fast as they are answered; for longer than asked, if none is answered in time.
+ * Sends requests as fast as they are answered; for longer than asked, if few are answered in time.
  *
  * @throws {Error} if one answer has another status.
  */
@@ -41,7 +41,8 @@ export async function load(options: LoadOptions): Promise<Load> {
     });
   });
   statuses.delete(status);
-  if (latencies.length === 0 && seconds < 60) {
+  // Requests under way when the time is up are lost: with few answers, those would weigh too much.
+  if (latencies.length < 5 * connections && seconds < 60) {
     return await load({ ...options, seconds: seconds * 4 });
   }
   if (result.errors || statuses.size || latencies.length === 0) {

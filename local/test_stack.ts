@@ -14,8 +14,16 @@ export async function startTestStack(): Promise<TestStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // Everything but Postgres ends with this process.
+  // Everything but Postgres ends with this process. Whatever else Ctrl-C sets off waits for that end.
+  let stopping = false;
+  const end = new Promise<never>(() => {});
   const stop = async () => {
+    if (stopping) return;
+    stopping = true;
+    // The connections that Postgres now ends.
+    for (const type of ["error", "unhandledrejection"]) {
+      addEventListener(type, (event) => event.preventDefault());
+    }
     await stopPostgres(join(dataDir, "postgres"));
     await Deno.remove(dataDir, { recursive: true });
     Deno.exit(130);
@@ -35,8 +43,8 @@ export async function startTestStack(): Promise<TestStack> {
       log: (text) => {
         if (text.includes('"error"')) faults.push(text);
       },
-    }),
+    }).catch((error) => stopping ? end : Promise.reject(error)),
   );
   const running = started.move();
-  return { ...stack, faults, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return { ...stack, faults, [Symbol.asyncDispose]: () => stopping ? end : running.disposeAsync() };
 }

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
@@ -237,6 +237,29 @@ describe("counts", () => {
   });
 });
 
+describe("the plan of a page", () => {
+  it("of one action goes by the index of actions, in its order, without a sort or a filter", async () => {
+    const [row] = await sql`select prosrc from pg_proc where oid = 'private.read_page'::regproc`;
+    const branch = row?.["prosrc"].match(/read_page.action is not null\s+and (.*?)\s+limit/s)?.[1];
+    const query = String(branch)
+      .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
+      .replaceAll("read_page.action", "'agent_added'")
+      .replaceAll("first_hour", "'2026-01-01'")
+      .replaceAll("past_last", "'2026-02-01'");
+    const plan = await sql.begin(async (transaction) => {
+      // The test's tables are small; whether the index can serve is the question, not whether it pays.
+      await transaction`set local enable_seqscan = off`;
+      await transaction`set local enable_bitmapscan = off`;
+      return await transaction.unsafe(
+        `explain (costs off) select * from public.audit_entries e where ${query} limit 100`,
+      );
+    });
+    const text = plan.map((line) => line["QUERY PLAN"]).join("\n");
+    assertMatch(text, /Index Scan using audit_entries_action_idx/);
+    assert(!/Sort|Filter/.test(text), text);
+  });
+});
+
 describe("writers", () => {
   it("to one organization, day and action never wait for one another", async () => {
     const organization = await newOrganization(admin);
@@ -314,6 +337,23 @@ describe("fold_entry_counts()", () => {
     await sql`select private.fold_entry_counts()`;
     assertEquals((await counts(organization.id)).map((row) => row["unfolded"]), [false]);
     assertEquals(await countErrors(organization), []);
+  });
+});
+
+describe("fold_entry_counts() beside the deletion of an organization", () => {
+  it("passes over the organization that is being deleted", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [{}]);
+    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await sql.begin(async (deleter) => {
+      await deleter`select from public.organizations where id = ${id} for update`;
+      await sql.begin(async (folder) => {
+        await folder`set local lock_timeout = '1s'`;
+        await folder`select private.fold_entry_counts()`;
+      });
+      await deleter`delete from public.organizations where id = ${id}`;
+    });
+    assertEquals(await counts(id), []);
   });
 });
 

@@ -79,14 +79,16 @@ declare
 begin
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   with movable as materialized (
-    -- Never waits for a writer, so that no writer can wait for it in a circle.
+    -- Never waits for a writer or a deletion, so that none can wait for it in a circle.
     select c.organization_id, c.day, c.action, c.part
     from private.entry_counts c
+    join public.organizations o on o.id = c.organization_id
     where (c.organization_id, c.day, c.action) in (
       select u.organization_id, u.day, u.action from private.entry_counts u
       where u.part <> 0 and u.day < (now() at time zone 'UTC')::date
     )
-    for update skip locked
+    for update of c skip locked
+    for key share of o skip locked
   ),
   moved as (
     -- By key, not by ctid: a row may have got a new version since this statement's snapshot.
@@ -148,8 +150,12 @@ declare
   repaired bigint;
 begin
   -- Two repairs at once would each add the difference. Writers need not wait: they change entries and
-  -- counts alike, so the difference is the same at every moment.
+  -- counts alike, so the difference is the same at every moment; but it must be seen after the lock.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
+  end if;
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  perform from public.organizations o where o.id = repair_entry_counts.organization_id for key share;
   insert into private.entry_counts as c (organization_id, day, action, part, entries, hours)
   select
     repair_entry_counts.organization_id,
