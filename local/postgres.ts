@@ -59,10 +59,13 @@ async function initializeCluster(dataDir: string, adminPassword: string): Promis
   await Deno.rename(unfinished, dataDir);
 }
 
-/** Stops the server of a cluster, if it runs. */
-export async function stopPostgres(dataDir: string): Promise<void> {
+/** Stops the server of a cluster, if it runs; `immediate` when its data is not needed any more. */
+export async function stopPostgres(
+  dataDir: string,
+  mode: "fast" | "immediate" = "fast",
+): Promise<void> {
   if (!await postgresRuns(dataDir)) return;
-  await run("pg_ctl", ["stop", "-w", "-m", "fast", "-D", dataDir]);
+  await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
 }
 
 /** Whether a server of the cluster runs. */

@@ -24,7 +24,7 @@ export async function startTestStack(): Promise<TestStack> {
     for (const type of ["error", "unhandledrejection"]) {
       addEventListener(type, (event) => event.preventDefault());
     }
-    await stopPostgres(join(dataDir, "postgres"));
+    await stopPostgres(join(dataDir, "postgres"), "immediate");
     await Deno.remove(dataDir, { recursive: true });
     Deno.exit(130);
   };
