@@ -42,24 +42,21 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
 }
 
 function accepted(items: string, total = 1): Response {
-  return Response.json({
-    decision: "accepted",
-    api_key_id: KEY_ID,
-    organization_id: ORGANIZATION_ID,
-    remaining: 59,
-    reset: 60,
-    page: { total, items },
-  });
+  return acceptedWith({ total, items });
 }
 
 function acceptedWithoutPage(): Response {
+  return acceptedWith(null);
+}
+
+function acceptedWith(page: { total: number; items: string } | null): Response {
   return Response.json({
     decision: "accepted",
     api_key_id: KEY_ID,
     organization_id: ORGANIZATION_ID,
     remaining: 59,
     reset: 60,
-    page: null,
+    page,
   });
 }
 

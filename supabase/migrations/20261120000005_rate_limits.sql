@@ -1,4 +1,4 @@
--- A request's key, and its limit: sixty requests a minute, exactly. In no span of 60 seconds are more
+-- The limit of a key: sixty requests a minute, exactly. In no span of 60 seconds are more
 -- than 60 accepted, and none is refused while fewer than 60 were accepted in the 60 seconds before it.
 -- A fixed window lets 120 through around its edge; a token bucket too; a weighted window 119, and it
 -- refuses lawful requests. So the times themselves are kept: at most sixty a key, in one row, updated
@@ -15,30 +15,6 @@ create policy insert_admin on private.rate_limits for insert to authenticated
 revoke all on private.rate_limits from public, anon, authenticated, service_role;
 grant insert (api_key_id) on private.rate_limits to authenticated;
 grant select, update on private.rate_limits to service_role;
-
-create function private.find_active_key(
-  token_hash bytea,
-  out api_key_id uuid,
-  out organization_id uuid,
-  out looks_exhausted boolean
-)
--- plpgsql, because it keeps its plans from call to call.
-language plpgsql stable set search_path = ''
-as $$
-begin
-  select k.id, k.organization_id, coalesce(
-    r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
-  )
-  into api_key_id, organization_id, looks_exhausted
-  from private.api_key_hashes h
-  join public.api_keys k on k.id = h.api_key_id
-  join private.rate_limits r on r.api_key_id = k.id
-  where h.token_hash = find_active_key.token_hash and k.revoked_at is null;
-end
-$$;
-comment on function private.find_active_key is 'The key of a token, or nulls when there is none or it is revoked; and whether its limit seems to be used up, without waiting for those who are just being counted.';
-revoke execute on function private.find_active_key from public, anon, authenticated, service_role;
-grant execute on function private.find_active_key to service_role;
 
 create function private.count_request(
   api_key_id uuid,

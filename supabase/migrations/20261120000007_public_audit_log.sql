@@ -2,6 +2,30 @@
 -- request. It answers with a decision and never raises one: a raise would undo the count.
 -- No caller can name an organization. It follows from the hash of the token, and from nothing else.
 
+create function private.find_active_key(
+  token_hash bytea,
+  out api_key_id uuid,
+  out organization_id uuid,
+  out looks_exhausted boolean
+)
+-- plpgsql, because it keeps its plans from call to call.
+language plpgsql stable set search_path = ''
+as $$
+begin
+  select k.id, k.organization_id, coalesce(
+    r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
+  )
+  into api_key_id, organization_id, looks_exhausted
+  from private.api_key_hashes h
+  join public.api_keys k on k.id = h.api_key_id
+  join private.rate_limits r on r.api_key_id = k.id
+  where h.token_hash = find_active_key.token_hash and k.revoked_at is null;
+end
+$$;
+comment on function private.find_active_key is 'The key of a token, or nulls when there is none or it is revoked; and whether its limit seems to be used up, without waiting for those who are just being counted.';
+revoke execute on function private.find_active_key from public, anon, authenticated, service_role;
+grant execute on function private.find_active_key to service_role;
+
 create function private.read_page(
   organization_id uuid,
   start_date date,
