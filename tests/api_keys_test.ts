@@ -51,9 +51,33 @@ describe("create_api_key()", () => {
   it("records who made the key and when", async () => {
     const { apiKeyId } = await newOrganization(admin);
     const [row] = await sql`
-      select created_by, revoked_at, now() - created_at < '1 minute' as recent
+      select created_by, created_by_email, revoked_at, now() - created_at < '1 minute' as recent
       from public.api_keys where id = ${apiKeyId}`;
-    assertEquals({ ...row }, { created_by: admin.id, revoked_at: null, recent: true });
+    assertEquals({ ...row }, {
+      created_by: admin.id,
+      created_by_email: admin.email,
+      revoked_at: null,
+      recent: true,
+    });
+  });
+
+  it("asked again with the same id fails, and makes nothing: whoever lost the answer may ask", async () => {
+    const { id } = await newOrganization(admin);
+    const call = {
+      organization_id: id,
+      name: "asked twice",
+      api_key_id: crypto.randomUUID(),
+    };
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => admin.client.rpc("create_api_key", call)),
+    );
+    assertEquals(answers.map(({ error }) => error?.code ?? "made").sort(), [
+      ...Array(4).fill("23505"),
+      "made",
+    ]);
+    const keys = await admin.client.from("api_keys").select("id").eq("name", "asked twice")
+      .throwOnError();
+    assertEquals(keys.data, [{ id: call.api_key_id }]);
   });
 
   it("is refused to members, strangers and nobody, and makes nothing", async () => {
@@ -284,7 +308,7 @@ describe("a key", () => {
         await keys().delete().eq("id", apiKeyId),
       ]
     ) codes.push(error?.code);
-    assertEquals(codes, ["23503", ...Array(7).fill("42501")]);
+    assertEquals(codes, ["23503", "23503", ...Array(6).fill("42501")]);
     const { data } = await keys().select("name, revoked_at").eq("organization_id", id)
       .throwOnError();
     assertEquals(data, [{ name: "test", revoked_at: null }]);

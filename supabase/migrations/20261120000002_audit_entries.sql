@@ -2,7 +2,9 @@
 --
 -- The primary key is also the paging index, and starts with the organization so that the table can
 -- be partitioned by time or distributed by organization without a change of the API. Paging through
--- one action has an index of its own: a rare action's entries are far apart in the other.
+-- one action has an index of its own: a rare action's entries are far apart in the other. It holds the
+-- action's number: under row level security an index serves leakproof comparisons only, and those of
+-- enums are none.
 -- Deliberately without: an updated_at, a foreign key to the user or the agent (an entry outlives both).
 
 create type public.audit_action as enum (
@@ -38,6 +40,15 @@ create table public.audit_entries (
   user_email text not null,
   agent_name text not null,
   data jsonb not null default '{}',
+  -- No function, because one with a search_path is not inlined and made inserts a quarter dearer.
+  action_number smallint not null generated always as (
+    case action
+      when 'agent_added' then 1
+      when 'conversation_created' then 2
+      when 'message_created' then 3
+      when 'feedback_given' then 4
+    end
+  ) stored,
   primary key (organization_id, created_at, id),
   -- Every entry can be reached: the API takes the dates 0001-01-01 to 9999-12-31.
   constraint created_at_within_api_dates check (
@@ -62,9 +73,10 @@ create table public.audit_entries (
 );
 comment on table public.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column public.audit_entries.created_at is 'When the action happened.';
+comment on column public.audit_entries.action_number is 'The position of the action in its type, for audit_entries_action_idx.';
 comment on column public.audit_entries.data is 'Identifiers of the things concerned; which ones depends on the action.';
 
-create index audit_entries_action_idx on public.audit_entries (organization_id, action, created_at, id);
+create index audit_entries_action_idx on public.audit_entries (organization_id, action_number, created_at, id);
 
 create function private.refuse_change() returns trigger
 language plpgsql set search_path = ''
@@ -82,6 +94,8 @@ create trigger refuse_change
   for each statement execute function private.refuse_change();
 
 alter table public.audit_entries enable row level security;
-create policy nobody on public.audit_entries using (false);
+create policy select_admin on public.audit_entries for select to authenticated
+  using (organization_id in (select private.administered_organizations()));
 revoke all on public.audit_entries from public, anon, authenticated, service_role;
+grant select on public.audit_entries to authenticated;
 grant select, insert on public.audit_entries to service_role;

@@ -23,9 +23,10 @@ comment on column private.entry_counts.hours is 'The same count by the hour of t
 create index entry_counts_unfolded_idx on private.entry_counts (day) where part <> 0;
 
 alter table private.entry_counts enable row level security;
-create policy nobody on private.entry_counts using (false);
+create policy select_admin on private.entry_counts for select to authenticated
+  using (organization_id in (select private.administered_organizations()));
 revoke all on private.entry_counts from public, anon, authenticated, service_role;
-grant select on private.entry_counts to service_role;
+grant select on private.entry_counts to authenticated, service_role;
 
 create function private.count_entries() returns trigger
 language plpgsql security definer set search_path = ''

@@ -12,12 +12,14 @@ create table public.api_keys (
     constraint name_is_short check (char_length(name) <= 100),
   hint text not null,
   created_by uuid default auth.uid() references auth.users on delete set null,
+  created_by_email text default auth.jwt() ->> 'email',
   created_at timestamptz not null default now(),
   revoked_by uuid references auth.users on delete set null,
   revoked_at timestamptz
 );
 comment on table public.api_keys is 'One row per API key ever made. Holds nothing from which a token could be found. Active while revoked_at is null.';
 comment on column public.api_keys.hint is 'The token''s first seven and last four characters, to recognize it by.';
+comment on column public.api_keys.created_by_email is 'The address that created_by had then. Stays when the account goes.';
 
 create index api_keys_organization_id_idx on public.api_keys (organization_id);
 create index api_keys_created_by_idx on public.api_keys (created_by);
@@ -43,7 +45,7 @@ create policy revoke_admin on public.api_keys for update to authenticated
   using (revoked_at is null and organization_id in (select private.administered_organizations()))
   with check (revoked_at = now() and revoked_by = (select auth.uid()));
 revoke all on public.api_keys from public, anon, authenticated, service_role;
-grant select, insert (organization_id, name, hint), update (revoked_at, revoked_by) on public.api_keys to authenticated;
+grant select, insert (id, organization_id, name, hint), update (revoked_at, revoked_by) on public.api_keys to authenticated;
 grant select on public.api_keys to service_role;
 
 alter table private.api_key_hashes enable row level security;

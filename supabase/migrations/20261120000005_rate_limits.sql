@@ -10,10 +10,12 @@ create table private.rate_limits (
 ) with (fillfactor = 50);
 comment on table private.rate_limits is 'One row for each key, made with it: when its accepted requests of the last minute arrived, oldest first. The last element is when the key was last used.';
 alter table private.rate_limits enable row level security;
+create policy select_admin on private.rate_limits for select to authenticated
+  using (api_key_id in (select k.id from public.api_keys k));
 create policy insert_admin on private.rate_limits for insert to authenticated
   with check (api_key_id in (select k.id from public.api_keys k));
 revoke all on private.rate_limits from public, anon, authenticated, service_role;
-grant insert (api_key_id) on private.rate_limits to authenticated;
+grant select, insert (api_key_id) on private.rate_limits to authenticated;
 grant select, update on private.rate_limits to service_role;
 
 create function private.count_request(

@@ -44,15 +44,22 @@ comment on function private.new_token is 'A new API key token, in clear.';
 revoke execute on function private.new_token from public, anon, authenticated, service_role;
 grant execute on function private.new_token to authenticated;
 
-create function public.create_api_key(organization_id uuid, name text) returns json
+create function public.create_api_key(
+  organization_id uuid,
+  name text,
+  -- Chosen by a caller who may have to ask again, not knowing whether the first time succeeded: the
+  -- second time then fails instead of making another key.
+  api_key_id uuid default null
+) returns json
 language plpgsql volatile set search_path = ''
 as $$
 declare
   token constant text := private.new_token();
   api_key public.api_keys;
 begin
-  insert into public.api_keys as k (organization_id, name, hint)
+  insert into public.api_keys as k (id, organization_id, name, hint)
   values (
+    coalesce(create_api_key.api_key_id, gen_random_uuid()),
     create_api_key.organization_id,
     btrim(create_api_key.name),
     left(token, 7) || '…' || right(token, 4)
@@ -73,12 +80,15 @@ exception
   when insufficient_privilege then
     raise exception 'only an administrator of the organization may create its API keys'
       using errcode = 'insufficient_privilege';
+  when unique_violation then
+    raise exception 'an API key with this id has been created before: its token cannot be shown again'
+      using errcode = 'unique_violation';
   when check_violation or not_null_violation then
     raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
       using errcode = 'invalid_parameter_value';
 end
 $$;
-comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A blank or overlong name is 22023.';
+comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A blank or overlong name is 22023, an id that has been used before 23505.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
 

@@ -42,6 +42,7 @@ as $$
 declare
   total bigint;
   items text;
+  wanted_action constant smallint := array_position(enum_range(null::public.audit_action), action);
   past_last constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
   page_size integer;
   -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
@@ -122,9 +123,9 @@ begin
         select e.* from public.audit_entries e
         where read_page.action is not null
           and e.organization_id = read_page.organization_id
-          and (e.action, e.created_at) >= (read_page.action, first_hour)
-          and (e.action, e.created_at) < (read_page.action, past_last)
-        order by e.action, e.created_at, e.id
+          and (e.action_number, e.created_at) >= (wanted_action, first_hour)
+          and (e.action_number, e.created_at) < (wanted_action, past_last)
+        order by e.action_number, e.created_at, e.id
         limit page_size offset skip
       )
     ) as e
@@ -135,7 +136,7 @@ end
 $$;
 comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them as the text of a JSON array.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;
-grant execute on function private.read_page to service_role;
+grant execute on function private.read_page to authenticated, service_role;
 
 create function public.public_audit_log(
   token_hash text,

@@ -7,6 +7,7 @@ export type Database = {
         Row: {
           "created_at": string;
           "created_by": string | null;
+          "created_by_email": string | null;
           "hint": string;
           "id": string;
           "name": string;
@@ -18,6 +19,7 @@ export type Database = {
         Insert: {
           "created_at"?: string;
           "created_by"?: string | null;
+          "created_by_email"?: string | null;
           "hint": string;
           "id"?: string;
           "name": string;
@@ -28,6 +30,7 @@ export type Database = {
         Update: {
           "created_at"?: string;
           "created_by"?: string | null;
+          "created_by_email"?: string | null;
           "hint"?: string;
           "id"?: string;
           "name"?: string;
@@ -48,6 +51,7 @@ export type Database = {
       "audit_entries": {
         Row: {
           "action": Database["public"]["Enums"]["audit_action"];
+          "action_number": number;
           "agent_name": string;
           "created_at": string;
           "data": NonNullable<Json>;
@@ -58,6 +62,7 @@ export type Database = {
         ComputedFields: never;
         Insert: {
           "action": Database["public"]["Enums"]["audit_action"];
+          "action_number"?: never;
           "agent_name": string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -67,6 +72,7 @@ export type Database = {
         };
         Update: {
           "action"?: Database["public"]["Enums"]["audit_action"];
+          "action_number"?: never;
           "agent_name"?: string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -135,10 +141,30 @@ export type Database = {
       };
     };
     Views: {
-      [_ in never]: never;
+      "api_key_usage": {
+        Row: {
+          "api_key_id": string;
+          "last_used_at": string | null;
+          "organization_id": string;
+          "requests_last_minute": number | null;
+        };
+        ComputedFields: never;
+        Relationships: [
+          {
+            foreignKeyName: "api_keys_organization_id_fkey";
+            columns: ["organization_id"];
+            isOneToOne: false;
+            referencedRelation: "organizations";
+            referencedColumns: ["id"];
+          },
+        ];
+      };
     };
     Functions: {
-      "create_api_key": { Args: { "name": string; "organization_id": string }; Returns: Json };
+      "create_api_key": {
+        Args: { "api_key_id"?: string; "name": string; "organization_id": string };
+        Returns: Json;
+      };
       "public_audit_log": {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
@@ -148,6 +174,18 @@ export type Database = {
           "page_offset"?: number;
           "start_date"?: string;
           "token_hash": string;
+        };
+        Returns: Json;
+      };
+      "read_audit_log": {
+        Args: {
+          "action"?: Database["public"]["Enums"]["audit_action"];
+          "end_date": string;
+          "newest_first"?: boolean;
+          "organization_id": string;
+          "page_limit"?: number;
+          "page_offset"?: number;
+          "start_date": string;
         };
         Returns: Json;
       };
