@@ -1,3 +1,4 @@
+import type { ServeConsole } from "./console.ts";
 import { problem } from "../supabase/functions/public-audit-log/problem.ts";
 
 export interface GatewayOptions {
@@ -6,10 +7,12 @@ export interface GatewayOptions {
   dataApi: (request: Request) => Response | Promise<Response>;
   /** Port of the Edge Function's own process. */
   functionPort: number;
+  serveConsole: ServeConsole;
 }
 
-/** One port in front of everything, with the paths of a hosted project. */
-export function startGateway({ port, dataApi, functionPort }: GatewayOptions): Deno.HttpServer {
+/** One port in front of everything, with the paths of a hosted project, and the console at the root. */
+export function startGateway(options: GatewayOptions): Deno.HttpServer {
+  const { port, dataApi, functionPort, serveConsole } = options;
   return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
     const url = new URL(request.url);
     if (/^\/(rest|auth)\/v1\//.test(url.pathname)) return dataApi(request);
@@ -19,7 +22,8 @@ export function startGateway({ port, dataApi, functionPort }: GatewayOptions): D
       url.pathname = url.pathname.slice("/functions/v1".length);
       return forward(url, request);
     }
-    return Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
+    return serveConsole(url.pathname) ??
+      Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
   });
 }
 

@@ -22,7 +22,7 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
       "--allow-all",
       `--junit-path=${report}`,
       ...await stdFlags(),
-      ...args.length ? args : ["tests"],
+      ...args.length ? args : ["tests/*_test.ts"],
     ],
     cwd: ROOT,
     env: stack

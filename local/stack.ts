@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { buildConsole } from "./console.ts";
 import { createBaseline, createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
@@ -40,6 +41,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const secrets = await readSecrets(join(dataDir, "secrets.json"));
   const { publishableKey, secretKey } = secrets;
 
+  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  const outDir = join(dataDir, "console");
+  const building = buildConsole({ apiUrl, publishableKey, outDir });
+  // A failure is thrown where it is awaited, whatever has failed before.
+  building.catch(() => {});
+
   progress("Postgres 17");
   const clusterDir = join(dataDir, "postgres");
   const { adminPassword } = secrets;
@@ -55,14 +62,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
     });
 
-  progress("Data API, Auth and the function");
-  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  progress("Data API, Auth, the function and the console");
   const dataApi = started.use(createDataApi({ databasePort, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,
     dataApi: dataApi.fetch,
     functionPort: edgeFunction.port,
+    serveConsole: await building,
   }));
 
   const running = started.move();

@@ -85,6 +85,7 @@ function welcome(stack: StackInfo, apiKey: string): string {
   return `
 Ready.
 
+  Console    ${stack.apiUrl}/
   API        ${url}
   Database   ${stack.databaseUrl}
   Sign in    ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}

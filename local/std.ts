@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import root from "../deno.json" with { type: "json" };
+import adminConsole from "../console/deno.json" with { type: "json" };
 import edgeFunction from "../supabase/functions/public-audit-log/deno.json" with { type: "json" };
 
 const IMPORT_MAP = fileURLToPath(new URL("data/offline_import_map.json", import.meta.url));
@@ -17,7 +18,8 @@ export async function stdFlags(): Promise<string[]> {
   if (await jsrAnswers()) return [];
   console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");
   const imports: Record<string, string> = {};
-  for (const [name, target] of Object.entries({ ...root.imports, ...edgeFunction.imports })) {
+  const pinned = { ...root.imports, ...edgeFunction.imports, ...adminConsole.imports };
+  for (const [name, target] of Object.entries(pinned)) {
     imports[name] = target;
     imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;
   }

@@ -38,6 +38,7 @@ export function client(role: "anon" | "service_role"): Client {
 export interface Person {
   id: string;
   email: string;
+  password: string;
   client: Client;
 }
 
@@ -45,10 +46,11 @@ export interface Person {
 export async function signUp(): Promise<Person> {
   const email = `${crypto.randomUUID()}@example.com`;
   const person = client("anon");
-  const { data, error } = await person.auth.signUp({ email, password: crypto.randomUUID() });
+  const password = crypto.randomUUID();
+  const { data, error } = await person.auth.signUp({ email, password });
   if (error) throw error;
   if (!data.session) throw new Error("Sign-up gave no session: turn e-mail confirmation off");
-  return { id: data.session.user.id, email, client: person };
+  return { id: data.session.user.id, email, password, client: person };
 }
 
 /** An organization of a test's own, with one administrator and one API key. */
@@ -59,10 +61,10 @@ export interface Organization {
 }
 
 /** Makes an organization that `admin` administers, and a key for it. */
-export async function newOrganization(admin: Person): Promise<Organization> {
+export async function newOrganization(admin: Person, name = "Test"): Promise<Organization> {
   const platform = client("service_role");
   const organization = await platform.from("organizations")
-    .insert({ name: "Test" }).select("id").single().throwOnError();
+    .insert({ name }).select("id").single().throwOnError();
   const id = organization.data.id;
   await platform.from("organization_members")
     .insert({ organization_id: id, user_id: admin.id, role: "admin" }).throwOnError();

@@ -1,0 +1,21 @@
+import react from "@vitejs/plugin-react";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+// Builds the admin console into a folder of static files, for one project. Its address and its
+// publishable key are in the files; both are public.
+
+const [outDir = "dist"] = Deno.args;
+for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
+  if (Deno.env.get(name)) continue;
+  console.error(`${name} is not set. Both are on the project's page Settings › API Keys.`);
+  Deno.exit(2);
+}
+await build({
+  root: fileURLToPath(new URL(".", import.meta.url)),
+  // Relative, so that the files may lie in any folder of a host.
+  base: "./",
+  plugins: [react()],
+  logLevel: "warn",
+  build: { outDir, emptyOutDir: true, chunkSizeWarningLimit: 1000 },
+});

@@ -1,0 +1,207 @@
+import { createClient, type PostgrestError } from "@supabase/supabase-js";
+import { z } from "zod";
+import type { Database, Enums } from "../supabase/functions/public-audit-log/database.types.ts";
+
+// Everything that the console asks of the project, as the person who has signed in. Row level
+// security decides what it gets; there is no other wall, and this page needs none.
+
+// Without code made from strings, which the page's policy forbids.
+z.config({ jitless: true });
+
+const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PUBLISHABLE_KEY } =
+  import.meta.env;
+
+/** Longer than the 8 seconds after which the platform ends a statement. */
+const TIMEOUT_MS = 15_000;
+
+/** The Data API gives no more rows at once (`max_rows`). */
+export const MAX_ROWS = 1000;
+
+export const supabase = createClient<Database>(PROJECT_URL, PUBLISHABLE_KEY, {
+  global: {
+    fetch: (input, init) => {
+      const timeout = AbortSignal.timeout(TIMEOUT_MS);
+      const signal = init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout;
+      return fetch(input, { ...init, signal });
+    },
+  },
+});
+
+/** Where external applications read the log. */
+export const AUDIT_LOG_URL = new URL("functions/v1/public-audit-log", `${PROJECT_URL}/`).href;
+
+export type Action = Enums<"audit_action">;
+export const ACTIONS: readonly Action[] = [
+  "agent_added",
+  "conversation_created",
+  "message_created",
+  "feedback_given",
+];
+
+/** Why something that was asked for did not happen; `message` says what to do. */
+export class RequestError extends Error {
+  override name = "RequestError";
+
+  /** Whether it may have happened all the same, because no answer came. */
+  readonly isOutcomeUnknown: boolean;
+
+  constructor(message: string, isOutcomeUnknown = false) {
+    super(message);
+    this.isOutcomeUnknown = isOutcomeUnknown;
+  }
+}
+
+export interface Organization {
+  id: string;
+  name: string;
+}
+
+/** The organizations that the person administers, by name. */
+export async function listOrganizations(): Promise<Organization[]> {
+  const members = unwrap(
+    await supabase.from("organization_members").select("organizations (id, name)")
+      .eq("role", "admin"),
+  );
+  return members.map(({ organizations }) => organizations)
+    .toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
+/** The keys of an organization, active ones first, then the latest first; at most MAX_ROWS. */
+export async function listApiKeys(organizationId: string) {
+  return unwrap(
+    await supabase.from("api_keys")
+      .select("id, name, hint, created_by_email, created_at, revoked_at")
+      .eq("organization_id", organizationId)
+      .order("revoked_at", { ascending: false, nullsFirst: true })
+      .order("created_at", { ascending: false })
+      .limit(MAX_ROWS),
+  );
+}
+export type ApiKey = Awaited<ReturnType<typeof listApiKeys>>[number];
+
+export interface ApiKeyUsage {
+  lastUsedAt: string | null;
+  requestsLastMinute: number;
+}
+
+/** By key, when it was last used and how many of its 60 requests the last minute has used. */
+export async function listUsage(organizationId: string): Promise<Map<string, ApiKeyUsage>> {
+  const rows = unwrap(
+    await supabase.from("api_key_usage").select()
+      .eq("organization_id", organizationId).limit(MAX_ROWS),
+  );
+  return new Map(
+    rows.map((row) => [row.api_key_id ?? "", {
+      lastUsedAt: row.last_used_at,
+      requestsLastMinute: row.requests_last_minute ?? 0,
+    }]),
+  );
+}
+
+const NEW_API_KEY = z.object({ name: z.string(), token: z.string() });
+export type NewApiKey = z.infer<typeof NEW_API_KEY>;
+
+/**
+ * Makes a key; the answer has its token, for the only time. The caller chooses the id, and asking
+ * again with the same one makes no second key.
+ */
+export async function createApiKey(
+  organizationId: string,
+  name: string,
+  id: string,
+): Promise<NewApiKey> {
+  const answer = await supabase.rpc("create_api_key", {
+    organization_id: organizationId,
+    name,
+    api_key_id: id,
+  });
+  return NEW_API_KEY.parse(unwrap(answer));
+}
+
+/** Revokes a key. Revoking again changes nothing. */
+export async function revokeApiKey(id: string): Promise<void> {
+  unwrap(await supabase.rpc("revoke_api_key", { api_key_id: id }));
+}
+
+export interface LogQuery {
+  organizationId: string;
+  /** Days, `YYYY-MM-DD`, UTC, both inclusive. */
+  start: string;
+  end: string;
+  action: Action | null;
+  limit: number;
+  offset: number;
+}
+
+const AUDIT_ENTRY = z.object({
+  id: z.string(),
+  created_at: z.string(),
+  action: z.string(),
+  user_email: z.string(),
+  agent_name: z.string(),
+  data: z.record(z.string(), z.unknown()),
+});
+export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
+
+const LOG_PAGE = z.object({
+  total: z.number(),
+  items: z.string().transform(parseExactly).pipe(z.array(AUDIT_ENTRY)),
+});
+export type LogPage = z.infer<typeof LOG_PAGE>;
+
+/** A page of an organization's log, newest first, and how many entries there are. */
+export async function readLog(query: LogQuery): Promise<LogPage> {
+  const answer = await supabase.rpc("read_audit_log", {
+    organization_id: query.organizationId,
+    start_date: query.start,
+    end_date: query.end,
+    ...query.action ? { action: query.action } : {},
+    page_limit: query.limit,
+    page_offset: query.offset,
+    newest_first: true,
+  });
+  return LOG_PAGE.parse(unwrap(answer));
+}
+
+/** Parses JSON and keeps every digit of its numbers, for JSON.stringify. */
+function parseExactly(text: string): unknown {
+  return JSON.parse(
+    text,
+    (_key, value, context) => typeof value === "number" ? JSON.rawJSON(context.source) : value,
+  );
+}
+
+type Answer<T> = { data: T; error: null } | { data: unknown; error: PostgrestError };
+
+function unwrap<T>(answer: Answer<T> & { status: number }): T {
+  const { data, error, status } = answer;
+  if (!error) return data as T;
+  // The session's token was refused (expired, or the project's keys were changed), or there was none.
+  if (status === 401) supabase.auth.signOut({ scope: "local" });
+  throw new RequestError(...explain(error.code, status));
+}
+
+function explain(code: string, status: number): [message: string, isOutcomeUnknown?: boolean] {
+  if (status === 401) return ["Your session has ended. Sign in again."];
+  switch (code) {
+    case "22023":
+      return ["A name has 1 to 100 characters, not only spaces."];
+    case "23505":
+      return [
+        "An earlier attempt did make this key, but its token was lost on the way. " +
+        "Close this, revoke the key in the list, and create another.",
+      ];
+    case "42501":
+      return [
+        "You do not administer this organization any more. Ask another administrator, or reload.",
+      ];
+  }
+  if (status === 0) {
+    return ["No answer from the server. Check your connection, then try again.", true];
+  }
+  return [
+    `The server could not do it (${[status, code].filter(Boolean).join(", ")}). ` +
+    "Try again in a minute.",
+    status >= 500,
+  ];
+}

@@ -1,0 +1,20 @@
+// What browsers have and TypeScript has no types for yet.
+
+/** JSON.parse source text access (ECMAScript 2026). */
+interface JSON {
+  rawJSON(text: string): unknown;
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { source: string }) => unknown,
+  ): unknown;
+}
+
+/** Trusted Types (W3C), where they are. */
+interface Window {
+  trustedTypes?: {
+    createPolicy(
+      name: "default",
+      rules: { createHTML: (text: string) => string | null },
+    ): void;
+  };
+}

@@ -1,0 +1,67 @@
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const BUILD = fileURLToPath(new URL("../console/build.ts", import.meta.url));
+
+const CONTENT_TYPES: Record<string, string> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+export interface ConsoleOptions {
+  apiUrl: string;
+  publishableKey: string;
+  /** Where its files go. */
+  outDir: string;
+}
+
+/** Answers a request for one of the admin console's files; `null` if there is no such file. */
+export type ServeConsole = (path: string) => Response | null;
+
+/** Builds the admin console for a stack, as for a host of static files. */
+export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
+  const { apiUrl, publishableKey, outDir } = options;
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--allow-all", BUILD, outDir],
+    env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey },
+    stdout: "null",
+    stderr: "piped",
+  }).output();
+  if (!success) throw new Error(`The console: ${new TextDecoder().decode(stderr)}`);
+
+  const files = new Map<string, Uint8Array<ArrayBuffer>>();
+  for (const path of await listFiles(outDir)) {
+    files.set(`/${path}`, await Deno.readFile(join(outDir, path)));
+  }
+  return (path) => {
+    const name = path === "/" ? "/index.html" : path;
+    const body = files.get(name);
+    return body ? new Response(body, { headers: headersOf(name) }) : null;
+  };
+}
+
+/** The headers that README.md asks of every host of the console. */
+function headersOf(name: string): HeadersInit {
+  return {
+    "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",
+    // The names of the assets change with what is in them.
+    "Cache-Control": name.startsWith("/assets/")
+      ? "public, max-age=31536000, immutable"
+      : "no-cache",
+    // In the page itself a policy cannot say this.
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+  };
+}
+
+async function listFiles(folder: string, prefix = ""): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(join(folder, prefix))) {
+    const path = prefix ? `${prefix}/${name}` : name;
+    if (isDirectory) paths.push(...await listFiles(folder, path));
+    else paths.push(path);
+  }
+  return paths;
+}

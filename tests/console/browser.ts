@@ -1,0 +1,90 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import type { Person } from "../helpers.ts";
+
+/** Where the console is: at the root of the stack under test. */
+export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
+
+/** The viewer's zone in every test: never UTC. */
+export const TIME_ZONE = "America/New_York";
+
+const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
+const WIDTHS = [360, 768, 1440];
+
+/** Starts the browser that `deno task test:console` has found. */
+export function launch(): Promise<Browser> {
+  const executablePath = Deno.env.get("CHROMIUM");
+  if (!executablePath) throw new Error("No browser: run these tests with deno task test:console");
+  return chromium.launch({
+    executablePath,
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+  });
+}
+
+/** The console in a browser of its own: no session, no history. */
+export interface Console extends AsyncDisposable {
+  page: Page;
+  /** What the browser complained about: errors of scripts and of the content security policy. */
+  complaints: string[];
+  /** The origins that the page has sent requests to. */
+  origins: Set<string>;
+}
+
+/** Opens the console, signed in if a person is given. */
+export async function openConsole(
+  browser: Browser,
+  person: Person | null,
+  options: BrowserContextOptions = {},
+): Promise<Console> {
+  const context = await browser.newContext({
+    timezoneId: TIME_ZONE,
+    permissions: ["clipboard-read", "clipboard-write"],
+    ...options,
+  });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const origins = new Set<string>();
+  page.setDefaultTimeout(10_000);
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    // The browser's own line for each answer that is an error; the tests make some.
+    if (!message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+  });
+  page.on("request", (request) => origins.add(new URL(request.url()).origin));
+  await page.goto(CONSOLE_URL);
+  if (person) await signIn(page, person);
+  return { page, complaints, origins, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** Fills the sign-in form in; resolves when the person is in. */
+export async function signIn(page: Page, { email, password }: Person): Promise<void> {
+  await page.getByLabel("E-mail").fill(email);
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
+}
+
+/** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */
+export async function violations(page: Page): Promise<string[]> {
+  // Not while a colour is still on its way.
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+/** Takes a picture of the page at each width, into a folder that git does not keep. */
+export async function takePictures(page: Page, name: string): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.screenshot({
+      path: new URL(`${name}-${width}.png`, SCREENSHOTS).pathname,
+      fullPage: true,
+    });
+  }
+}
+
+/** How far the page is wider than the window, in pixels. */
+export async function overflow(page: Page): Promise<number> {
+  return await page.evaluate<number>(
+    "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+  );
+}

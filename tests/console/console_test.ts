@@ -1,0 +1,634 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import type { Page } from "playwright-core";
+import {
+  age,
+  client,
+  connect,
+  createApiKey,
+  get,
+  getProblem,
+  newOrganization,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+import {
+  CONSOLE_URL,
+  launch,
+  openConsole,
+  overflow,
+  signIn,
+  takePictures,
+  violations,
+} from "./browser.ts";
+
+const sql = connect();
+const browser = await launch();
+afterAll(async () => {
+  await browser.close();
+  await sql.end();
+});
+
+/** A person who administers one organization of their own. */
+async function newAdmin(organizationName?: string) {
+  const admin = await signUp();
+  return { admin, organization: await newOrganization(admin, organizationName) };
+}
+
+/** Creates a key in the console; its token, while it is shown. */
+async function createInConsole(page: Page, name: string): Promise<string> {
+  await page.getByRole("button", { name: "Create key" }).click();
+  await page.getByRole("textbox", { name: /^Name/ }).fill(name);
+  await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+  return await page.getByRole("group", { name: "Token" }).innerText();
+}
+
+function closeToken(page: Page): Promise<void> {
+  return page.getByRole("button", { name: "I have stored it: close" }).click();
+}
+
+/** The row of a key, or of an entry, by something that it shows. */
+function row(page: Page, text: string) {
+  return page.getByRole("row").filter({ hasText: text });
+}
+
+/** Everything that the page could have kept a token in. */
+async function traces(page: Page): Promise<string> {
+  return await page.evaluate<string>(
+    `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state,
+      document.cookie, document.documentElement.outerHTML])`,
+  );
+}
+
+/** Runs a command as somebody who has pasted it into a shell. */
+async function shell(command: string, env: Record<string, string> = {}) {
+  const { stdout } = await new Deno.Command("bash", { args: ["-c", `${command} -s`], env })
+    .output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
+}
+
+describe("signing in", () => {
+  it("lasts over a reload, until one signs out", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.reload();
+    await page.getByText(admin.email).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Password").waitFor();
+    await page.reload();
+    await page.getByLabel("Password").waitFor();
+    assertEquals(await page.evaluate("localStorage.length"), 0);
+  });
+
+  it("with a wrong password says so, and the right one still works", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, null);
+    const { page } = opened;
+    await page.getByLabel("E-mail").fill(admin.email);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("E-mail or password is wrong.").waitFor();
+    await signIn(page, admin);
+  });
+
+  it("tells someone who administers nothing so, a member too", async () => {
+    const { organization } = await newAdmin();
+    const member = await signUp();
+    await client("service_role").from("organization_members")
+      .insert({ organization_id: organization.id, user_id: member.id, role: "member" })
+      .throwOnError();
+    await using opened = await openConsole(browser, member);
+    await opened.page.getByText("administers no organization").waitFor();
+  });
+
+  it("lets one choose among several organizations, and keeps the choice over a reload", async () => {
+    const { admin } = await newAdmin("Analytical Engines");
+    const second = await newOrganization(admin, "Difference Engines");
+    await createApiKey(admin, second.id, "of the second");
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("button", { name: /Analytical Engines/ }).click();
+    await page.getByRole("option", { name: "Difference Engines" }).click();
+    await row(page, "of the second").waitFor();
+    await page.reload();
+    await row(page, "of the second").waitFor();
+  });
+
+  it("shows nothing of another organization, not even by its address", async () => {
+    const { organization: other } = await newAdmin();
+    const { admin, organization } = await newAdmin();
+    await writeEntries(other.id, [{ created_at: new Date().toISOString(), agent_name: "secret" }]);
+    await writeEntries(organization.id, [{ created_at: new Date().toISOString() }]);
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.goto(`${CONSOLE_URL}#/${other.id}/log`);
+    await page.getByText("1 entry").waitFor();
+    assert(!(await page.content()).includes("secret"));
+    await page.goto(`${CONSOLE_URL}#/${other.id}/keys`);
+    await row(page, "Active").waitFor();
+    assertEquals(await row(page, "Active").count(), 1);
+  });
+
+  it("again is asked for when the session has ended, and goes on where one was", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.goto(`${CONSOLE_URL}#/${organization.id}/log`);
+    await page.getByText("No entries").waitFor();
+    // The project's keys were changed: no token of before is good any more.
+    await page.evaluate(`for (const [name, value] of Object.entries(localStorage)) {
+      const session = JSON.parse(value);
+      session.access_token += "x";
+      session.refresh_token = "x";
+      localStorage.setItem(name, JSON.stringify(session));
+    }`);
+    await page.reload();
+    await page.getByText("Your session has ended. Sign in again.").waitFor();
+    await signIn(page, admin);
+    await page.getByText("No entries").waitFor();
+  });
+});
+
+describe("creating a key", () => {
+  it("shows a token that works, as the curl line says it does", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
+    const curl = await page.getByRole("group", { name: "Try it" }).innerText();
+    assertStringIncludes(curl, token);
+    assertEquals((await shell(curl)).organization_id, organization.id);
+  });
+
+  it("copies the token", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    await page.getByRole("button", { name: "Copy Token" }).click();
+    await page.getByText("Copied.").waitFor();
+    assertEquals(await page.evaluate("navigator.clipboard.readText()"), token);
+  });
+
+  it("shows the token once: closed, it is nowhere any more", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    const secret = token.slice(7, -4);
+    assertStringIncludes(await traces(page), secret);
+    // Not by accident.
+    await page.keyboard.press("Escape");
+    assertStringIncludes(await traces(page), secret);
+    await closeToken(page);
+    await row(page, "SIEM").getByText(`${token.slice(0, 7)}…${token.slice(-4)}`).waitFor();
+    assert(!(await traces(page)).includes(secret));
+  });
+
+  for (
+    const [how, leave] of [
+      ["reloading", (page: Page) => page.reload()],
+      ["leaving and coming back", async (page: Page) => {
+        await page.goto(`${CONSOLE_URL}icon.svg`);
+        await page.goBack();
+      }],
+    ] as const
+  ) {
+    it(`loses the token by ${how}`, async () => {
+      const { admin } = await newAdmin();
+      await using opened = await openConsole(browser, admin);
+      const { page } = opened;
+      const token = await createInConsole(page, "SIEM");
+      await leave(page);
+      await row(page, "SIEM").waitFor();
+      assert(!(await traces(page)).includes(token.slice(7, -4)));
+    });
+  }
+
+  it("refuses a name that is empty, only spaces, or longer than 100 characters", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Create key" }).click();
+    const name = page.getByRole("textbox", { name: /^Name/ });
+    for (
+      const [text, error] of [
+        ["", "A name is needed"],
+        [" \u00a0\u200b", "A name is needed"],
+        ["x".repeat(101), "At most 100 characters; this has 101."],
+      ] as const
+    ) {
+      await name.fill(text);
+      await name.press("Enter");
+      await page.getByText(error).waitFor();
+    }
+    await name.fill("🔑".repeat(100));
+    await name.press("Enter");
+    await page.getByRole("group", { name: "Token" }).waitFor();
+    const keys = await admin.client.from("api_keys").select("name").neq("name", "test")
+      .throwOnError();
+    assertEquals(keys.data, [{ name: "🔑".repeat(100) }]);
+  });
+
+  it("twice in one go makes one key", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
+    await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
+    await page.getByRole("group", { name: "Token" }).waitFor();
+    await closeToken(page);
+    assertEquals(await row(page, "SIEM").count(), 1);
+  });
+
+  it("says so when the answer is lost, and asked again makes no second key", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.route("**/rpc/create_api_key", async (route) => {
+      await route.fetch();
+      await route.abort();
+    }, { times: 1 });
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
+    await create.click();
+    await page.getByText("The key may have been made all the same").waitFor();
+    await create.click();
+    await page.getByText("An earlier attempt did make this key").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await row(page, "SIEM").waitFor();
+    assertEquals(await row(page, "SIEM").count(), 1);
+  });
+
+  it("succeeds at the second try when the first never arrived", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
+    const create = page.getByRole("dialog").getByRole("button", { name: "Create key" });
+    await page.context().setOffline(true);
+    await create.click();
+    await page.getByText("No answer from the server").waitFor();
+    await page.context().setOffline(false);
+    await create.click();
+    await page.getByRole("group", { name: "Token" }).waitFor();
+  });
+
+  it("works by keyboard alone, and so does revoking", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "Active").waitFor();
+    const tabTo = async (name: RegExp) => {
+      for (let i = 0; i < 30; i++) {
+        await page.keyboard.press("Tab");
+        const focused = await page.evaluate<string>(
+          "document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText",
+        );
+        if (name.test(focused)) return;
+      }
+      throw new Error(`Tab never reaches ${name}`);
+    };
+    await tabTo(/^Create key$/);
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("by keyboard");
+    await page.keyboard.press("Enter");
+    await page.getByRole("group", { name: "Token" }).waitFor();
+    await tabTo(/^I have stored it/);
+    await page.keyboard.press("Enter");
+    await row(page, "by keyboard").waitFor();
+    await tabTo(/^Revoke by keyboard/);
+    await page.keyboard.press("Enter");
+    await page.keyboard.type("by keyboard");
+    await page.keyboard.press("Enter");
+    await page.getByText("is revoked: from now on").waitFor();
+    await row(page, "by keyboard").getByText("Revoked").waitFor();
+  });
+});
+
+describe("revoking a key", () => {
+  it("asks for its name, takes effect at once, says so, and keeps it listed", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    await closeToken(page);
+    assertEquals((await get(token)).status, 200);
+    await row(page, "SIEM").getByRole("button", { name: /^Revoke/ }).click();
+    const revoke = page.getByRole("alertdialog").getByRole("button", { name: "Revoke key" });
+    assertEquals(await revoke.isDisabled(), true);
+    await page.getByRole("textbox").fill("SIEMS");
+    assertEquals(await revoke.isDisabled(), true);
+    await page.getByRole("textbox").fill("SIEM");
+    await revoke.click();
+    await page.getByText("“SIEM” is revoked: from now on").waitFor();
+    await getProblem(401, token);
+    await row(page, "SIEM").getByText("Revoked").waitFor();
+    assertEquals(await row(page, "SIEM").getByRole("button").count(), 0);
+  });
+
+  it("says so when it fails, and the key goes on until it succeeds", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "Active").getByRole("button", { name: /^Revoke/ }).click();
+    await page.getByRole("textbox").fill("test");
+    const revoke = page.getByRole("alertdialog").getByRole("button", { name: "Revoke key" });
+    await page.route("**/rpc/revoke_api_key", (route) =>
+      route.fulfill({
+        status: 503,
+        json: { code: "PGRST002", message: "no database", details: null, hint: null },
+      }), { times: 1 });
+    await revoke.click();
+    await page.getByText("The server could not do it (503, PGRST002)").waitFor();
+    assertEquals((await get(organization.token)).status, 200);
+    await revoke.click();
+    await page.getByText("is revoked: from now on").waitFor();
+    await getProblem(401, organization.token);
+  });
+});
+
+describe("the list of keys", () => {
+  it("shows who made a key and when, when it was used, and how much of its limit", async () => {
+    const { admin, organization: { id, apiKeyId, token } } = await newAdmin();
+    const unused = await createApiKey(admin, id, "unused");
+    for (let i = 0; i < 3; i++) await get(token);
+    await age(sql, apiKeyId, "20 seconds");
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const used = row(page, "3 of 60");
+    await used.getByText(`by ${admin.email}`).waitFor();
+    assertEquals(await used.getByRole("meter").getAttribute("aria-valuenow"), "3");
+    const times = await used.getByRole("time").all();
+    assertEquals(times.length, 2);
+    for (const time of times) {
+      const age = Date.now() - Date.parse(await time.getAttribute("datetime") ?? "");
+      assert(age > 0 && age < 60_000);
+    }
+    await row(page, unused.hint).getByText("never").waitFor();
+    await row(page, unused.hint).getByText("0 of 60").waitFor();
+  });
+
+  it("refreshes the use of the keys by itself", async () => {
+    const { admin, organization: { token } } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.clock.install();
+    await page.reload();
+    await row(page, "0 of 60").waitFor();
+    await get(token);
+    await page.clock.fastForward("00:10");
+    await row(page, "1 of 60").waitFor();
+  });
+
+  it("says so when it is empty", async () => {
+    const { admin, organization: { apiKeyId } } = await newAdmin();
+    await sql`delete from public.api_keys where id = ${apiKeyId}`;
+    await using opened = await openConsole(browser, admin);
+    await opened.page.getByText("No keys yet.").waitFor();
+  });
+
+  it("says so when it cannot be read, and reads it when asked again", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "Active").waitFor();
+    await page.context().setOffline(true);
+    await page.getByRole("link", { name: "Log" }).click();
+    await page.getByText("No answer from the server").waitFor();
+    await page.context().setOffline(false);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("No entries").waitFor();
+  });
+});
+
+describe("the log", () => {
+  it("has every entry once over its pages, newest first, and the exact total", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    const now = Date.parse(`${today()}T00:00:00Z`);
+    await writeEntries(
+      id,
+      Array.from({ length: 120 }, (_, n) => ({
+        created_at: new Date(now - n * 1000).toISOString(),
+        agent_name: `agent ${n}.`,
+      })),
+    );
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("link", { name: "Log" }).click();
+    const seen: string[] = [];
+    for (const pageNumber of ["1", "2", "3"]) {
+      await page.getByText("120 entries, newest first").waitFor();
+      await page.getByText(`agent ${seen.length}.`, { exact: true }).waitFor();
+      assertEquals(await page.getByRole("textbox", { name: "Page" }).inputValue(), pageNumber);
+      seen.push(...await page.getByRole("cell").filter({ hasText: /^agent/ }).allInnerTexts());
+      await page.getByRole("button", { name: "Older" }).click({ force: true });
+    }
+    assertEquals(seen, Array.from({ length: 120 }, (_, n) => `agent ${n}.`));
+    await page.getByRole("textbox", { name: "Page" }).fill("2");
+    await page.keyboard.press("Enter");
+    await page.getByText("agent 50.", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Last" }).click();
+    await page.getByText("agent 119.", { exact: true }).waitFor();
+  });
+
+  it("shows times in the viewer's zone and in UTC, and data with all its digits on demand", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    // 23:30 in New York on the day before.
+    await sql`
+      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
+        '{"exact": 12345678901234567890.10, "text": "<b>\\u00e9"}')`;
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("link", { name: "Log" }).click();
+    const time = row(page, "ada@example.com").getByRole("time");
+    assertMatch(await time.innerText(), /\d 23:30:00\.005$/);
+    assertEquals(await time.getAttribute("title"), `${today()} 04:30:00.005 UTC`);
+    await page.getByRole("button", { name: /^Data of/ }).click();
+    assertEquals(
+      await page.getByRole("group", { name: "Data" }).innerText(),
+      '{\n  "text": "<b>é",\n  "exact": 12345678901234567890.10\n}',
+    );
+  });
+
+  it("is filtered by days and action, by keyboard, and its curl line shows the same entries", async () => {
+    const { admin, organization: { id, token } } = await newAdmin();
+    await writeEntries(id, [
+      { created_at: "2024-02-28T23:59:59.999Z", agent_name: "before" },
+      { created_at: "2024-02-29T00:00:00Z", agent_name: "first" },
+      { created_at: "2024-03-01T23:59:59.999Z", agent_name: "last", action: "feedback_given" },
+      { created_at: "2024-03-02T00:00:00Z", agent_name: "after" },
+    ]);
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("link", { name: "Log" }).click();
+    await page.getByRole("spinbutton").first().focus();
+    await page.keyboard.type("2024022920240301");
+    await page.getByText("2 entries, newest first").waitFor();
+    const agents = () => page.getByRole("cell").filter({ hasText: /^(before|first|last|after)$/ });
+    assertEquals(await agents().allInnerTexts(), ["last", "first"]);
+    await page.getByRole("button", { name: "Show as curl" }).click();
+    const curl = () => page.getByRole("group", { name: /through the API/ }).innerText();
+    const { total, items } = await shell(await curl(), { AUDIT_LOG_KEY: token });
+    assertEquals([total, ...items.map((item: { agent_name: string }) => item.agent_name)], [
+      2,
+      "last",
+      "first",
+    ]);
+    await page.getByRole("button", { name: /Action/ }).click();
+    await page.getByRole("option", { name: "feedback_given" }).click();
+    await page.getByText("1 entry").waitFor();
+    assertEquals(await agents().allInnerTexts(), ["last"]);
+    assertEquals((await shell(await curl(), { AUDIT_LOG_KEY: token })).total, 1);
+  });
+});
+
+describe("the page", () => {
+  it("speaks to its project only, and the browser lets it speak to nobody else", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page, origins } = opened;
+    await page.goto(`${CONSOLE_URL}#/${organization.id}/log`);
+    await page.getByText("No entries").waitFor();
+    assertEquals([...origins], [new URL(CONSOLE_URL).origin]);
+    const blocked = await page.evaluate<string[]>(`new Promise((resolve) => {
+      const blocked = [];
+      addEventListener("securitypolicyviolation", (event) => {
+        blocked.push(event.effectiveDirective);
+        if (blocked.length === 4) resolve(blocked.toSorted());
+      });
+      fetch("http://127.0.0.1:1/").catch(() => {});
+      document.body.append(Object.assign(new Image(), { src: "http://127.0.0.1:1/x.png" }));
+      const style = document.createElement("style");
+      style.textContent = "body { color: red }";
+      document.body.append(style);
+      try { document.createElement("div").innerHTML = "<b>"; } catch {}
+    })`);
+    assertEquals(blocked, [
+      "connect-src",
+      "img-src",
+      "require-trusted-types-for",
+      "style-src-elem",
+    ]);
+  });
+
+  it("does not open inside another page", async () => {
+    const response = await fetch(CONSOLE_URL);
+    assertEquals(response.headers.get("Content-Security-Policy"), "frame-ancestors 'none'");
+    await response.body?.cancel();
+  });
+
+  it("has no key in it but the publishable one", async () => {
+    const html = await (await fetch(CONSOLE_URL)).text();
+    const script = html.match(/src="\.\/(assets\/[^"]+\.js)"/)?.[1];
+    const source = await (await fetch(CONSOLE_URL + script)).text();
+    assertStringIncludes(source, Deno.env.get("SUPABASE_PUBLISHABLE_KEY") ?? "?");
+    assert(!source.includes(Deno.env.get("SUPABASE_SECRET_KEY") ?? "?"));
+  });
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  describe(`in ${colorScheme} colours`, () => {
+    it("every view can be used by all (axe-core), and fits from 360 pixels on", async () => {
+      const { admin, organization: { id, token, apiKeyId } } = await newAdmin("Analytical Engines");
+      await newOrganization(admin, "Difference Engines");
+      await createApiKey(
+        admin,
+        id,
+        "A name of a hundred characters, which is as long as it may be ".repeat(2).slice(0, 100),
+      );
+      await admin.client.rpc("revoke_api_key", {
+        api_key_id: (await createApiKey(admin, id, "old")).id,
+      });
+      for (let i = 0; i < 5; i++) await get(token);
+      await age(sql, apiKeyId, "30 seconds");
+      await writeEntries(
+        id,
+        Array.from({ length: 60 }, (_, n) => ({
+          created_at: new Date(Date.now() - n * 3_600_000).toISOString(),
+          action: n % 3 ? "message_created" as const : "conversation_created" as const,
+          user_email: n ? "ada@example.com" : `${"very.".repeat(12)}long@example.com`,
+        })),
+      );
+      await using opened = await openConsole(browser, null, {
+        colorScheme,
+        reducedMotion: "reduce",
+      });
+      const { page, complaints } = opened;
+      const found: string[] = [];
+      const check = async (name: string) => {
+        for (const violation of await violations(page)) found.push(`${name}: ${violation}`);
+        await takePictures(page, `${colorScheme}-${name}`);
+        await page.setViewportSize({ width: 360, height: 900 });
+        const pixels = await overflow(page);
+        if (pixels > 0) found.push(`${name}: ${pixels} pixels too wide`);
+        await page.setViewportSize({ width: 1280, height: 900 });
+      };
+
+      await check("sign-in");
+      await page.getByLabel("E-mail").fill(admin.email);
+      await page.getByLabel("Password").fill("wrong");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("is wrong").waitFor();
+      await check("sign-in-refused");
+      await signIn(page, admin);
+      await row(page, "5 of 60").waitFor();
+      await check("keys");
+      await page.getByRole("button", { name: "Create key" }).click();
+      await page.getByRole("textbox").press("Enter");
+      await page.getByText("A name is needed").waitFor();
+      await check("create-key");
+      await page.getByRole("textbox").fill("SIEM");
+      await page.getByRole("textbox").press("Enter");
+      await page.getByRole("group", { name: "Token" }).waitFor();
+      await check("token");
+      await closeToken(page);
+      await row(page, "SIEM").getByRole("button").click();
+      await page.getByRole("alertdialog").waitFor();
+      await check("revoke-key");
+      await page.getByRole("textbox").fill("SIEM");
+      await page.getByRole("textbox").press("Enter");
+      await page.getByText("is revoked: from now on").waitFor();
+      await check("revoked");
+      await page.getByRole("button", { name: /Analytical Engines/ }).click();
+      await page.getByRole("option", { name: "Difference Engines" }).waitFor();
+      await check("organizations");
+      await page.keyboard.press("Escape");
+      await page.getByRole("link", { name: "Log" }).click();
+      await page.getByText("60 entries").waitFor();
+      await check("log");
+      await page.getByRole("button", { name: /^Data of/ }).first().click();
+      await page.getByRole("button", { name: "Show as curl" }).click();
+      await check("log-details");
+      await page.getByRole("button", { name: /Calendar/ }).click();
+      await page.getByRole("grid").waitFor();
+      await check("log-calendar");
+      await page.keyboard.press("Escape");
+      await page.context().setOffline(true);
+      await page.getByRole("button", { name: "Refresh" }).click();
+      await page.getByText("No answer from the server").waitFor();
+      await check("log-failed");
+      await page.context().setOffline(false);
+      await page.getByRole("spinbutton").first().focus();
+      await page.keyboard.type("2020010120200102");
+      await page.getByText("No entries").waitFor();
+      await check("log-empty");
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await signIn(page, await signUp());
+      await page.getByText("administers no organization").waitFor();
+      await check("nothing");
+      assertEquals(found, []);
+      assertEquals(complaints, []);
+    });
+  });
+}
