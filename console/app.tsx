@@ -82,7 +82,6 @@ function Console({ email }: { email: string }) {
           <Button
             className="button small"
             onPress={() => leaving.mutate()}
-            isPending={leaving.isPending}
           >
             Sign out
           </Button>

@@ -57,7 +57,7 @@ export function CreateKey({ organization, onChange, onClose }: CreateKeyProps) {
         {creation.error && <Message kind="error">{explainError(creation.error)}</Message>}
         <div className="actions">
           <Button className="button" onPress={onClose}>Cancel</Button>
-          <Button className="button primary" type="submit" isPending={creation.isPending}>
+          <Button className="button primary" type="submit">
             {creation.isPending ? "Creating …" : "Create key"}
           </Button>
         </div>

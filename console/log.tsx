@@ -58,7 +58,7 @@ export function Log({ organization }: { organization: Organization }) {
     <>
       <div className="view-head">
         <h1>Log</h1>
-        <Button className="button" onPress={() => page.refetch()} isPending={page.isFetching}>
+        <Button className="button" onPress={() => page.refetch()}>
           {page.isFetching ? "Loading …" : "Refresh"}
         </Button>
       </div>
@@ -81,7 +81,7 @@ export function Log({ organization }: { organization: Organization }) {
       )}
       {page.isError && <Failure error={page.error} onRetry={page.refetch} />}
       {page.isPending && <Loading what="entries" />}
-      {page.data && !page.isError && (
+      {page.data && (
         <div aria-busy={page.isPlaceholderData} className={page.isPlaceholderData ? "stale" : ""}>
           <p role="status" className="total">{totalText(page.data.total)}</p>
           {page.data.items.length > 0 && <EntryTable entries={page.data.items} />}
@@ -223,7 +223,9 @@ function EntryTable({ entries }: { entries: AuditEntry[] }) {
                 <Button
                   className="button small"
                   aria-expanded={open.has(entry.id)}
-                  aria-label={`Data of ${entry.action}, ${entry.created_at}`}
+                  aria-label={`${
+                    open.has(entry.id) ? "Hide" : "Show"
+                  } data of ${entry.action}, ${entry.created_at}`}
                   onPress={() => toggle(entry.id)}
                 >
                   {open.has(entry.id) ? "Hide" : "Show"}

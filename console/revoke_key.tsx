@@ -45,7 +45,6 @@ export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
             className="button danger solid"
             type="submit"
             isDisabled={typed.trim() !== apiKey.name.trim()}
-            isPending={revocation.isPending}
           >
             {revocation.isPending ? "Revoking …" : "Revoke key"}
           </Button>

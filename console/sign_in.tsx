@@ -35,7 +35,7 @@ export function SignIn({ hasExpired }: { hasExpired: boolean }) {
           isRequired
         />
         {attempt.error && <Message kind="error">{attempt.error.message}</Message>}
-        <Button className="button primary" type="submit" isPending={attempt.isPending}>
+        <Button className="button primary" type="submit">
           {attempt.isPending ? "Signing in …" : "Sign in"}
         </Button>
       </Form>

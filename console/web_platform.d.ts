@@ -12,9 +12,6 @@ interface JSON {
 /** Trusted Types (W3C), where they are. */
 interface Window {
   trustedTypes?: {
-    createPolicy(
-      name: "default",
-      rules: { createHTML: (text: string) => string | null },
-    ): void;
+    createPolicy(name: "default", rules: { createHTML: (text: string) => string | null }): void;
   };
 }

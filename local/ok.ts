@@ -1,7 +1,8 @@
+import { findBrowser } from "./browser.ts";
 import { databaseTypes, TYPES_FILE } from "./database_types.ts";
 import { runTests } from "./run_tests.ts";
 import { stdFlags } from "./std.ts";
-import { startTestStack } from "./test_stack.ts";
+import { startTestStack, type TestStack } from "./test_stack.ts";
 
 const counts = { passed: 0, failed: 0 };
 await main();
@@ -19,7 +20,16 @@ async function main(): Promise<void> {
     if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
-  const { passed, failed } = await runTests(stack, []);
+  await tests("tests", stack, []);
+  const browser = await check("a browser for the console's tests", findBrowser);
+  if (!browser) return;
+  Deno.env.set("CHROMIUM", browser);
+  await tests("tests of the console", stack, ["tests/console"]);
+}
+
+async function tests(name: string, stack: TestStack, args: string[]): Promise<void> {
+  console.log(`# ${name}`);
+  const { passed, failed } = await runTests(stack, args);
   if (failed) console.log(stack.faults.join(""));
   counts.passed += passed;
   counts.failed += failed;

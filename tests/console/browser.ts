@@ -9,7 +9,8 @@ export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
 export const TIME_ZONE = "America/New_York";
 
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
-const WIDTHS = [360, 768, 1440];
+/** Of a phone, a tablet and a wide screen. */
+export const WIDTHS = [360, 768, 1440];
 
 /** Starts the browser that `deno task test:console` has found. */
 export function launch(): Promise<Browser> {
@@ -66,20 +67,13 @@ export async function signIn(page: Page, { email, password }: Person): Promise<v
 
 /** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */
 export async function violations(page: Page): Promise<string[]> {
-  // Not while a colour is still on its way.
   const { violations } = await new AxeBuilder({ page }).analyze();
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 
-/** Takes a picture of the page at each width, into a folder that git does not keep. */
-export async function takePictures(page: Page, name: string): Promise<void> {
-  for (const width of WIDTHS) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.screenshot({
-      path: new URL(`${name}-${width}.png`, SCREENSHOTS).pathname,
-      fullPage: true,
-    });
-  }
+/** Takes a picture of the window, into a folder that git does not keep. */
+export async function takePicture(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: new URL(`${name}.png`, SCREENSHOTS).pathname });
 }
 
 /** How far the page is wider than the window, in pixels. */

@@ -18,8 +18,9 @@ import {
   openConsole,
   overflow,
   signIn,
-  takePictures,
+  takePicture,
   violations,
+  WIDTHS,
 } from "./browser.ts";
 
 const sql = connect();
@@ -454,7 +455,7 @@ describe("the log", () => {
     const time = row(page, "ada@example.com").getByRole("time");
     assertMatch(await time.innerText(), /\d 23:30:00\.005$/);
     assertEquals(await time.getAttribute("title"), `${today()} 04:30:00.005 UTC`);
-    await page.getByRole("button", { name: /^Data of/ }).click();
+    await page.getByRole("button", { name: /^Show data of/ }).click();
     assertEquals(
       await page.getByRole("group", { name: "Data" }).innerText(),
       '{\n  "text": "<b>é",\n  "exact": 12345678901234567890.10\n}',
@@ -566,13 +567,16 @@ for (const colorScheme of ["light", "dark"] as const) {
       });
       const { page, complaints } = opened;
       const found: string[] = [];
-      const check = async (name: string) => {
+      // What floats over the page is opened at each width anew.
+      const check = async (name: string, open = () => Promise.resolve()) => {
+        for (const width of WIDTHS) {
+          await page.setViewportSize({ width, height: 900 });
+          await open();
+          await takePicture(page, `${colorScheme}-${name}-${width}`);
+          const pixels = await overflow(page);
+          if (pixels > 0) found.push(`${name}: ${pixels} of ${width} pixels too wide`);
+        }
         for (const violation of await violations(page)) found.push(`${name}: ${violation}`);
-        await takePictures(page, `${colorScheme}-${name}`);
-        await page.setViewportSize({ width: 360, height: 900 });
-        const pixels = await overflow(page);
-        if (pixels > 0) found.push(`${name}: ${pixels} pixels too wide`);
-        await page.setViewportSize({ width: 1280, height: 900 });
       };
 
       await check("sign-in");
@@ -600,19 +604,23 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("textbox").press("Enter");
       await page.getByText("is revoked: from now on").waitFor();
       await check("revoked");
-      await page.getByRole("button", { name: /Analytical Engines/ }).click();
-      await page.getByRole("option", { name: "Difference Engines" }).waitFor();
-      await check("organizations");
+      await check("organizations", async () => {
+        await page.keyboard.press("Escape");
+        await page.getByRole("button", { name: /Analytical Engines/ }).click();
+        await page.getByRole("option", { name: "Difference Engines" }).waitFor();
+      });
       await page.keyboard.press("Escape");
       await page.getByRole("link", { name: "Log" }).click();
       await page.getByText("60 entries").waitFor();
       await check("log");
-      await page.getByRole("button", { name: /^Data of/ }).first().click();
+      await page.getByRole("button", { name: /^Show data of/ }).first().click();
       await page.getByRole("button", { name: "Show as curl" }).click();
       await check("log-details");
-      await page.getByRole("button", { name: /Calendar/ }).click();
-      await page.getByRole("grid").waitFor();
-      await check("log-calendar");
+      await check("log-calendar", async () => {
+        await page.keyboard.press("Escape");
+        await page.getByRole("button", { name: /Calendar/ }).click();
+        await page.getByRole("grid").waitFor();
+      });
       await page.keyboard.press("Escape");
       await page.context().setOffline(true);
       await page.getByRole("button", { name: "Refresh" }).click();
