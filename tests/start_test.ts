@@ -150,6 +150,8 @@ describe("deno task start", () => {
     assertEquals(page.items.length, 2);
     await assertLeastPermissions(await functionProcess(started) ?? "");
     assertEquals(page.end, new Date().toISOString().slice(0, 10));
+    const consoleUrl = started.output.match(/Console +(http\S+)/)?.[1] ?? "none";
+    assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
 
     const status = await machine.status();
     assertEquals(Array.from(status.keys()), [
@@ -315,5 +317,15 @@ describe("deno task start", () => {
     const written = started.output.slice(logged);
     assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
     assert(!written.includes(await tokenHash(token)), written);
+  });
+});
+
+describe("deno task build:console", () => {
+  it("says what it needs when the project is not named", async () => {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--allow-all", new URL("../console/build.ts", import.meta.url).href],
+    }).output();
+    assertEquals(code, 2);
+    assertMatch(new TextDecoder().decode(stderr), /^VITE_SUPABASE_URL is not set/);
   });
 });
