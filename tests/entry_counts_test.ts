@@ -6,6 +6,9 @@ import {
   getPage,
   newOrganization,
   type Organization,
+  pick,
+  type Random,
+  randomFrom,
   signUp,
   TWO_DAYS,
   writeEntries,
@@ -18,26 +21,10 @@ afterAll(() => sql.end());
 const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
 
-/** Random whole numbers below a bound, the same in every run (mulberry32). */
-function randomFrom(seed: number): (below: number) => number {
-  return (below) => {
-    seed = (seed + 0x6D2B79F5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return Math.floor(((t ^ (t >>> 14)) >>> 0) / 4294967296 * below);
-  };
-}
-
-function pick<T>(random: (below: number) => number, items: readonly T[]): T {
-  const item = items[random(items.length)];
-  if (item === undefined) throw new RangeError("nothing to pick from");
-  return item;
-}
-
 /** One statement that writes or deletes entries of several organizations, days and actions. */
 async function randomStatement(
   transaction: postgres.TransactionSql,
-  random: (below: number) => number,
+  random: Random,
   organizations: Organization[],
 ): Promise<void> {
   if (random(4) === 0) {
@@ -67,7 +54,7 @@ class Rollback extends Error {}
 
 /** A transaction of a few statements, some in savepoints; a third is rolled back. */
 async function randomTransaction(
-  random: (below: number) => number,
+  random: Random,
   organizations: Organization[],
 ): Promise<void> {
   await sql.begin(async (transaction) => {
