@@ -167,7 +167,7 @@ function edgePatterns(): Pattern[] {
 /** Requests that come by chance: so many a second on average (Poisson). */
 function poissonPattern(random: Random): Pattern {
   const mean = SECOND / pick(random, [0.5, 0.9, 1, 1.1, 2, 5, 20]);
-  return distances(80 + random(80), () => -Math.log((1 + random(1e9)) / 1e9) * mean);
+  return distances(80 + random(60), () => -Math.log((1 + random(1e9)) / 1e9) * mean);
 }
 
 /** Bursts of any size, an awkward distance apart. */
@@ -186,13 +186,13 @@ function burstPattern(random: Random): Pattern {
 function onOffPattern(random: Random): Pattern {
   const [on, off] = [1 + random(40), 1 + random(90)];
   const apart = pick(random, [10_000, 100_000, 300_000, 999_999]);
-  return distances(160, (i) => (i * apart) % (on * SECOND) < apart ? off * SECOND : apart);
+  return distances(130, (i) => (i * apart) % (on * SECOND) < apart ? off * SECOND : apart);
 }
 
 /** Two distances in turn. */
 function alternatingPattern(random: Random): Pattern {
   const [odd, even] = [random(3 * SECOND), random(SECOND)];
-  return distances(150, (i) => i % 2 ? odd : even);
+  return distances(130, (i) => i % 2 ? odd : even);
 }
 
 function distances(count: number, distance: (i: number) => number): Pattern {
