@@ -80,7 +80,7 @@ export async function createApiKey(admin: Person, organizationId: string, name =
 }
 
 /** An entry to write: what matters to the test; the rest is filled in. */
-export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "id" | "organization_id">>;
+export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;
 
 /** What `data` holds at the least (spec.md section 2.2). */
 export const MESSAGE_DATA = {
