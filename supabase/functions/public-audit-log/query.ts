@@ -79,6 +79,8 @@ function seen(given: string[]): string {
   return JSON.stringify(shortened(given[0] ?? ""));
 }
 
+/** What is shown of a caller's own words. A token in the wrong place is not: errors are passed around. */
 function shortened(text: string): string {
+  text = text.replace(/pck_\w+/g, "pck_…");
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }
