@@ -1,0 +1,231 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { createClient } from "@supabase/supabase-js";
+import { join } from "node:path";
+import postgres from "postgres";
+import { freePort } from "../local/free_port.ts";
+import { startGateway } from "../local/gateway.ts";
+import { databaseUrl } from "../local/postgres.ts";
+import { type Stack, startStack } from "../local/stack.ts";
+import { tokenHash } from "../supabase/functions/public-audit-log/token.ts";
+import { MESSAGE_DATA, TWO_DAYS } from "./helpers.ts";
+
+// Keys are made, used rightly and used wrongly on a stack of this file's own; then everything that
+// was written anywhere is searched for them.
+
+/** All that was written, by where. */
+interface Written {
+  /** Every row of the database, and what it shows of running statements. */
+  rows: string;
+  /** What the function, the gateway and the Data API have printed. */
+  output: string;
+  /** Bodies and headers of the function's answers. */
+  answers: string;
+  /** Postgres's own log: as the platform has it, and with every statement in it. */
+  serverLog: string;
+  fullServerLog: string;
+}
+
+const tokens: string[] = [];
+const written = await useKeys();
+
+async function useKeys(): Promise<Written> {
+  const dataDir = await Deno.makeTempDir();
+  const databasePort = freePort();
+  let output = "";
+  const log = (text: string) => void (output += text);
+  await using cleanUp = new AsyncDisposableStack();
+  cleanUp.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const stack = cleanUp.use(
+    await startStack({
+      dataDir,
+      apiPort: freePort(),
+      databasePort,
+      seed: false,
+      progress: () => {},
+      log,
+    }),
+  );
+  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
+  const sql = postgres(databaseUrl(databasePort, "supabase_admin", adminPassword), {
+    onnotice: () => {},
+  });
+  cleanUp.defer(() => sql.end());
+
+  let answers = await useKey(stack, sql);
+  const serverLogPath = join(dataDir, "postgres", "server.log");
+  const serverLog = await Deno.readTextFile(serverLogPath);
+  await logEverything(sql);
+  answers += await useKey(stack, sql);
+  return {
+    rows: await allRows(sql),
+    output,
+    answers,
+    serverLog,
+    fullServerLog: await Deno.readTextFile(serverLogPath),
+  };
+}
+
+/** Makes a key and uses it rightly, in every wrong way, and when the database fails; the answers. */
+async function useKey(stack: Stack, sql: postgres.Sql): Promise<string> {
+  const { id: keyId, token, client } = await newKey(stack);
+  const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
+  tokens.push(token, typo);
+
+  const url = `${stack.apiUrl}/functions/v1/public-audit-log?${TWO_DAYS}`;
+  const bearer = { Authorization: `Bearer ${token}` };
+  let answers = "";
+  const send = async (status: number, address: string, init: RequestInit) => {
+    const response = await fetch(address, init);
+    answers += `${JSON.stringify([...response.headers])}\n${await response.text()}\n`;
+    assertEquals(response.status, status);
+  };
+
+  await send(200, url, { headers: bearer });
+  await send(400, `${url}&limit=x`, { headers: bearer });
+  await send(400, `${url}&api_key=${token}&${token}=1`, { headers: bearer });
+  await send(400, `${url}&action=${token}`, { headers: bearer });
+  await send(405, url, { headers: bearer, method: "POST", body: token });
+  await send(404, `${url.replace("?", `/${token}?`)}`, { headers: bearer });
+  await send(401, `${url}&token=${token}`, {});
+  await send(401, url, { headers: { Cookie: `token=${token}`, apikey: token } });
+  for (
+    const wrong of [`Bearer ${typo}`, `Basic ${btoa(token)}`, `Token ${token}`, token].concat(
+      `Bearer ${token.toLowerCase()}`,
+      `Bearer ${token} ${token}`,
+    )
+  ) {
+    await send(401, url, { headers: { Authorization: wrong } });
+  }
+  await sql.begin(async (transaction) => {
+    await transaction`select from private.rate_limits where api_key_id = ${keyId} for update`;
+    await send(500, url, { headers: bearer });
+  });
+  await sql`alter table private.api_key_hashes rename to gone`;
+  await send(500, url, { headers: bearer });
+  await sql`alter table private.gone rename to api_key_hashes`;
+  {
+    // A gateway whose function is gone.
+    const port = freePort();
+    const options = { port, dataApi: () => new Response(), functionPort: freePort() };
+    await using _gateway = startGateway(options);
+    await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
+      headers: bearer,
+    });
+  }
+  await client.rpc("revoke_api_key", { api_key_id: keyId }).throwOnError();
+  await send(401, url, { headers: bearer });
+  return answers;
+}
+
+/** A key made as the admin console makes it, after a first try that the database refuses. */
+async function newKey({ apiUrl, publishableKey, secretKey }: Stack) {
+  const auth = { persistSession: false, autoRefreshToken: false };
+  const platform = createClient(apiUrl, secretKey, { auth });
+  const client = createClient(apiUrl, publishableKey, { auth });
+  const { data: { user } } = await client.auth.signUp({
+    email: `${crypto.randomUUID()}@example.com`,
+    password: crypto.randomUUID(),
+  });
+  const { data: { id: organization_id } } = await platform.from("organizations")
+    .insert({ name: "Test" }).select("id").single().throwOnError();
+  await platform.from("organization_members")
+    .insert({ organization_id, user_id: user?.id, role: "admin" }).throwOnError();
+  await platform.from("audit_entries").insert({
+    organization_id,
+    created_at: "2026-03-01T12:00:00Z",
+    action: "message_created",
+    user_email: "ada@example.com",
+    agent_name: "Assistant",
+    data: MESSAGE_DATA,
+  }).throwOnError();
+  const refused = await client.rpc("create_api_key", { organization_id, name: " " });
+  assertEquals(refused.error?.code, "22023");
+  const { data } = await client.rpc("create_api_key", { organization_id, name: "test" })
+    .throwOnError();
+  return { id: data.id as string, token: data.token as string, client };
+}
+
+/** From now on, every statement and its parameters are in Postgres's log. */
+async function logEverything(sql: postgres.Sql): Promise<void> {
+  await sql`alter system set log_statement = 'all'`;
+  await sql`alter system set log_min_messages = 'debug1'`;
+  await sql`select pg_reload_conf()`;
+  for (let setting = ""; setting !== "all";) {
+    setting = (await sql`show log_statement`)[0]?.["log_statement"];
+  }
+}
+
+async function allRows(sql: postgres.Sql): Promise<string> {
+  const relations = await sql`
+    select oid::regclass::text as name from pg_class
+    where relkind in ('r', 'p', 'm')
+      and relnamespace::regnamespace::text not in ('pg_catalog', 'information_schema', 'pg_toast')
+    union values ('pg_stat_activity') union select to_regclass('pg_stat_statements')::text`;
+  let text = "";
+  for (const { name } of relations) {
+    if (!name) continue;
+    const rows = await sql.unsafe(`select row_to_json(t)::text as row from ${name} t`);
+    text += rows.map(({ row }) => `${name} ${row}\n`).join("");
+  }
+  return text;
+}
+
+/** The lines of a text that contain a token, or the 32 random characters of one. */
+function linesWithTokens(text: string): string[] {
+  return linesWith(text, tokens.flatMap((token) => [token.slice(4, 36), btoa(token)]));
+}
+
+async function linesWithHashes(text: string): Promise<string[]> {
+  const hashes = await Promise.all(tokens.map(tokenHash));
+  const base64 = hashes.map((hex) => btoa(String.fromCharCode(...bytes(hex))).slice(0, 40));
+  return linesWith(text, [...hashes, ...base64]);
+}
+
+function linesWith(text: string, secrets: string[]): string[] {
+  const lower = secrets.map((secret) => secret.toLowerCase());
+  return text.split("\n").filter((line) => lower.some((s) => line.toLowerCase().includes(s)));
+}
+
+function bytes(hex: string): number[] {
+  return Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+describe("no token is", () => {
+  it("in any row of the database, which keeps its hash", async () => {
+    assertEquals(linesWithTokens(written.rows), []);
+    const kept = await linesWithHashes(written.rows);
+    assertEquals(kept.length, 2);
+    for (const line of kept) assert(line.startsWith("private.api_key_hashes "), line);
+  });
+
+  it("in an answer of the function, nor its hash", async () => {
+    for (const status of [400, 401, 404, 405, 500]) {
+      assertStringIncludes(written.answers, `"status":${status}`);
+    }
+    assertEquals(linesWithTokens(written.answers), []);
+    assertEquals(await linesWithHashes(written.answers), []);
+  });
+
+  it("in what the function, the gateway and the Data API print, nor its hash", async () => {
+    for (const status of [200, 400, 401, 404, 405, 500]) {
+      assertStringIncludes(written.output, `"status":${status}`);
+    }
+    assertStringIncludes(written.output, "lock timeout");
+    assertStringIncludes(written.output, "public-audit-log does not answer");
+    assertEquals(linesWithTokens(written.output), []);
+    assertEquals(await linesWithHashes(written.output), []);
+  });
+
+  it("in Postgres's log, nor its hash", async () => {
+    assertStringIncludes(written.serverLog, "canceling statement due to lock timeout");
+    assertEquals(linesWithTokens(written.serverLog), []);
+    assertEquals(await linesWithHashes(written.serverLog), []);
+  });
+
+  it("in Postgres's log with every statement in it, where its hash then is", async () => {
+    assertStringIncludes(written.fullServerLog, "create_api_key");
+    assertEquals(linesWithTokens(written.fullServerLog), []);
+    assert((await linesWithHashes(written.fullServerLog)).length > 0);
+  });
+});
