@@ -24,6 +24,8 @@ interface Written {
   /** Postgres's own log: as the platform has it, and with every statement in it. */
   serverLog: string;
   fullServerLog: string;
+  /** What auto_explain tells of each statement within the making of a token. */
+  plans: string[];
 }
 
 const tokens: string[] = [];
@@ -63,6 +65,7 @@ async function useKeys(): Promise<Written> {
     answers,
     serverLog,
     fullServerLog: await Deno.readTextFile(serverLogPath),
+    plans: await explainToken(databaseUrl(databasePort, "supabase_admin", adminPassword)),
   };
 }
 
@@ -156,6 +159,19 @@ async function logEverything(sql: postgres.Sql): Promise<void> {
   }
 }
 
+async function explainToken(url: string): Promise<string[]> {
+  const plans: string[] = [];
+  const session = postgres(url, { max: 1, onnotice: ({ message }) => plans.push(message ?? "") });
+  await session.unsafe(`
+    load 'auto_explain';
+    set auto_explain.log_min_duration = 0;
+    set auto_explain.log_nested_statements = on;
+    set client_min_messages = log`);
+  await session`select private.new_token()`;
+  await session.end();
+  return plans;
+}
+
 async function allRows(sql: postgres.Sql): Promise<string> {
   const relations = await sql`
     select oid::regclass::text as name from pg_class
@@ -227,5 +243,12 @@ describe("no token is", () => {
     assertStringIncludes(written.fullServerLog, "create_api_key");
     assertEquals(linesWithTokens(written.fullServerLog), []);
     assert((await linesWithHashes(written.fullServerLog)).length > 0);
+  });
+
+  it("in the log of auto_explain, of which a token's making shows only the checksum", () => {
+    assert(written.plans.length > 0);
+    const given = written.plans.filter((plan) => plan.includes("Query Parameters"));
+    assertEquals(given.length, 1);
+    assertStringIncludes(given[0] ?? "", "generate_series(0, 5)");
   });
 });
