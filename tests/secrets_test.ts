@@ -110,7 +110,8 @@ async function useKey(stack: Stack, sql: postgres.Sql): Promise<string> {
   {
     // A gateway whose function is gone.
     const port = freePort();
-    const options = { port, dataApi: () => new Response(), functionPort: freePort() };
+    const functionPort = freePort();
+    const options = { port, dataApi: () => new Response(), functionPort, serveConsole: () => null };
     await using _gateway = startGateway(options);
     await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
       headers: bearer,
