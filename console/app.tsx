@@ -1,20 +1,12 @@
 import { QueryClient, QueryClientProvider, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState, useSyncExternalStore } from "react";
-import {
-  Button,
-  Label,
-  ListBox,
-  ListBoxItem,
-  Popover,
-  Select,
-  SelectValue,
-} from "react-aria-components";
-import { listOrganizations, type Organization } from "./data.ts";
+import { Button } from "react-aria-components";
+import { listOrganizations } from "./data.ts";
 import { Keys } from "./keys.tsx";
 import { Log } from "./log.tsx";
 import { signOut, useSession } from "./session.ts";
 import { SignIn } from "./sign_in.tsx";
-import { Failure, Loading, Message } from "./ui.tsx";
+import { Choice, Failure, Loading, Message } from "./ui.tsx";
 
 const VIEWS = { keys: "API keys", log: "Log" };
 type View = keyof typeof VIEWS;
@@ -62,8 +54,18 @@ function Console({ email }: { email: string }) {
     <>
       <header>
         <span className="brand">Audit log console</span>
-        {organization && organizations.data &&
-          <OrganizationChoice choices={organizations.data} chosen={organization} view={view} />}
+        {organizations.data?.length === 1 && <span>{organizations.data[0]?.name}</span>}
+        {organization && organizations.data && organizations.data.length > 1 && (
+          <Choice
+            label="Organization"
+            isLabelHidden
+            choices={organizations.data}
+            chosen={organization.id}
+            onChange={(id) => {
+              location.hash = hashOf(id, view);
+            }}
+          />
+        )}
         {organization && (
           <nav aria-label="Views">
             {(Object.keys(VIEWS) as View[]).map((name) => (
@@ -107,36 +109,6 @@ function Console({ email }: { email: string }) {
           : <Keys key={organization.id} organization={organization} />)}
       </main>
     </>
-  );
-}
-
-interface OrganizationChoiceProps {
-  choices: Organization[];
-  chosen: Organization;
-  view: View;
-}
-
-function OrganizationChoice({ choices, chosen, view }: OrganizationChoiceProps) {
-  if (choices.length === 1) return <span className="organization">{chosen.name}</span>;
-  return (
-    <Select
-      className="select organization"
-      value={chosen.id}
-      onChange={(id) => {
-        location.hash = hashOf(String(id), view);
-      }}
-    >
-      <Label className="visually-hidden">Organization</Label>
-      <Button className="button">
-        <SelectValue />
-        <span aria-hidden="true">▾</span>
-      </Button>
-      <Popover className="popover">
-        <ListBox items={choices} className="list-box">
-          {({ id, name }) => <ListBoxItem id={id} textValue={name}>{name}</ListBoxItem>}
-        </ListBox>
-      </Popover>
-    </Select>
   );
 }
 

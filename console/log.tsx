@@ -14,16 +14,11 @@ import {
   Heading,
   Input,
   Label,
-  ListBox,
-  ListBoxItem,
   NumberField,
   Popover,
   RangeCalendar,
-  Select,
-  SelectValue,
 } from "react-aria-components";
 import {
-  type Action,
   ACTIONS,
   AUDIT_LOG_URL,
   type AuditEntry,
@@ -32,9 +27,13 @@ import {
   readLog,
 } from "./data.ts";
 import { daysAgo } from "./days.ts";
-import { Copyable, Failure, Loading, Time, TIME_ZONE } from "./ui.tsx";
+import { Choice, Copyable, Failure, Loading, Time, TIME_ZONE } from "./ui.tsx";
 
 const PAGE_SIZE = 50;
+const ACTION_CHOICES = [
+  { id: "all", name: "All actions" },
+  ...ACTIONS.map((action) => ({ id: action, name: action })),
+];
 
 export function Log({ organization }: { organization: Organization }) {
   const [query, setQuery] = useState<LogQuery>(() => ({
@@ -64,7 +63,12 @@ export function Log({ organization }: { organization: Organization }) {
       </div>
       <div className="filters">
         <DayRange query={query} onChange={change} />
-        <ActionChoice action={query.action} onChange={(action) => change({ action })} />
+        <Choice
+          label="Action"
+          choices={ACTION_CHOICES}
+          chosen={query.action ?? "all"}
+          onChange={(id) => change({ action: ACTIONS.find((action) => action === id) ?? null })}
+        />
         <Button
           className="button link"
           aria-expanded={showsCurl}
@@ -158,33 +162,6 @@ function DayRange({ query, onChange }: DayRangeProps) {
         </Dialog>
       </Popover>
     </DateRangePicker>
-  );
-}
-
-interface ActionChoiceProps {
-  action: Action | null;
-  onChange: (action: Action | null) => void;
-}
-
-function ActionChoice({ action, onChange }: ActionChoiceProps) {
-  const choices = [{ id: "all", name: "All actions" }, ...ACTIONS.map((id) => ({ id, name: id }))];
-  return (
-    <Select
-      className="field select"
-      value={action ?? "all"}
-      onChange={(id) => onChange(ACTIONS.find((known) => known === id) ?? null)}
-    >
-      <Label>Action</Label>
-      <Button className="button">
-        <SelectValue />
-        <span aria-hidden="true">▾</span>
-      </Button>
-      <Popover className="popover">
-        <ListBox items={choices} className="list-box">
-          {({ id, name }) => <ListBoxItem id={id} textValue={name}>{name}</ListBoxItem>}
-        </ListBox>
-      </Popover>
-    </Select>
   );
 }
 

@@ -6,8 +6,13 @@ import {
   Heading,
   Input,
   Label,
+  ListBox,
+  ListBoxItem,
   Modal,
   ModalOverlay,
+  Popover,
+  Select,
+  SelectValue,
   TextField as AriaTextField,
   type TextFieldProps as AriaTextFieldProps,
 } from "react-aria-components";
@@ -26,6 +31,32 @@ export function TextField({ label, ...props }: TextFieldProps) {
       <Input />
       <FieldError className="field-error" />
     </AriaTextField>
+  );
+}
+
+export interface ChoiceProps {
+  label: string;
+  isLabelHidden?: boolean;
+  choices: { id: string; name: string }[];
+  chosen: string;
+  onChange: (id: string) => void;
+}
+
+/** One of several. */
+export function Choice({ label, isLabelHidden, choices, chosen, onChange }: ChoiceProps) {
+  return (
+    <Select className="field select" value={chosen} onChange={(id) => onChange(String(id))}>
+      <Label className={isLabelHidden ? "visually-hidden" : ""}>{label}</Label>
+      <Button className="button">
+        <SelectValue />
+        <span aria-hidden="true">▾</span>
+      </Button>
+      <Popover className="popover">
+        <ListBox items={choices} className="list-box">
+          {({ id, name }) => <ListBoxItem id={id} textValue={name}>{name}</ListBoxItem>}
+        </ListBox>
+      </Popover>
+    </Select>
   );
 }
 

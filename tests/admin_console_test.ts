@@ -48,6 +48,7 @@ describe("api_key_usage", () => {
     await get(token);
     await age(sql, apiKeyId, "61 seconds");
     await get(token);
+    await age(sql, apiKeyId, "58 seconds");
     await get(token);
     const before = Date.now();
     const [row] = await usage(admin, id);
