@@ -18,6 +18,8 @@ const TIMEOUT_MS = 15_000;
 export const MAX_ROWS = 1000;
 
 export const supabase = createClient<Database>(PROJECT_URL, PUBLISHABLE_KEY, {
+  // TanStack Query asks once more. Four times each would leave the person waiting for a message.
+  db: { retry: false },
   global: {
     fetch: (input, init) => {
       const timeout = AbortSignal.timeout(TIMEOUT_MS);

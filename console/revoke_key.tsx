@@ -13,6 +13,7 @@ export interface RevokeKeyProps {
 /** Asks for the key's name before it revokes it. */
 export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
   const [typed, setTyped] = useState("");
+  const isConfirmed = typed.trim() === apiKey.name.trim();
   const revocation = useMutation({
     mutationFn: () => revokeApiKey(apiKey.id),
     onSuccess: onRevoked,
@@ -22,7 +23,7 @@ export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
       <Form
         onSubmit={(event) => {
           event.preventDefault();
-          if (typed.trim() === apiKey.name.trim() && !revocation.isPending) revocation.mutate();
+          if (isConfirmed && !revocation.isPending) revocation.mutate();
         }}
       >
         <p>
@@ -44,7 +45,7 @@ export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
           <Button
             className="button danger solid"
             type="submit"
-            isDisabled={typed.trim() !== apiKey.name.trim()}
+            isDisabled={!isConfirmed}
           >
             {revocation.isPending ? "Revoking …" : "Revoke key"}
           </Button>

@@ -18,6 +18,8 @@ export function launch(): Promise<Browser> {
   if (!executablePath) throw new Error("No browser: run these tests with deno task test:console");
   return chromium.launch({
     executablePath,
+    // As in a person's browser, Back shows the page as it was left.
+    ignoreDefaultArgs: ["--disable-back-forward-cache"],
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
   });
 }

@@ -135,6 +135,19 @@ describe("signing in", () => {
     assertEquals(await row(page, "Active").count(), 1);
   });
 
+  it("shows nothing of the person who was signed in before", async () => {
+    const { admin } = await newAdmin("Of the first person");
+    const { admin: next } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByText("Of the first person").first().waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.route("**/rest/v1/**", (route) => route.abort());
+    await signIn(page, next);
+    await page.getByText("No answer from the server").waitFor();
+    assert(!(await page.content()).includes("Of the first person"));
+  });
+
   it("again is asked for when the session has ended, and goes on where one was", async () => {
     const { admin, organization } = await newAdmin();
     await using opened = await openConsole(browser, admin);
@@ -197,7 +210,8 @@ describe("creating a key", () => {
       ["reloading", (page: Page) => page.reload()],
       ["leaving and coming back", async (page: Page) => {
         await page.goto(`${CONSOLE_URL}icon.svg`);
-        await page.goBack();
+        // Not goBack(), which waits for the page to load: it is shown as it was left.
+        await page.evaluate("history.back()");
       }],
     ] as const
   ) {
@@ -246,6 +260,7 @@ describe("creating a key", () => {
     await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
     await page.getByRole("group", { name: "Token" }).waitFor();
     await closeToken(page);
+    await row(page, "SIEM").first().waitFor();
     assertEquals(await row(page, "SIEM").count(), 1);
   });
 
