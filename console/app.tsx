@@ -12,7 +12,7 @@ const VIEWS = { keys: "API keys", log: "Log" };
 type View = keyof typeof VIEWS;
 
 export function App() {
-  const { session, hasExpired } = useSession();
+  const { session, reason } = useSession();
   // A client for each person: what one has read is gone when another signs in.
   const person = session === undefined ? undefined : session?.user.id ?? "";
   return (
@@ -22,7 +22,7 @@ export function App() {
           <Loading what="your session" />
         </main>
       )}
-      {session === null && <SignIn hasExpired={hasExpired} />}
+      {session === null && <SignIn reason={reason} />}
       {session && <Console email={session.user.email ?? ""} />}
     </Queries>
   );
@@ -102,6 +102,11 @@ function Console({ email }: { email: string }) {
               administers no organization. Ask one of its administrators to make you one, then
               reload this page.
             </p>
+          </Message>
+        )}
+        {organization && organizationId && organization.id !== organizationId && (
+          <Message kind="warning">
+            You do not administer the organization in the address. This is {organization.name}.
           </Message>
         )}
         {organization && (view === "log"

@@ -1,11 +1,12 @@
 import react from "@vitejs/plugin-react";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
 // Builds the admin console into a folder of static files, for one project. Its address and its
 // publishable key are in the files; both are public.
 
-const [outDir = "dist"] = Deno.args;
+const [outDir = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
 for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
   if (Deno.env.get(name)) continue;
   console.error(`${name} is not set. Both are on the project's page Settings › API Keys.`);
@@ -17,5 +18,5 @@ await build({
   base: "./",
   plugins: [react()],
   logLevel: "warn",
-  build: { outDir, emptyOutDir: true, chunkSizeWarningLimit: 1000 },
+  build: { outDir: resolve(outDir), chunkSizeWarningLimit: 1000 },
 });

@@ -9,7 +9,7 @@ import {
   RequestError,
 } from "./data.ts";
 import { daysAgo } from "./days.ts";
-import { Copyable, Message, ModalDialog, TextField } from "./ui.tsx";
+import { Copyable, Message, ModalDialog, takeFocus, TextField } from "./ui.tsx";
 
 const MAX_NAME_LENGTH = 100;
 
@@ -25,7 +25,7 @@ export function CreateKey({ organization, onChange, onClose }: CreateKeyProps) {
   // One for the whole dialog, so that trying again after a lost answer cannot make a second key.
   const [id] = useState(() => crypto.randomUUID());
   const creation = useMutation({
-    mutationFn: (name: string) => createApiKey(organization.id, name, id),
+    mutationFn: (name: string) => createApiKey(organization.id, tidied(name), id),
     onSettled: () => {
       isAsked.current = false;
       onChange();
@@ -34,34 +34,47 @@ export function CreateKey({ organization, onChange, onClose }: CreateKeyProps) {
   // Known at once, unlike the state: a second click in the same moment must not take the answer's place.
   const isAsked = useRef(false);
   useLeaving(onClose);
-  if (creation.data) return <Token apiKey={creation.data} onClose={onClose} />;
+  const apiKey = creation.data;
   return (
-    <ModalDialog title="Create an API key" onClose={onClose}>
-      <Form
-        onSubmit={(event) => {
-          event.preventDefault();
-          const name = String(new FormData(event.currentTarget).get("name")).trim();
-          if (isAsked.current) return;
-          isAsked.current = true;
-          creation.mutate(name);
-        }}
-      >
-        <p>It will read the whole log of {organization.name}, and nothing else.</p>
-        <TextField
-          label="Name, by which you will know it"
-          name="name"
-          autoComplete="off"
-          autoFocus
-          validate={explainName}
-        />
-        {creation.error && <Message kind="error">{explainError(creation.error)}</Message>}
-        <div className="actions">
-          <Button className="button" onPress={onClose}>Cancel</Button>
-          <Button className="button primary" type="submit">
-            {creation.isPending ? "Creating …" : "Create key"}
-          </Button>
-        </div>
-      </Form>
+    <ModalDialog
+      title={apiKey
+        ? (
+          <>
+            Copy the token of “<bdi>{apiKey.name}</bdi>” now
+          </>
+        )
+        : "Create an API key"}
+      // Neither an answer on its way nor a token is lost by a slip of the finger.
+      onClose={apiKey || creation.isPending ? undefined : onClose}
+    >
+      {apiKey ? <Token apiKey={apiKey} onClose={onClose} /> : (
+        <Form
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (isAsked.current) return;
+            isAsked.current = true;
+            creation.mutate(String(new FormData(event.currentTarget).get("name")));
+          }}
+        >
+          <p>It will read the whole log of {organization.name}, and nothing else.</p>
+          <TextField
+            label="Name, by which you will know it"
+            name="name"
+            autoComplete="off"
+            autoFocus
+            validate={explainName}
+          />
+          {creation.error && <Message kind="error">{explainError(creation.error)}</Message>}
+          <div className="actions">
+            <Button className="button" onPress={onClose} isDisabled={creation.isPending}>
+              Cancel
+            </Button>
+            <Button className="button primary" type="submit">
+              {creation.isPending ? "Creating …" : "Create key"}
+            </Button>
+          </div>
+        </Form>
+      )}
     </ModalDialog>
   );
 }
@@ -69,7 +82,7 @@ export function CreateKey({ organization, onChange, onClose }: CreateKeyProps) {
 function Token({ apiKey, onClose }: { apiKey: NewApiKey; onClose: () => void }) {
   const query = `start=${daysAgo(6)}&end=${daysAgo(0)}`;
   return (
-    <ModalDialog title={`Copy the token of “${apiKey.name}” now`}>
+    <div className="token" tabIndex={-1} ref={takeFocus}>
       <Message kind="warning">
         This is the only time that it is shown. Nobody can look it up later: if it is lost, revoke
         the key and create another.
@@ -80,9 +93,11 @@ function Token({ apiKey, onClose }: { apiKey: NewApiKey; onClose: () => void }) 
         text={`curl "${AUDIT_LOG_URL}?${query}" \\\n  -H "Authorization: Bearer ${apiKey.token}"`}
       />
       <div className="actions">
-        <Button className="button primary" onPress={onClose}>I have stored it: close</Button>
+        <Button className="button primary" onPress={onClose}>
+          I have stored it: close
+        </Button>
       </div>
-    </ModalDialog>
+    </div>
   );
 }
 
@@ -94,10 +109,15 @@ function useLeaving(onClose: () => void): void {
   }, [onClose]);
 }
 
+/** Without spaces that one does not see in the list. */
+function tidied(name: string): string {
+  return name.trim().replace(/\s+/g, " ");
+}
+
 /** What the database would say (api_keys.name_is_not_blank and name_is_short). */
 function explainName(name: string): string | null {
   if (!/[^\s\u200b-\u200d]/.test(name)) return "A name is needed, not only spaces.";
-  const length = [...name.trim()].length;
+  const length = [...tidied(name)].length;
   return length > MAX_NAME_LENGTH
     ? `At most ${MAX_NAME_LENGTH} characters; this has ${length}.`
     : null;

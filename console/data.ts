@@ -1,4 +1,8 @@
-import { createClient, type PostgrestError } from "@supabase/supabase-js";
+import {
+  createClient,
+  isAuthRetryableFetchError,
+  type PostgrestError,
+} from "@supabase/supabase-js";
 import { z } from "zod";
 import type { Database, Enums } from "../supabase/functions/public-audit-log/database.types.ts";
 
@@ -90,7 +94,11 @@ export interface ApiKeyUsage {
 export async function listUsage(organizationId: string): Promise<Map<string, ApiKeyUsage>> {
   const rows = unwrap(
     await supabase.from("api_key_usage").select()
-      .eq("organization_id", organizationId).limit(MAX_ROWS),
+      .eq("organization_id", organizationId)
+      // As the keys themselves, so that both are of the same ones.
+      .order("revoked_at", { ascending: false, nullsFirst: true })
+      .order("created_at", { ascending: false })
+      .limit(MAX_ROWS),
   );
   return new Map(
     rows.map((row) => [row.api_key_id ?? "", {
@@ -117,7 +125,7 @@ export async function createApiKey(
     name,
     api_key_id: id,
   });
-  return NEW_API_KEY.parse(unwrap(answer));
+  return parse(NEW_API_KEY, unwrap(answer));
 }
 
 /** Revokes a key. Revoking again changes nothing. */
@@ -141,7 +149,8 @@ const AUDIT_ENTRY = z.object({
   action: z.string(),
   user_email: z.string(),
   agent_name: z.string(),
-  data: z.record(z.string(), z.unknown()),
+  // Not z.record(), which drops a field of the name __proto__.
+  data: z.custom<object>((value) => typeof value === "object" && value !== null),
 });
 export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
@@ -162,14 +171,23 @@ export async function readLog(query: LogQuery): Promise<LogPage> {
     page_offset: query.offset,
     newest_first: true,
   });
-  return LOG_PAGE.parse(unwrap(answer));
+  return parse(LOG_PAGE, unwrap(answer));
 }
 
-/** Parses JSON and keeps every digit of its numbers, for JSON.stringify. */
+/** Parses JSON and keeps every digit of its numbers, for JSON.stringify, where the browser can. */
 function parseExactly(text: string): unknown {
   return JSON.parse(
     text,
-    (_key, value, context) => typeof value === "number" ? JSON.rawJSON(context.source) : value,
+    (_key, value, context) =>
+      typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value,
+  );
+}
+
+function parse<T>(schema: z.ZodType<T>, data: unknown): T {
+  const { success, data: parsed } = schema.safeParse(data);
+  if (success) return parsed;
+  throw new RequestError(
+    "The server sent something unexpected. Reload, and report it if it stays.",
   );
 }
 
@@ -178,13 +196,23 @@ type Answer<T> = { data: T; error: null } | { data: unknown; error: PostgrestErr
 function unwrap<T>(answer: Answer<T> & { status: number }): T {
   const { data, error, status } = answer;
   if (!error) return data as T;
-  // The session's token was refused (expired, or the project's keys were changed), or there was none.
-  if (status === 401) supabase.auth.signOut({ scope: "local" });
+  if (status === 401) void renewSession();
   throw new RequestError(...explain(error.code, status));
 }
 
+/**
+ * After the person's token was refused: renews the session, or ends it when Auth says that it is over.
+ * When Auth says nothing, it stays.
+ */
+async function renewSession(): Promise<void> {
+  const { error } = await supabase.auth.refreshSession();
+  if (error && !isAuthRetryableFetchError(error)) await supabase.auth.signOut({ scope: "local" });
+}
+
 function explain(code: string, status: number): [message: string, isOutcomeUnknown?: boolean] {
-  if (status === 401) return ["Your session has ended. Sign in again."];
+  if (status === 401) {
+    return ["Your session could not be renewed. Try again; if it stays so, sign out and in."];
+  }
   switch (code) {
     case "22023":
       return ["A name has 1 to 100 characters, not only spaces."];

@@ -11,7 +11,7 @@ import {
   type Organization,
 } from "./data.ts";
 import { RevokeKey } from "./revoke_key.tsx";
-import { Failure, Loading, Message, Time, TIME_ZONE } from "./ui.tsx";
+import { Failure, Loading, Message, takeFocus, Time, TIME_ZONE } from "./ui.tsx";
 
 /** Requests that a key may make in a minute. */
 const QUOTA = 60;
@@ -54,7 +54,14 @@ export function Keys({ organization }: { organization: Organization }) {
       <p className="hint">
         An application reads the log of {organization.name} with a key, {QUOTA} requests a minute.
       </p>
-      <div role="status">{news && <div className="message success">{news}</div>}</div>
+      <div role="status">
+        {news && (
+          // Takes the focus, which the button that is gone had.
+          <div className="message success" tabIndex={-1} ref={takeFocus}>
+            {news}
+          </div>
+        )}
+      </div>
       {keys.isError && <Failure error={keys.error} onRetry={reload} />}
       {!keys.isError && usage.isError && <Failure error={usage.error} onRetry={reload} />}
       {keys.isPending && <Loading what="API keys" />}
@@ -89,11 +96,11 @@ export function Keys({ organization }: { organization: Organization }) {
       {revoking && (
         <RevokeKey
           apiKey={revoking}
+          onChange={reload}
           onClose={() => setRevoking(null)}
           onRevoked={() => {
             setRevoking(null);
             setNews(`“${revoking.name}” is revoked: from now on, every request with it gets 401.`);
-            reload();
           }}
         />
       )}
@@ -125,7 +132,9 @@ function KeyTable({ keys, usage, onRevoke }: KeyTableProps) {
       <tbody role="rowgroup">
         {keys.map((key) => (
           <tr role="row" key={key.id} className={key.revoked_at ? "revoked" : ""}>
-            <th role="rowheader" scope="row" data-label="Name">{key.name}</th>
+            <th role="rowheader" scope="row" data-label="Name">
+              <bdi>{key.name}</bdi>
+            </th>
             <td role="cell" data-label="Key">
               <code>{key.hint}</code>
             </td>

@@ -1,6 +1,6 @@
-import { parseDate } from "@internationalized/date";
+import { type CalendarDate, parseDate } from "@internationalized/date";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { Fragment, useState } from "react";
+import { Fragment, useEffect, useState } from "react";
 import {
   Button,
   CalendarCell,
@@ -123,23 +123,33 @@ interface DayRangeProps {
   onChange: (days: { start: string; end: string }) => void;
 }
 
+/** How long one may pause within a date. */
+const TYPING_MS = 500;
+
 function DayRange({ query, onChange }: DayRangeProps) {
-  // What is typed, which on the way may be a range that ends before it begins.
-  const [days, setDays] = useState({ start: parseDate(query.start), end: parseDate(query.end) });
+  // What is typed, which on the way may be no range at all.
+  const [days, setDays] = useState<{ start: CalendarDate; end: CalendarDate } | null>({
+    start: parseDate(query.start),
+    end: parseDate(query.end),
+  });
+  const error = explainDays(days);
+  const [start, end] = [days?.start.toString() ?? "", days?.end.toString() ?? ""];
+  const isNew = start !== query.start || end !== query.end;
+  useEffect(() => {
+    if (error || !isNew) return;
+    const timer = setTimeout(() => onChange({ start, end }), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [start, end]);
   return (
     <DateRangePicker
-      className="field day-range"
+      className="field"
       value={days}
+      onChange={setDays}
+      isInvalid={error !== ""}
       validationBehavior="aria"
       minValue={parseDate("0001-01-01")}
       maxValue={parseDate("9999-12-31")}
       shouldForceLeadingZeros
-      onChange={(typed) => {
-        if (!typed) return;
-        setDays(typed);
-        if (typed.start.compare(typed.end) > 0) return;
-        onChange({ start: typed.start.toString(), end: typed.end.toString() });
-      }}
     >
       <Label>Days (UTC, both inclusive)</Label>
       <Group className="date-group">
@@ -148,7 +158,7 @@ function DayRange({ query, onChange }: DayRangeProps) {
         <DateInput slot="end">{(segment) => <DateSegment segment={segment} />}</DateInput>
         <Button className="button small">▾</Button>
       </Group>
-      <FieldError className="field-error" />
+      <FieldError className="field-error">{error}</FieldError>
       <Popover className="popover">
         <Dialog>
           <RangeCalendar firstDayOfWeek="mon">
@@ -163,6 +173,13 @@ function DayRange({ query, onChange }: DayRangeProps) {
       </Popover>
     </DateRangePicker>
   );
+}
+
+function explainDays(days: { start: CalendarDate; end: CalendarDate } | null): string {
+  if (!days) return "Both days are needed. Below are the entries of the last range.";
+  return days.start.compare(days.end) > 0
+    ? "The first day is after the last. Below are the entries of the last range."
+    : "";
 }
 
 function EntryTable({ entries }: { entries: AuditEntry[] }) {
@@ -247,7 +264,7 @@ function Pages({ query: { offset, limit }, total, onChange }: PagesProps) {
   const last = Math.max(1, Math.ceil(total / limit));
   const page = Math.min(last, Math.floor(offset / limit) + 1);
   if (last === 1) return null;
-  const go = (to: number) => onChange((to - 1) * limit);
+  const go = (to: number) => onChange((Math.round(to) - 1) * limit);
   return (
     <nav aria-label="Pages" className="pages">
       <Button className="button" isDisabled={page === 1} onPress={() => go(1)}>First</Button>
@@ -257,11 +274,13 @@ function Pages({ query: { offset, limit }, total, onChange }: PagesProps) {
         value={page}
         minValue={1}
         maxValue={last}
+        step={1}
+        formatOptions={{ useGrouping: false, maximumFractionDigits: 0 }}
         onChange={(to) => !Number.isNaN(to) && go(to)}
       >
         <Label>Page</Label>
         <Input />
-        <span>of {last.toLocaleString("en")}</span>
+        <span>of {last}</span>
       </NumberField>
       <Button className="button" isDisabled={page === last} onPress={() => go(page + 1)}>
         Older

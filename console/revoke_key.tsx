@@ -1,25 +1,36 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Button, Form } from "react-aria-components";
-import { type ApiKey, revokeApiKey } from "./data.ts";
+import { type ApiKey, RequestError, revokeApiKey } from "./data.ts";
 import { Message, ModalDialog, TextField } from "./ui.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
-  onClose: () => void;
+  /** Called when it has been revoked, or may have been. */
+  onChange: () => void;
   onRevoked: () => void;
+  onClose: () => void;
 }
 
 /** Asks for the key's name before it revokes it. */
-export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
+export function RevokeKey({ apiKey, onChange, onRevoked, onClose }: RevokeKeyProps) {
   const [typed, setTyped] = useState("");
-  const isConfirmed = typed.trim() === apiKey.name.trim();
+  const isConfirmed = normalized(typed) === normalized(apiKey.name);
   const revocation = useMutation({
     mutationFn: () => revokeApiKey(apiKey.id),
     onSuccess: onRevoked,
+    onSettled: onChange,
   });
   return (
-    <ModalDialog title={`Revoke “${apiKey.name}”?`} role="alertdialog" onClose={onClose}>
+    <ModalDialog
+      title={
+        <>
+          Revoke “<bdi>{apiKey.name}</bdi>”?
+        </>
+      }
+      role="alertdialog"
+      onClose={revocation.isPending ? undefined : onClose}
+    >
       <Form
         onSubmit={(event) => {
           event.preventDefault();
@@ -31,17 +42,21 @@ export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
           stops at once: its requests get 401. This cannot be undone.
         </p>
         <TextField
-          label={`Type its name to confirm: ${apiKey.name}`}
+          label={
+            <>
+              Type its name to confirm: <bdi>{apiKey.name}</bdi>
+            </>
+          }
           value={typed}
           onChange={setTyped}
           autoComplete="off"
           autoFocus
         />
-        {revocation.error && (
-          <Message kind="error">{revocation.error.message} Revoking twice does no harm.</Message>
-        )}
+        {revocation.error && <Message kind="error">{explainError(revocation.error)}</Message>}
         <div className="actions">
-          <Button className="button" onPress={onClose}>Cancel</Button>
+          <Button className="button" onPress={onClose} isDisabled={revocation.isPending}>
+            Cancel
+          </Button>
           <Button
             className="button danger solid"
             type="submit"
@@ -53,4 +68,15 @@ export function RevokeKey({ apiKey, onClose, onRevoked }: RevokeKeyProps) {
       </Form>
     </ModalDialog>
   );
+}
+
+/** A name as it looks: spaces in a row are shown as one, and an accent may be typed in two ways. */
+function normalized(name: string): string {
+  return name.trim().replace(/\s+/g, " ").normalize("NFC");
+}
+
+function explainError(error: Error): string {
+  return error instanceof RequestError && error.isOutcomeUnknown
+    ? `${error.message} The key may be revoked all the same; trying again does no harm.`
+    : error.message;
 }

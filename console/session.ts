@@ -1,31 +1,38 @@
-import type { AuthError, Session } from "@supabase/supabase-js";
+import type { AuthChangeEvent, AuthError, Session } from "@supabase/supabase-js";
 import { useEffect, useState } from "react";
 import { RequestError, supabase } from "./data.ts";
 
 export interface SessionState {
   /** `undefined` while it is being read, `null` when nobody has signed in. */
   session: Session | null | undefined;
-  /** Whether the last one ended without the person's doing. */
-  hasExpired: boolean;
+  /** Why the person has to sign in again, if not by their own doing. */
+  reason: string;
 }
 
 let isLeaving = false;
 
 /** The session of the person; kept in this browser by supabase-js, and renewed by it. */
 export function useSession(): SessionState {
-  const [state, setState] = useState<SessionState>({ session: undefined, hasExpired: false });
+  const [state, setState] = useState<SessionState>({ session: undefined, reason: "" });
   useEffect(() => {
     const { data } = supabase.auth.onAuthStateChange((event, session) => {
       setState((previous) => ({
         session,
-        hasExpired: event === "SIGNED_OUT"
-          ? previous.session !== null && !isLeaving
-          : !session && previous.hasExpired,
+        reason: session ? "" : reason(event) || previous.reason,
       }));
     });
     return () => data.subscription.unsubscribe();
   }, []);
   return state;
+}
+
+function reason(event: AuthChangeEvent): string {
+  if (event === "SIGNED_OUT" && !isLeaving) return "Your session has ended. Sign in again.";
+  if (event !== "INITIAL_SESSION") return "";
+  const isKept = Object.keys(localStorage).some((name) => name.endsWith("-auth-token"));
+  return isKept
+    ? "Your session could not be renewed: no answer from the server. Reload, or sign in again."
+    : "";
 }
 
 export async function signIn(email: string, password: string): Promise<void> {
@@ -36,8 +43,9 @@ export async function signIn(email: string, password: string): Promise<void> {
 /** Ends the session in this browser; those on other machines go on. */
 export async function signOut(): Promise<void> {
   isLeaving = true;
-  const { error } = await supabase.auth.signOut({ scope: "local" });
-  isLeaving = false;
+  const { error } = await supabase.auth.signOut({ scope: "local" }).finally(() =>
+    isLeaving = false
+  );
   if (error) throw new RequestError(explain(error));
 }
 

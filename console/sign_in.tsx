@@ -3,7 +3,7 @@ import { Button, Form } from "react-aria-components";
 import { signIn } from "./session.ts";
 import { Message, TextField } from "./ui.tsx";
 
-export function SignIn({ hasExpired }: { hasExpired: boolean }) {
+export function SignIn({ reason }: { reason: string }) {
   const attempt = useMutation({
     mutationFn: (form: FormData) => signIn(String(form.get("email")), String(form.get("password"))),
   });
@@ -11,8 +11,7 @@ export function SignIn({ hasExpired }: { hasExpired: boolean }) {
     <main className="sign-in">
       <h1>Audit log console</h1>
       <p>For administrators: API keys and the log of your organization.</p>
-      {hasExpired && !attempt.error &&
-        <Message kind="warning">Your session has ended. Sign in again.</Message>}
+      {reason && !attempt.error && <Message kind="warning">{reason}</Message>}
       <Form
         onSubmit={(event) => {
           event.preventDefault();

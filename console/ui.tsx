@@ -20,7 +20,7 @@ import {
 // What the views have in common, as it looks here.
 
 export interface TextFieldProps extends AriaTextFieldProps {
-  label: string;
+  label: ReactNode;
 }
 
 /** A labelled input with its error. */
@@ -93,10 +93,10 @@ export function Loading({ what }: { what: string }) {
 }
 
 export interface ModalDialogProps {
-  title: string;
+  title: ReactNode;
   role?: "dialog" | "alertdialog";
   /** Called by Escape and the like; without it, only what is inside closes the dialog. */
-  onClose?: () => void;
+  onClose?: (() => void) | undefined;
   children: ReactNode;
 }
 
@@ -117,6 +117,11 @@ export function ModalDialog({ title, role = "dialog", onClose, children }: Modal
       </Modal>
     </ModalOverlay>
   );
+}
+
+/** As a ref: gives an element the focus when it appears, where what had it is gone. */
+export function takeFocus(element: HTMLElement | null): void {
+  element?.focus();
 }
 
 export interface CopyableProps {
@@ -175,5 +180,10 @@ function localTime(time: Date, isExact: boolean): string {
   );
   const clock = [time.getHours(), time.getMinutes(), time.getSeconds()].map((part) => pad(part))
     .join(":");
-  return `${date} ${clock}${isExact ? `.${pad(time.getMilliseconds(), 3)}` : ""}`;
+  if (!isExact) return `${date} ${clock}`;
+  // With the offset: when clocks are set back, one hour comes twice.
+  const offset = -time.getTimezoneOffset();
+  const [hours, minutes] = [Math.trunc(Math.abs(offset) / 60), Math.abs(offset) % 60];
+  const zone = `${offset < 0 ? "-" : "+"}${pad(hours)}:${pad(minutes)}`;
+  return `${date} ${clock}.${pad(time.getMilliseconds(), 3)} ${zone}`;
 }

@@ -2,10 +2,10 @@
 
 /** JSON.parse source text access (ECMAScript 2026). */
 interface JSON {
-  rawJSON(text: string): unknown;
+  rawJSON?(text: string): unknown;
   parse(
     text: string,
-    reviver: (key: string, value: unknown, context: { source: string }) => unknown,
+    reviver: (key: string, value: unknown, context?: { source: string }) => unknown,
   ): unknown;
 }
 

@@ -23,6 +23,7 @@ export type ServeConsole = (path: string) => Response | null;
 /** Builds the admin console for a stack, as for a host of static files. */
 export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
   const { apiUrl, publishableKey, outDir } = options;
+  await Deno.remove(outDir, { recursive: true }).catch(() => {});
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--allow-all", BUILD, outDir],
     env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey },

@@ -5,6 +5,8 @@ create view public.api_key_usage with (security_invoker = true) as
 select
   k.id as api_key_id,
   k.organization_id,
+  k.created_at,
+  k.revoked_at,
   r.accepted_at[cardinality(r.accepted_at)] as last_used_at,
   (
     select count(*)::integer from unnest(r.accepted_at) as t
@@ -29,7 +31,7 @@ language sql stable set search_path = ''
 as $$
   select private.read_page(
     organization_id, start_date, end_date, action,
-    least(greatest(page_limit, 0), 1000), greatest(page_offset, 0), newest_first
+    least(greatest(page_limit, 0), 1000), greatest(page_offset, 0), coalesce(newest_first, true)
   )
 $$;
 comment on function public.read_audit_log is 'A page of an organization''s log for its signed-in administrators: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has at most 1000 entries.';

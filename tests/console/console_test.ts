@@ -128,6 +128,7 @@ describe("signing in", () => {
     await using opened = await openConsole(browser, admin);
     const { page } = opened;
     await page.goto(`${CONSOLE_URL}#/${other.id}/log`);
+    await page.getByText("You do not administer the organization in the address").waitFor();
     await page.getByText("1 entry").waitFor();
     assert(!(await page.content()).includes("secret"));
     await page.goto(`${CONSOLE_URL}#/${other.id}/keys`);
@@ -164,6 +165,27 @@ describe("signing in", () => {
     await page.reload();
     await page.getByText("Your session has ended. Sign in again.").waitFor();
     await signIn(page, admin);
+    await page.getByText("No entries").waitFor();
+  });
+});
+
+describe("a session that Auth cannot renew", () => {
+  it("outlasts the outage", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "Active").waitFor();
+    // It has expired in the meantime, and the server takes the expired token for none.
+    await page.route("**/auth/v1/token**", (route) => route.abort());
+    await page.route("**/rest/v1/**", (route) =>
+      route.fulfill({
+        status: 401,
+        json: { code: "42501", message: "permission denied", details: null, hint: null },
+      }));
+    await page.getByRole("link", { name: "Log" }).click();
+    await page.getByText("Your session could not be renewed").waitFor();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.getByRole("button", { name: "Try again" }).click();
     await page.getByText("No entries").waitFor();
   });
 });
@@ -257,11 +279,13 @@ describe("creating a key", () => {
     const { page } = opened;
     await page.getByRole("button", { name: "Create key" }).click();
     await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
+    const requests: string[] = [];
+    page.on("request", (request) => {
+      if (request.url().endsWith("create_api_key")) requests.push(request.method());
+    });
     await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
     await page.getByRole("group", { name: "Token" }).waitFor();
-    await closeToken(page);
-    await row(page, "SIEM").first().waitFor();
-    assertEquals(await row(page, "SIEM").count(), 1);
+    assertEquals(requests.filter((method) => method === "POST").length, 1);
   });
 
   it("says so when the answer is lost, and asked again makes no second key", async () => {
@@ -282,6 +306,27 @@ describe("creating a key", () => {
     await page.getByRole("button", { name: "Cancel" }).click();
     await row(page, "SIEM").waitFor();
     assertEquals(await row(page, "SIEM").count(), 1);
+  });
+
+  it("says that it may have been made when the server fails, and does not let go before", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/rpc/create_api_key", async (route) => {
+      asked.resolve();
+      await answer.promise;
+      await route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } });
+    }, { times: 1 });
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
+    await page.keyboard.press("Enter");
+    await asked.promise;
+    await page.keyboard.press("Escape");
+    assert(await page.getByRole("button", { name: "Cancel" }).isDisabled());
+    answer.resolve();
+    await page.getByText("The key may have been made all the same").waitFor();
   });
 
   it("succeeds at the second try when the first never arrived", async () => {
@@ -352,6 +397,36 @@ describe("revoking a key", () => {
     assertEquals(await row(page, "SIEM").getByRole("button").count(), 0);
   });
 
+  it("shows what became of it when the answer is lost", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.route("**/rpc/revoke_api_key", async (route) => {
+      await route.fetch();
+      await route.abort();
+    }, { times: 1 });
+    await row(page, "Active").getByRole("button", { name: /^Revoke/ }).click();
+    await page.getByRole("textbox").fill("test");
+    await page.keyboard.press("Enter");
+    await page.getByText("The key may be revoked all the same").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await row(page, "test").getByText("Revoked").waitFor();
+    await getProblem(401, organization.token);
+  });
+
+  it("takes a name as it looks, with spaces in a row", async () => {
+    const { admin, organization } = await newAdmin();
+    await createApiKey(admin, organization.id, "a  b\tc");
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "a b c").getByRole("button", { name: /^Revoke/ }).click();
+    await page.getByRole("textbox").fill("a b");
+    await page.keyboard.press("Enter");
+    await page.getByRole("textbox").fill("a b c");
+    await page.keyboard.press("Enter");
+    await page.getByText("is revoked: from now on").waitFor();
+  });
+
   it("says so when it fails, and the key goes on until it succeeds", async () => {
     const { admin, organization } = await newAdmin();
     await using opened = await openConsole(browser, admin);
@@ -390,6 +465,14 @@ describe("the list of keys", () => {
       const age = Date.now() - Date.parse(await time.getAttribute("datetime") ?? "");
       assert(age > 0 && age < 60_000);
     }
+    const revoked = await createApiKey(admin, id, "revoked last");
+    await admin.client.rpc("revoke_api_key", { api_key_id: revoked.id }).throwOnError();
+    const elsewhere = await newOrganization(admin, "Zzz");
+    await createApiKey(admin, elsewhere.id, "elsewhere");
+    await page.reload();
+    await row(page, "revoked last").waitFor();
+    const names = await page.getByRole("rowheader").allInnerTexts();
+    assertEquals(names, ["unused", "test", "revoked last"]);
     await row(page, unused.hint).getByText("never").waitFor();
     await row(page, unused.hint).getByText("0 of 60").waitFor();
   });
@@ -463,17 +546,17 @@ describe("the log", () => {
     await sql`
       insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
-        '{"exact": 12345678901234567890.10, "text": "<b>\\u00e9"}')`;
+        '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`;
     await using opened = await openConsole(browser, admin);
     const { page } = opened;
     await page.getByRole("link", { name: "Log" }).click();
     const time = row(page, "ada@example.com").getByRole("time");
-    assertMatch(await time.innerText(), /\d 23:30:00\.005$/);
+    assertMatch(await time.innerText(), /\d 23:30:00\.005 -05:00$|\d 00:30:00\.005 -04:00$/);
     assertEquals(await time.getAttribute("title"), `${today()} 04:30:00.005 UTC`);
     await page.getByRole("button", { name: /^Show data of/ }).click();
     assertEquals(
       await page.getByRole("group", { name: "Data" }).innerText(),
-      '{\n  "text": "<b>é",\n  "exact": 12345678901234567890.10\n}',
+      '{\n  "text": "<b>é",\n  "exact": 12345678901234567890.10,\n  "__proto__": {\n    "x": 1\n  }\n}',
     );
   });
 
@@ -491,6 +574,13 @@ describe("the log", () => {
     await page.getByRole("spinbutton").first().focus();
     await page.keyboard.type("2024022920240301");
     await page.getByText("2 entries, newest first").waitFor();
+    const end = page.getByRole("spinbutton").nth(3);
+    await end.focus();
+    await page.keyboard.type("20240228");
+    await page.getByText("The first day is after the last.").waitFor();
+    await end.focus();
+    await page.keyboard.type("20240301");
+    await page.getByText("The first day is after the last.").waitFor({ state: "hidden" });
     const agents = () => page.getByRole("cell").filter({ hasText: /^(before|first|last|after)$/ });
     assertEquals(await agents().allInnerTexts(), ["last", "first"]);
     await page.getByRole("button", { name: "Show as curl" }).click();
@@ -523,6 +613,7 @@ describe("the page", () => {
         blocked.push(event.effectiveDirective);
         if (blocked.length === 4) resolve(blocked.toSorted());
       });
+      setTimeout(() => resolve(blocked.toSorted()), 5000);
       fetch("http://127.0.0.1:1/").catch(() => {});
       document.body.append(Object.assign(new Image(), { src: "http://127.0.0.1:1/x.png" }));
       const style = document.createElement("style");
@@ -542,6 +633,21 @@ describe("the page", () => {
     const response = await fetch(CONSOLE_URL);
     assertEquals(response.headers.get("Content-Security-Policy"), "frame-ancestors 'none'");
     await response.body?.cancel();
+  });
+
+  it("has this policy, whole", async () => {
+    const html = await (await fetch(CONSOLE_URL)).text();
+    assertEquals(html.match(/Content-Security-Policy"\s+content="([^"]*)"/)?.[1]?.split("; "), [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "img-src 'self'",
+      `connect-src ${new URL(CONSOLE_URL).origin}`,
+      "base-uri 'none'",
+      "form-action 'none'",
+      "require-trusted-types-for 'script'",
+      "trusted-types default",
+    ]);
   });
 
   it("has no key in it but the publishable one", async () => {

@@ -144,9 +144,11 @@ export type Database = {
       "api_key_usage": {
         Row: {
           "api_key_id": string;
+          "created_at": string;
           "last_used_at": string | null;
           "organization_id": string;
           "requests_last_minute": number | null;
+          "revoked_at": string | null;
         };
         ComputedFields: never;
         Relationships: [
