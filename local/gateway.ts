@@ -14,13 +14,13 @@ export interface GatewayOptions {
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, functionPort, serveConsole } = options;
   return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
-    const url = new URL(request.url);
+    const url = URL.parse(request.url);
+    if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
     if (/^\/(rest|auth)\/v1\//.test(url.pathname)) return dataApi(request);
     if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
-      // Whatever host the caller named: a key goes to this machine's function and nowhere else.
-      url.host = `127.0.0.1:${functionPort}`;
-      url.pathname = url.pathname.slice("/functions/v1".length);
-      return forward(url, request);
+      // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
+      const path = url.pathname.slice("/functions/v1".length);
+      return forward(new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`), request);
     }
     return serveConsole(url.pathname) ??
       Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });

@@ -52,8 +52,9 @@ async function answer(
   trace: Trace,
 ): Promise<Response> {
   const id = trace.request_id;
-  const url = new URL(request.url);
-  if (url.pathname !== "/public-audit-log") return problem("not_found", id);
+  // A Host header that is none makes an address that is none.
+  const url = URL.parse(request.url);
+  if (url?.pathname !== "/public-audit-log") return problem("not_found", id);
   if (request.method !== "GET") {
     return problem("method_not_allowed", id, { headers: { Allow: "GET" } });
   }
