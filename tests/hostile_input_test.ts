@@ -1,0 +1,235 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { startEdgeFunction } from "../local/edge_function.ts";
+import {
+  age,
+  AUDIT_LOG_URL,
+  connect,
+  createApiKey,
+  newOrganization,
+  type Page,
+  type Problem,
+  signUp,
+  UNKNOWN_TOKEN,
+  writeEntries,
+} from "./helpers.ts";
+import { hostileRequest } from "./hostile_requests.ts";
+import { malformedRequests, unfinishedRequests } from "./malformed_http.ts";
+import { type RawResponse, sendAndLeave, sendRaw, type Server } from "./raw_http.ts";
+import { type HttpRequest, judge, type KnownKeys, type Verdict } from "./second_reading.ts";
+
+// More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/hostile_input_test.ts
+const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 10_000);
+const SEED = Number(Deno.env.get("FUZZ_SEED") ?? 1);
+/** One in so many goes through the gateway, the others straight to a function's own process. */
+const GATEWAY_SHARE = 10;
+/** So many requests, then room again for each key's sixty a minute. */
+const BATCH = 500;
+const SOCKETS = 8;
+
+/** A server under attack, and the path of the service there. */
+interface Target extends Server {
+  home: string;
+}
+
+const gatewayUrl = new URL(AUDIT_LOG_URL);
+const gateway: Target = {
+  hostname: gatewayUrl.hostname,
+  port: Number(gatewayUrl.port),
+  home: gatewayUrl.pathname,
+};
+
+const sql = connect();
+const admin = await signUp();
+/** All that the function has written. */
+let log = "";
+const edgeFunction = await startEdgeFunction({
+  apiUrl: gatewayUrl.origin,
+  secretKey: Deno.env.get("SUPABASE_SECRET_KEY") ?? "",
+  log: (text) => log += text,
+});
+const direct: Target = {
+  hostname: "127.0.0.1",
+  port: edgeFunction.port,
+  home: "/public-audit-log",
+};
+afterAll(async () => {
+  await edgeFunction[Symbol.asyncDispose]();
+  await sql.end();
+});
+
+/** Two organizations with entries and some keys; one key is revoked and one has used its limit up. */
+async function makeKeys() {
+  const active = new Map<string, string>();
+  const ids: string[] = [];
+  for (const day of ["2026-03-01", "2026-03-02"]) {
+    const organization = await newOrganization(admin);
+    const actions = ["agent_added", "message_created", "feedback_given"] as const;
+    await writeEntries(organization.id, actions.map((action) => ({ action, created_at: day })));
+    for (let n = 0; n < 6; n++) {
+      const { id, token } = await createApiKey(admin, organization.id);
+      active.set(token, organization.id);
+      ids.push(id);
+    }
+  }
+  const [revoked, exhausted] = [await newOrganization(admin), await newOrganization(admin)];
+  await admin.client.rpc("revoke_api_key", { api_key_id: revoked.apiKeyId }).throwOnError();
+  const known: KnownKeys = { active, exhausted: exhausted.token };
+  return {
+    known,
+    tokens: [...active.keys(), revoked.token, exhausted.token, UNKNOWN_TOKEN],
+    /** No right request of an active key may meet its limit, every one of the exhausted key must. */
+    async resetLimits() {
+      for (const id of ids) await age(sql, id, "61 seconds");
+      await sql`
+        update private.rate_limits
+        set accepted_at = array(select clock_timestamp() from generate_series(1, 60))
+        where api_key_id = ${exhausted.apiKeyId}`;
+    },
+  };
+}
+
+function headOf({ method, target, headers }: HttpRequest): string {
+  const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${target} HTTP/1.1\r\n${lines.join("")}\r\n`;
+}
+
+/** Asserts that an answer is the one that the verdict names, whole and of its own shape. */
+function assertAnswer(response: RawResponse, verdict: Verdict, method: string): void {
+  assertEquals(response.status, verdict.status, response.body.slice(0, 500));
+  assertEquals(response.headers.has("X-Injected"), false);
+  // No caller makes the service answer at length about a bad request.
+  assert(verdict.status === 200 || response.body.length < 20_000);
+  // To HEAD there is no body.
+  if (method === "HEAD") return;
+  const body = JSON.parse(response.body);
+  if (verdict.status === 200) return assertPage(response, body, verdict);
+  // A path outside of the function's: the gateway answers by itself.
+  if (verdict.status === 404 && Object.keys(body).join() === "message") return;
+  assertProblem(response, body);
+}
+
+function assertPage(
+  { headers }: RawResponse,
+  page: Page,
+  { organizationId, query }: Verdict & { status: 200 },
+): void {
+  const { start, end, action, limit, offset } = query;
+  assertEquals(headers.get("Content-Type"), "application/json");
+  const { total, items, ...echo } = page;
+  assertEquals(echo, { organization_id: organizationId, start, end, limit, offset });
+  assert(Number.isInteger(total) && total >= 0 && total <= 3);
+  assertEquals(items.length, Math.max(0, Math.min(limit, total - offset)));
+  for (const item of items) {
+    const day = item.created_at.slice(0, 10);
+    assert(day >= start && day <= end && (action ?? item.action) === item.action);
+  }
+}
+
+const CODES: Record<number, string> = {
+  400: "invalid_parameters",
+  401: "unauthorized",
+  404: "not_found",
+  405: "method_not_allowed",
+  429: "rate_limited",
+};
+
+function assertProblem({ status, headers }: RawResponse, problem: Problem): void {
+  assertEquals(headers.get("Content-Type"), "application/problem+json");
+  assertEquals([problem.status, problem.code, problem.type], [
+    status,
+    CODES[status],
+    "about:blank",
+  ]);
+  assertMatch(problem.request_id, /^[0-9a-f-]{36}$/);
+  assert(problem.title && problem.detail);
+  assertEquals(problem.errors !== undefined, status === 400);
+  for (const { parameter, detail } of problem.errors ?? []) {
+    assert(typeof parameter === "string" && detail.length > 0);
+  }
+  assertEquals(headers.has("Allow"), status === 405);
+  assertEquals(headers.has("WWW-Authenticate"), status === 401);
+  assertEquals(headers.has("Retry-After"), status === 429);
+}
+
+/** Asserts that nothing that has happened was a fault to the function. */
+function assertNoFault(): void {
+  const faults = log.split("\n").filter((line) =>
+    line !== "" && (!line.startsWith("{") || line.includes('"error"'))
+  );
+  assertEquals(faults, []);
+}
+
+describe("hostile input", () => {
+  it(`${REQUESTS} requests of seed ${SEED}: each answer is what a second reading of the contract says`, async () => {
+    const { known, tokens, resetLimits } = await makeKeys();
+    const statuses = new Map<number, number>();
+    async function attack(n: number): Promise<void> {
+      const target = n % GATEWAY_SHARE === 0 ? gateway : direct;
+      const request = hostileRequest(SEED, n, { home: target.home, tokens });
+      const verdict = judge(request, target.home, known);
+      try {
+        const responses = await sendRaw(target, headOf(request));
+        assertEquals(responses.length, 1, "answers");
+        for (const response of responses) assertAnswer(response, verdict, request.method);
+      } catch (error) {
+        throw new Error(
+          `FUZZ_SEED=${SEED} FUZZ_REQUESTS=${REQUESTS}, request ${n} to ${target.home}: ` +
+            `${error instanceof Error ? error.message : error}\n` +
+            JSON.stringify(headOf(request)).slice(0, 2000),
+        );
+      }
+      statuses.set(verdict.status, (statuses.get(verdict.status) ?? 0) + 1);
+    }
+    for (let from = 0; from < REQUESTS; from += BATCH) {
+      await resetLimits();
+      let next = from;
+      await Promise.all(Array.from({ length: SOCKETS }, async () => {
+        while (next < Math.min(from + BATCH, REQUESTS)) await attack(next++);
+      }));
+    }
+    console.log(`answers: ${JSON.stringify(Object.fromEntries(statuses))}`);
+    // Each way through the service has been gone often, or the rest would mean little.
+    for (const status of [200, 400, 401, 404, 405, 429]) {
+      assert((statuses.get(status) ?? 0) >= REQUESTS / 100, `few answers with ${status}`);
+    }
+    assertNoFault();
+  });
+});
+
+describe("malformed HTTP", () => {
+  for (const target of [direct, gateway]) {
+    const way = target === direct ? "the function" : "the gateway";
+    it(`${way}: is refused, or is the one request that it says; nothing smuggled in it is answered`, async () => {
+      const { id, token } = await newOrganization(admin);
+      const query = "start=2026-03-01&end=2026-03-02";
+      for (const { name, text, answers } of malformedRequests(target.home, query, token)) {
+        const responses = await sendRaw(target, text).catch((error) => {
+          throw new Error(`${name}: ${error.message}`);
+        });
+        assertMatch(responses.map(({ status }) => status).join(" "), answers, name);
+        for (const { status, body } of responses) {
+          // Refused by the HTTP server itself: without a body.
+          if (status !== 200) assertEquals(body.includes(id), false, name);
+          else assertEquals(JSON.parse(body).organization_id, id, name);
+        }
+      }
+      assertNoFault();
+    });
+
+    it(`${way}: who goes away in the middle leaves nothing behind`, async () => {
+      const { id, token } = await newOrganization(admin);
+      const query = "start=2026-03-01&end=2026-03-02";
+      for (let round = 0; round < 5; round++) {
+        const unfinished = unfinishedRequests(target.home, query, token);
+        await Promise.all(unfinished.map((text) => sendAndLeave(target, text)));
+      }
+      const head = `GET ${target.home}?${query} HTTP/1.1\r\nHost: a\r\n`;
+      const last = `${head}Authorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
+      const [response] = await sendRaw(target, last);
+      assertEquals(response?.status, 200);
+      assertEquals(JSON.parse(response?.body ?? "").organization_id, id);
+      assertNoFault();
+    });
+  }
+});

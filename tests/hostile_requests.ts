@@ -1,0 +1,410 @@
+import type { HttpRequest } from "./second_reading.ts";
+
+export interface HostileOptions {
+  /** Path of the service. */
+  home: string;
+  /** Tokens of every kind: active, revoked, exhausted, unknown. */
+  tokens: string[];
+}
+
+/** Numbers from 0 to 1, always the same for a seed (mulberry32). */
+type Random = () => number;
+
+function randomOf(seed: number): Random {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/**
+ * Request number `n` of a seed. It is well-formed HTTP; all that HTTP lets through may be wrong, and
+ * about a quarter is right: a service that refuses everything would pass otherwise.
+ */
+export function hostileRequest(seed: number, n: number, options: HostileOptions): HttpRequest {
+  const random = randomOf(seed * 1_000_003 + n);
+  const token = options.tokens[n % options.tokens.length] ?? "";
+  const chance = random();
+  // One part is at fault, the others right: with all at fault, only the first would be seen.
+  return {
+    method: chance < 0.15 ? pick(random, METHODS) : "GET",
+    target: (chance > 0.15 && chance < 0.3 ? oddPath(random, options.home) : options.home) +
+      (random() < 0.02 ? "" : `?${queryString(random, chance > 0.55 && chance < 0.85)}`),
+    headers: [
+      ["Host", pick(random, HOSTS)],
+      ...(chance > 0.3 && chance < 0.55
+        ? oddAuthorization(random, token)
+        : [["Authorization", `Bearer ${token}`] as [string, string]]),
+      ...(random() < 0.2 ? [pick(random, HEADERS)] : []),
+      ["Connection", "close"],
+    ],
+  };
+}
+
+function pick<T>(random: Random, values: readonly T[]): T {
+  return values[Math.floor(random() * values.length)] as T;
+}
+
+/** All but GET, which alone is right; TRACE and made-up ones too. */
+const METHODS = [
+  "get",
+  "Get",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "TRACE",
+  "PROPFIND",
+  "PURGE",
+  "GETGET",
+  "GE",
+  "!#$%&'*+-.^_`|~",
+  "0",
+  "X".repeat(2000),
+];
+
+const HOSTS = ["127.0.0.1", "localhost", "evil.example", "[::1]:1", "xn--nxasmq6b", "", "a:0"];
+
+/** None of them may change an answer. */
+const HEADERS: [string, string][] = [
+  ["X-HTTP-Method-Override", "DELETE"],
+  ["X-Forwarded-Host", "evil.example"],
+  ["X-Forwarded-For", "127.0.0.1, ::1"],
+  ["X-Original-URL", "/rest/v1/api_keys"],
+  ["Forwarded", "host=evil.example;proto=https"],
+  ["apikey", "sb_secret_guess"],
+  ["Prefer", "count=none, tx=rollback"],
+  ["Accept-Profile", "private"],
+  ["Content-Profile", "private"],
+  ["Accept", "text/html;q=1, */*;q=0"],
+  ["Range", "bytes=0-0"],
+  ["If-None-Match", "*"],
+  ["If-Match", '"none"'],
+  ["Expect", "nonsense"],
+  ["Origin", "null"],
+  ["Cookie", "sb-access-token=x; a=\u00fc"],
+  ["Content-Type", "application/json; charset=utf-7"],
+  ["X-Request-Id", "../../etc/passwd"],
+  ["Upgrade", "h2c"],
+  ["TE", "trailers"],
+  ["Content-Length", "0"],
+  ["X-Long", "x".repeat(30_000)],
+  ["X-Odd", "\u0080\u00ff\ufffd\u2028'\"\\<>{}\t"],
+];
+
+function oddAuthorization(random: Random, token: string): [string, string][] {
+  const header = (value: string): [string, string][] => [["Authorization", value]];
+  const cut = 1 + Math.floor(random() * (token.length - 1));
+  return pick(random, [
+    () => [],
+    () => header(""),
+    () => header("Bearer"),
+    () => header(token),
+    () => header(`bearer ${token}`),
+    () => header(`BEARER   ${token}`),
+    () => header(`\t Bearer ${token} \t`),
+    () => header(`Bearer\t${token}`),
+    () => header(`Bearer\u00a0${token}`),
+    () => header(`Bearer ${token} x`),
+    () => header(`Bearer ${token},Bearer ${token}`),
+    () => header(`Bearer "${token}"`),
+    () => header(`Basic ${btoa(`:${token}`)}`),
+    () => header(`Token ${token}`),
+    () => header(`Bearer ${token.toLowerCase()}`),
+    () => header(`Bearer ${token.toUpperCase()}`),
+    () => header(`Bearer ${token.slice(0, cut)}`),
+    () => header(`Bearer ${token.slice(0, cut)}%00${token.slice(cut)}`),
+    () => header(`Bearer ${token.slice(0, cut)}\u0660${token.slice(cut + 1)}`),
+    () => header(`Bearer ${token.slice(0, cut)}-${token.slice(cut + 1)}`),
+    () => header(`Bearer ${token}${token}`),
+    () => header(`Bearer ${encodeURIComponent(`${token} `)}`),
+    () => header(`Bearer pck_${"0".repeat(30_000)}`),
+    () => header(`Bearer ${"' or true--"}`),
+    () => header(`Bearer eyJhbGciOiJub25lIn0.eyJyb2xlIjoic2VydmljZV9yb2xlIn0.`),
+    () => [...header(`Bearer ${token}`), ...header(`Bearer ${token}`)],
+    () => [...header(`Bearer ${token}`), ...header("")],
+    () => [["authorization", `Bearer ${token}`] as [string, string]],
+    () => [["X-Authorization", `Bearer ${token}`] as [string, string]],
+  ])();
+}
+
+/** The same path in another way, or one that is near it. */
+function oddPath(random: Random, home: string): string {
+  const middle = home.length - Math.floor(random() * 10) - 2;
+  const letter = home.charCodeAt(middle).toString(16);
+  return pick(random, [
+    `${home}/`,
+    `${home}//`,
+    `${home}/.`,
+    `${home}/..${home.slice(home.lastIndexOf("/"))}`,
+    `${home}/%2e%2E${home.slice(home.lastIndexOf("/"))}`,
+    `${home}\\..${home.slice(home.lastIndexOf("/"))}`,
+    `/.${home}`,
+    `/x/..${home}`,
+    `/../../..${home}`,
+    `${home}/%00`,
+    `${home}/%`,
+    `${home}/%zz`,
+    `${home}/%c0%ae%c0%ae/`,
+    `${home}/..%2f..%2fetc/passwd`,
+    `${home}/\u00fc\u{1f389}`,
+    `${home}/${"a/".repeat(5000)}`,
+    `${home}/${"../a/".repeat(500)}`,
+    `${home}/http://evil.example/`,
+    `${home}/:80@evil.example`,
+    `${home.slice(0, middle)}%${letter}${home.slice(middle + 1)}`,
+    `${home}/;a=b`,
+    `${home}/*`,
+    `${home}/"<>{}|^\``,
+  ]);
+}
+
+/** Right values, among them those at the bounds. */
+const RIGHT: Record<string, (random: Random) => string> = {
+  start: (random) =>
+    pick(random, ["2026-03-01", "2026-03-02", "2024-02-29", "2000-02-29", "0001-01-01"]),
+  end: (random) => pick(random, ["2026-03-02", "2026-03-03", "2026-12-31", "9999-12-31"]),
+  action: (random) =>
+    pick(random, ["agent_added", "conversation_created", "message_created", "feedback_given"]),
+  limit: (random) => pick(random, ["1", "1000", "7", "0100", "0".repeat(300) + "1"]),
+  offset: (random) => pick(random, ["0", "1", "5", "00", "2147483648", "9007199254740991"]),
+  order: (random) => pick(random, ["asc", "desc"]),
+};
+
+const ODD_DAYS = [
+  "2026-02-29",
+  "2026-02-30",
+  "2100-02-29",
+  "1900-02-29",
+  "2026-06-31",
+  "2026-13-01",
+  "2026-00-01",
+  "2026-01-00",
+  "2026-01-32",
+  "0000-01-01",
+  "0000-00-00",
+  "0000-02-29",
+  "10000-01-01",
+  "99999-12-31",
+  "-0001-01-01",
+  "+2026-01-01",
+  "+002026-01-01",
+  "2026-1-1",
+  "2026-01-1",
+  "26-01-01",
+  "20260101",
+  "2026/01/01",
+  "2026-W10-1",
+  "2026-060",
+  "2026-01-01T00:00:00Z",
+  "2026-01-01 BC",
+  " 2026-01-01",
+  "2026-01-01 ",
+  "2026-01-01\n",
+  "2026-01-01\0",
+  "\u200b2026-01-01",
+  "\uff12\uff10\uff12\uff16-01-01",
+  "\u0662\u0660\u0662\u0666-01-01",
+  "2026\u201001\u201001",
+  "2026\u221201-01",
+  "now",
+  "today",
+  "epoch",
+  "infinity",
+  "-infinity",
+  "allballs",
+];
+
+const ODD_NUMBERS = [
+  "0",
+  "-0",
+  "-1",
+  "+1",
+  "1001",
+  "1.0",
+  "1e2",
+  "0x10",
+  "0b1",
+  "1_000",
+  "1,000",
+  "1n",
+  " 1",
+  "1 ",
+  "1\0",
+  "1\n",
+  "NaN",
+  "Infinity",
+  "null",
+  "true",
+  "\u0661",
+  "\u0967",
+  "\uff11",
+  "\u{1d7cf}",
+  "\u00b9",
+  "\u2460",
+  "2147483647",
+  "2147483648",
+  "4294967296",
+  "9007199254740991",
+  "9007199254740992",
+  "9007199254740993",
+  "9223372036854775807",
+  "9223372036854775808",
+  "18446744073709551616",
+  "9".repeat(400),
+  "1".repeat(20_000),
+];
+
+const ODD_TEXTS = [
+  "",
+  " ",
+  "\0",
+  "\u0001\u001f\u007f",
+  "\r\nX-Injected: yes",
+  "AGENT_ADDED",
+  "agent_added ",
+  "agent_added\0",
+  "agent\u005fadded\u0301",
+  "\u0430gent_added",
+  "agent_added,feedback_given",
+  "[agent_added]",
+  "ASC",
+  "desc;drop table",
+  "' or '1'='1",
+  "$1",
+  "${7*7}",
+  "../../etc/passwd",
+  "<script>alert(1)</script>",
+  '{"$gt":""}',
+  "constructor",
+  "__proto__",
+  "undefined",
+  "\u202egnp.exe",
+  "\u{1f389}",
+  "\ufeff",
+  "\ufffe\uffff",
+  "e\u0301".repeat(2000),
+  "x".repeat(20_000),
+];
+
+const ODD_NAMES = [
+  "",
+  " start",
+  "start ",
+  "START",
+  "start[]",
+  "start[0]",
+  "start.x",
+  "acton",
+  "limit\0",
+  "l\u0456mit",
+  "\uff4cimit",
+  "organization_id",
+  "token_hash",
+  "page_limit",
+  "select",
+  "or",
+  "__proto__",
+  "constructor",
+  "toString",
+  "hasOwnProperty",
+  "x".repeat(5000),
+];
+
+/** Pieces that break an encoding, or only seem to. */
+const BREAKAGES = [
+  "%",
+  "%%",
+  "%0",
+  "%zz",
+  "%u0031",
+  "%00",
+  "%ff",
+  "%c0%af",
+  "%ed%a0%80",
+  "%f4%90%80%80",
+  "%EF%BF%BD",
+  "%26",
+  "%3D",
+  "%23",
+  "%25",
+  "+",
+  "&",
+  "&&",
+  "=",
+  ";",
+  "?",
+  "#",
+  "[]",
+  "\u0660",
+  "\u{10ffff}",
+  '"<>{}|\\^`',
+];
+
+/** A query string: right, with some of it percent-encoded without need; then, if `odd`, broken. */
+function queryString(random: Random, odd: boolean): string {
+  const pairs = Object.entries(RIGHT)
+    .filter(([name]) => name === "start" || name === "end" || random() < 0.4)
+    .map(([name, value]): [string, string] => [name, value(random)]);
+  for (let faults = odd ? 1 + Math.floor(random() * 2) : 0; faults > 0; faults--) {
+    breakPairs(random, pairs);
+  }
+  if (random() < 0.3) pairs.sort(() => random() - 0.5);
+  let text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)
+    .join("&");
+  if (odd && random() < 0.3) {
+    const at = Math.floor(random() * text.length);
+    text = text.slice(0, at) + pick(random, BREAKAGES) + text.slice(at);
+  }
+  return text;
+}
+
+function breakPairs(random: Random, pairs: [string, string][]): void {
+  const i = Math.floor(random() * pairs.length);
+  const [name, value] = pairs[i] ?? ["start", ""];
+  pick(random, [
+    () => pairs[i] = [name, oddValue(random, name)],
+    () => pairs[i] = [name, oddValue(random, name)],
+    () => pairs[i] = [name, oddValue(random, name)],
+    () => pairs[i] = [name, randomDay(random)],
+    () => pairs[i] = [name, pick(random, ODD_TEXTS)],
+    () => pairs[i] = [pick(random, ODD_NAMES), value],
+    () => pairs.push([pick(random, ODD_NAMES), pick(random, ODD_TEXTS)]),
+    () => pairs.push([name, value]),
+    () => pairs.push([name, oddValue(random, name)]),
+    () => pairs.splice(i, 1),
+    () => pairs.push(...Array.from({ length: 300 }, (_, n): [string, string] => [`x${n}`, "1"])),
+  ])();
+}
+
+function oddValue(random: Random, name: string): string {
+  if (name === "start" || name === "end") return pick(random, ODD_DAYS);
+  if (name === "limit" || name === "offset") return pick(random, ODD_NUMBERS);
+  return pick(random, ODD_TEXTS);
+}
+
+/** Ten characters that look like a day, and sometimes are one. */
+function randomDay(random: Random): string {
+  const digits = (length: number, below: number) =>
+    String(Math.floor(random() * below)).padStart(length, "0");
+  return `${digits(4, 10_000)}-${digits(2, 14)}-${digits(2, 33)}`;
+}
+
+/** Characters that are no part of a query string, as they are. */
+const NEVER_RAW = /[\0-\x20\x7f#&%+=]/;
+
+function encode(random: Random, text: string): string {
+  const raw = random();
+  return Array.from(text, (character) => {
+    if (!NEVER_RAW.test(character) && (text.length > 500 || random() < 0.97)) {
+      if (character < "\x80" || raw < 0.3) return character;
+    }
+    const bytes = new TextEncoder().encode(character);
+    return Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
+  }).join("");
+}
