@@ -388,11 +388,13 @@ function oddValue(random: Random, name: string): string {
   return pick(random, ODD_TEXTS);
 }
 
-/** Ten characters that look like a day, and sometimes are one. */
+/** What looks like a day, and sometimes is one. */
 function randomDay(random: Random): string {
-  const digits = (length: number, below: number) =>
-    String(Math.floor(random() * below)).padStart(length, "0");
-  return `${digits(4, 10_000)}-${digits(2, 14)}-${digits(2, 33)}`;
+  const year = pick(random, [0, 1, 4, 1900, 2000, 2024, 2025, 2026, 9999, 10_000]);
+  const month = Math.floor(random() * 14);
+  const day = pick(random, [0, 1, 15, 28, 29, 30, 31, 32]);
+  const digits = (value: number, length: number) => String(value).padStart(length, "0");
+  return `${digits(year, 4)}-${digits(month, 2)}-${digits(day, 2)}`;
 }
 
 /** Characters that are no part of a query string, as they are. */
