@@ -113,6 +113,8 @@ function oddAuthorization(random: Random, token: string): [string, string][] {
     () => header(`Bearer ${token} x`),
     () => header(`Bearer ${token},Bearer ${token}`),
     () => header(`Bearer "${token}"`),
+    () => header(`xBearer ${token}`),
+    () => header(`Basic x, Bearer ${token}`),
     () => header(`Basic ${btoa(`:${token}`)}`),
     () => header(`Token ${token}`),
     () => header(`Bearer ${token.toLowerCase()}`),
@@ -351,13 +353,13 @@ function queryString(random: Random, odd: boolean): string {
   const pairs = Object.entries(RIGHT)
     .filter(([name]) => name === "start" || name === "end" || random() < 0.4)
     .map(([name, value]): [string, string] => [name, value(random)]);
-  for (let faults = odd ? 1 + Math.floor(random() * 2) : 0; faults > 0; faults--) {
+  for (let faults = odd ? 1 + Math.floor(random() * 1.4) : 0; faults > 0; faults--) {
     breakPairs(random, pairs);
   }
   if (random() < 0.3) pairs.sort(() => random() - 0.5);
   let text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)
     .join("&");
-  if (odd && random() < 0.3) {
+  if (odd && random() < 0.2) {
     const at = Math.floor(random() * text.length);
     text = text.slice(0, at) + pick(random, BREAKAGES) + text.slice(at);
   }
@@ -365,21 +367,36 @@ function queryString(random: Random, odd: boolean): string {
 }
 
 function breakPairs(random: Random, pairs: [string, string][]): void {
-  const i = Math.floor(random() * pairs.length);
-  const [name, value] = pairs[i] ?? ["start", ""];
+  const name = pick(random, Object.keys(RIGHT));
+  const right = RIGHT[name]?.(random) ?? "";
+  const put = (value: string) => {
+    const given = pairs.find((pair) => pair[0] === name);
+    if (given) given[1] = value;
+    else pairs.push([name, value]);
+  };
   pick(random, [
-    () => pairs[i] = [name, oddValue(random, name)],
-    () => pairs[i] = [name, oddValue(random, name)],
-    () => pairs[i] = [name, oddValue(random, name)],
-    () => pairs[i] = [name, randomDay(random)],
-    () => pairs[i] = [name, pick(random, ODD_TEXTS)],
-    () => pairs[i] = [pick(random, ODD_NAMES), value],
-    () => pairs.push([pick(random, ODD_NAMES), pick(random, ODD_TEXTS)]),
-    () => pairs.push([name, value]),
-    () => pairs.push([name, oddValue(random, name)]),
-    () => pairs.splice(i, 1),
+    () => put(nearValue(random, name)),
+    () => put(nearValue(random, name)),
+    () => put(oddValue(random, name)),
+    () => put(oddValue(random, name)),
+    () => put(pick(random, ODD_TEXTS)),
+    () => put(pick(random, ODD_CHARACTERS) + right),
+    () => put(right + pick(random, ODD_CHARACTERS)),
+    () => pairs.push([pick(random, ODD_NAMES), right]),
+    () => pairs.push([name, right], [name, right]),
+    () => pairs.splice(Math.floor(random() * pairs.length), 1),
     () => pairs.push(...Array.from({ length: 300 }, (_, n): [string, string] => [`x${n}`, "1"])),
   ])();
+}
+
+/** What one mistake in a comparison lets through. */
+function nearValue(random: Random, name: string): string {
+  if (name === "start" || name === "end") return randomDay(random);
+  if (name === "limit") return pick(random, ["0", "1", "1000", "1001"]);
+  if (name === "offset") {
+    return pick(random, ["9007199254740991", "9007199254740992", "9".repeat(19)]);
+  }
+  return pick(random, ["", "ASC", "agent", "agent_added,agent_added"]);
 }
 
 function oddValue(random: Random, name: string): string {
@@ -387,6 +404,9 @@ function oddValue(random: Random, name: string): string {
   if (name === "limit" || name === "offset") return pick(random, ODD_NUMBERS);
   return pick(random, ODD_TEXTS);
 }
+
+/** Before or after a right value, they make it wrong. */
+const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufeff", "-", ";", '"'];
 
 /** What looks like a day, and sometimes is one. */
 function randomDay(random: Random): string {
