@@ -10,7 +10,7 @@ export interface BenchStack extends AsyncDisposable {
 }
 
 /** `deno task start` in a process of its own, as the load and the Data API must not share one. */
-export async function startBenchStack(): Promise<BenchStack> {
+export async function startBenchStack(dataDir = DATA_DIR): Promise<BenchStack> {
   const process = new Deno.Command(Deno.execPath(), {
     args: [
       "run",
@@ -18,7 +18,7 @@ export async function startBenchStack(): Promise<BenchStack> {
       new URL("../local/start.ts", import.meta.url).href,
       `--api-port=${freePort()}`,
       `--db-port=${freePort()}`,
-      `--data-dir=${DATA_DIR}`,
+      `--data-dir=${dataDir}`,
     ],
     stdout: "piped",
     stderr: "null",
@@ -33,7 +33,7 @@ export async function startBenchStack(): Promise<BenchStack> {
     ready.reject(new Error(`The stack did not start: ${output}`));
   })();
   await ready.promise;
-  const status = await Deno.readTextFile(`${DATA_DIR}/status.env`);
+  const status = await Deno.readTextFile(`${dataDir}/status.env`);
   const value = (name: string) => status.match(new RegExp(`^${name}="(.*)"$`, "m"))?.[1] ?? "";
   return {
     apiUrl: value("API_URL"),

@@ -13,6 +13,7 @@ export interface EdgeFunctionOptions {
 /** The Edge Function in a process of its own. */
 export interface EdgeFunction extends AsyncDisposable {
   port: number;
+  pid: number;
   /** Resolves when the process has ended, to its exit code. */
   ended: Promise<number>;
 }
@@ -59,6 +60,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   });
   return {
     port: await listening.promise,
+    pid: process.pid,
     ended,
     async [Symbol.asyncDispose]() {
       try {

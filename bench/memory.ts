@@ -1,0 +1,74 @@
+// @ts-types="npm:@types/autocannon@7.12.7"
+import autocannon from "autocannon";
+import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
+
+const ROUND = 10_000;
+const ROUNDS = 5;
+/**
+ * After the first round the process has what it needs. From then on its heap still takes some more
+ * room; but a leak of one kilobyte a request would make it a third larger.
+ */
+const MAX_GROWTH = 1.2;
+const DAY = "start=2026-03-01&end=2026-03-01";
+
+if (!await main()) Deno.exitCode = 1;
+
+async function main(): Promise<boolean> {
+  console.log("Starting a stack …");
+  await using load = await startFunctionUnderLoad();
+  const { sql, edgeFunction } = load;
+  const tokens = await makeKeys(sql, crypto.randomUUID(), 200);
+  await (await fetch(load.url)).body?.cancel();
+  const memory = [await residentMemory(edgeFunction.pid)];
+  const statuses = new Map<number, number>();
+  console.log("\n| requests | MiB |\n| ---: | ---: |");
+  console.log(`| 1 | ${memory[0]?.toFixed(1)} |`);
+  for (let round = 1; round <= ROUNDS; round++) {
+    for (let part = 0; part < 4; part++) {
+      await sql`update private.rate_limits set accepted_at = '{}'`;
+      await send(load.url, tokens, ROUND / 4, statuses);
+    }
+    memory.push(await residentMemory(edgeFunction.pid));
+    console.log(`| ${(ROUND * round).toLocaleString("en")} | ${memory.at(-1)?.toFixed(1)} |`);
+  }
+  console.log(`\nAnswers: ${JSON.stringify(Object.fromEntries(statuses))}`);
+  const growth = (memory.at(-1) ?? NaN) / (memory[1] ?? NaN);
+  const others = Array.from(statuses.keys()).filter((status) =>
+    ![200, 400, 401, 405].includes(status)
+  );
+  const isFlat = growth <= MAX_GROWTH;
+  console.log(
+    `${isFlat ? "flat" : "NOT FLAT"}: ${growth.toFixed(2)} of what it was after ` +
+      `${ROUND.toLocaleString("en")} requests, at most ${MAX_GROWTH} allowed`,
+  );
+  if (others.length) console.log(`FAILED: answers with ${others.join(", ")}`);
+  return isFlat && others.length === 0;
+}
+
+/** A quarter each: no token, so no call of the database; another method; a bad query; a page. */
+function send(
+  url: string,
+  tokens: string[],
+  amount: number,
+  statuses: Map<number, number>,
+): Promise<void> {
+  const requests = tokens.flatMap((token): autocannon.Request[] => {
+    const headers = { Authorization: `Bearer ${token}` };
+    const { pathname } = new URL(url);
+    return [
+      { path: `${pathname}?${DAY}`, headers: { Authorization: "Bearer pck_typo" } },
+      { path: `${pathname}?${DAY}`, headers, method: "DELETE" },
+      { path: `${pathname}?start=2026-02-30&limit=%zz&${"x".repeat(500)}=1`, headers },
+      { path: `${pathname}?${DAY}`, headers },
+    ];
+  });
+  return new Promise((resolve, reject) => {
+    const instance = autocannon(
+      { url, connections: 8, amount, requests },
+      (error: unknown) => error ? reject(error) : resolve(),
+    );
+    instance.on("response", (_client, status) => {
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    });
+  });
+}
