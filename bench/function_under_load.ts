@@ -35,7 +35,7 @@ export async function startFunctionUnderLoad(): Promise<FunctionUnderLoad> {
         },
       }),
     );
-    const sql = postgres(stack.databaseUrl, { max: 2, onnotice: () => {} });
+    const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
     started.defer(() => sql.end());
     const url = `http://127.0.0.1:${edgeFunction.port}/public-audit-log`;
     const { databaseUrl } = stack;
