@@ -6,6 +6,8 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** Its entry file; the benchmark measures others too. */
   main?: URL;
+  /** What it may do: nothing more than {@linkcode permissionFlags}. */
+  permissions?: string[];
   /** Given what the function logs. */
   log: (text: string) => void;
 }
@@ -23,7 +25,7 @@ export interface EdgeFunction extends AsyncDisposable {
  * gives it, and no permission but to talk to the Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, main = MAIN, log } = options;
+  const { apiUrl, secretKey, main = MAIN, permissions = permissionFlags(apiUrl), log } = options;
   const environment = {
     SUPABASE_URL: apiUrl,
     SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
@@ -31,9 +33,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   const process = new Deno.Command(Deno.execPath(), {
     args: [
       "run",
-      "--no-prompt",
-      `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
-      `--allow-env=${Object.keys(environment)}`,
+      ...permissions,
       `--preload=${EXIT_WITH_PARENT}`,
       main.href,
     ],
@@ -72,6 +72,21 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       await output;
     },
   };
+}
+
+/** To listen, to talk to the Data API, to read two variables; nothing else. */
+export function permissionFlags(apiUrl: string): string[] {
+  return [
+    "--no-prompt",
+    // Port 0 is any free one, and only to listen on: nobody can be called there.
+    `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+    // Deno lets every process import from some hosts and all of npm, and then writes it to the
+    // lockfile: a way in, and out for data.
+    "--deny-import",
+    "--cached-only",
+    "--frozen",
+  ];
 }
 
 async function forEachText(

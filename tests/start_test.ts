@@ -126,11 +126,16 @@ async function rawRequest(
 /** Asserts that a process may talk to the Data API, read two variables, and nothing else. */
 async function assertLeastPermissions(pid: string): Promise<void> {
   const { stdout } = await new Deno.Command("ps", { args: ["-o", "args=", "-p", pid] }).output();
-  const flags = new TextDecoder().decode(stdout).match(/ --(no-prompt|allow|deny|permission)\S*/g);
+  const flags = new TextDecoder().decode(stdout).match(
+    / --(no-prompt|allow|deny|permission|cached|frozen)\S*/g,
+  );
   assertEquals(flags?.map((flag) => flag.trim().replace(/:\d+$/, ":PORT")), [
     "--no-prompt",
     "--allow-net=127.0.0.1:0,127.0.0.1:PORT",
     "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+    "--deny-import",
+    "--cached-only",
+    "--frozen",
   ]);
 }
 
