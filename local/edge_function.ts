@@ -82,7 +82,8 @@ export function permissionFlags(apiUrl: string): string[] {
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
     "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
     // Deno lets every process import from some hosts and all of npm, and then writes it to the
-    // lockfile: a way in, and out for data.
+    // lockfile: a way in, and out for data. It takes all three (Deno 2.9: --deny-import alone does
+    // not close the hosts that are open by default).
     "--deny-import",
     "--cached-only",
     "--frozen",
