@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts";
+import { type EdgeFunction, permissionFlags, startEdgeFunction } from "../local/edge_function.ts";
 import { startBenchStack } from "./stack.ts";
 
 /** A stack with a new database, and a function's process of its own in front of it. */
@@ -13,8 +13,11 @@ export interface FunctionUnderLoad extends AsyncDisposable {
   faults: string[];
 }
 
-/** Starts both in a temporary folder, which goes with them: also on Ctrl-C. */
-export async function startFunctionUnderLoad(): Promise<FunctionUnderLoad> {
+/**
+ * Starts both in a temporary folder, which goes with them: also on Ctrl-C. The function's process gets
+ * `flags` besides its own.
+ */
+export async function startFunctionUnderLoad(flags: string[] = []): Promise<FunctionUnderLoad> {
   const started = new AsyncDisposableStack();
   const dispose = () => started.disposeAsync();
   const interrupt = () => dispose().finally(() => Deno.exit(130));
@@ -30,6 +33,7 @@ export async function startFunctionUnderLoad(): Promise<FunctionUnderLoad> {
     const edgeFunction = started.use(
       await startEdgeFunction({
         ...stack,
+        permissions: [...permissionFlags(stack.apiUrl), ...flags],
         log: (text) => {
           faults.push(...text.split("\n").filter((line) => line.includes('"error"')));
         },
