@@ -1,6 +1,6 @@
 import { App } from "@supabase/lite";
-import { createPostgresConnection } from "@supabase/lite/postgres";
 import postgres from "postgres";
+import { connectLite } from "./lite_connection.ts";
 import { databaseUrl } from "./postgres.ts";
 
 export interface DataApiOptions {
@@ -19,8 +19,8 @@ export interface DataApi extends AsyncDisposable {
 }
 
 /** Connects Supabase Lite to the database. Its schema is read at the first request. */
-export function createDataApi(options: DataApiOptions): DataApi {
-  const { app, connection } = connect(options);
+export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
+  const { app, connection } = await createApp(options);
   // Lite would otherwise grant everything in each schema that has row level security to anon,
   // authenticated and service_role, which is the opposite of what a project's migrations say.
   Reflect.set(connection, "rlsState", "active");
@@ -34,7 +34,7 @@ export function createDataApi(options: DataApiOptions): DataApi {
 
 /** Makes a database look like a hosted project before any migration, if it does not yet. */
 export async function createBaseline(options: DataApiOptions): Promise<void> {
-  const { app, connection } = connect(options);
+  const { app, connection } = await createApp(options);
   await app.ensureSystemSchema();
   await connection.close();
   const sql = postgres(adminUrl(options), { max: 1 });
@@ -48,15 +48,8 @@ function adminUrl({ databasePort, adminPassword }: DataApiOptions): string {
   return databaseUrl(databasePort, "supabase_admin", adminPassword);
 }
 
-function connect(options: DataApiOptions) {
-  const connection = createPostgresConnection({
-    url: adminUrl(options),
-    postgresOptions: {
-      // What the platform sets on the role that its Data API connects as.
-      connection: { statement_timeout: 8_000, lock_timeout: 8_000 },
-      onnotice: () => {},
-    },
-  });
+async function createApp(options: DataApiOptions) {
+  const connection = await connectLite(adminUrl(options));
   const app = new App({
     connection,
     auth: {

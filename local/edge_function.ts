@@ -1,14 +1,17 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+
 const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url);
 const EXIT_WITH_PARENT = new URL("exit_with_parent.ts", import.meta.url);
 
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
-  /** Its entry file; the benchmark measures others too. */
+  /** Its entry file; benchmarks and faults have others. */
   main?: URL;
   /** What it may do: nothing more than {@linkcode permissionFlags}. */
   permissions?: string[];
-  /** Given what the function logs. */
+  /** Given each line that the function logs. */
   log: (text: string) => void;
 }
 
@@ -46,12 +49,12 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   const listening = Promise.withResolvers<number>();
   let errors = "";
   const output = Promise.all([
-    forEachText(process.stdout, log),
-    forEachText(process.stderr, (text) => {
-      const port = text.match(/Listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
+    forEachLine(process.stdout, log),
+    forEachLine(process.stderr, (line) => {
+      const port = line.match(/Listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
       if (port) listening.resolve(Number(port));
-      else log(text);
-      errors += text;
+      else log(line);
+      errors += line;
     }),
   ]);
   const ended = process.status.then(({ code }) => code);
@@ -90,9 +93,9 @@ export function permissionFlags(apiUrl: string): string[] {
   ];
 }
 
-async function forEachText(
-  stream: ReadableStream<BufferSource>,
-  callback: (text: string) => void,
+async function forEachLine(
+  stream: ReadableStream<Uint8Array>,
+  callback: (line: string) => void,
 ): Promise<void> {
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) callback(text);
+  for await (const line of createInterface(Readable.from(stream))) callback(`${line}\n`);
 }

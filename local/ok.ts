@@ -27,12 +27,13 @@ async function main(): Promise<void> {
   if (!browser) return;
   Deno.env.set("CHROMIUM", browser);
   await tests("tests of the console", stack, ["tests/console"]);
+  await tests("tests of faults, on stacks of their own", null, ["tests/faults"]);
 }
 
-async function tests(name: string, stack: TestStack, args: string[]): Promise<void> {
+async function tests(name: string, stack: TestStack | null, args: string[]): Promise<void> {
   console.log(`# ${name}`);
   const { passed, failed } = await runTests(stack, args);
-  if (failed) console.log(stack.faults.join(""));
+  if (failed && stack) console.log(stack.faults.join(""));
   counts.passed += passed;
   counts.failed += failed;
 }

@@ -3,7 +3,7 @@ import { buildConsole } from "./console.ts";
 import { createBaseline, createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
-import { databaseUrl, startPostgres, stopPostgres } from "./postgres.ts";
+import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
 import { supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
@@ -29,6 +29,8 @@ export interface StackInfo {
 
 /** A running stack. Disposing of it stops everything that it started. */
 export interface Stack extends StackInfo, AsyncDisposable {
+  /** Its database, for those who stop it and start it again. */
+  postgres: PostgresOptions;
   /** Resolves if the Edge Function's process ends by itself, to its exit code. */
   functionEnded: Promise<number>;
 }
@@ -48,10 +50,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   building.catch(() => {});
 
   progress("Postgres 17");
-  const clusterDir = join(dataDir, "postgres");
   const { adminPassword } = secrets;
-  await startPostgres({ dataDir: clusterDir, port: databasePort, adminPassword });
-  started.defer(() => stopPostgres(clusterDir));
+  const postgres = { dataDir: join(dataDir, "postgres"), port: databasePort, adminPassword };
+  await startPostgres(postgres);
+  started.defer(() => stopPostgres(postgres.dataDir));
   await createBaseline({ databasePort, ...secrets });
 
   progress(seed ? "migrations and seed" : "migrations");
@@ -63,7 +65,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     });
 
   progress("Data API, Auth, the function and the console");
-  const dataApi = started.use(createDataApi({ databasePort, ...secrets, log }));
+  const dataApi = started.use(await createDataApi({ databasePort, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,
@@ -78,6 +80,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     databaseUrl: url,
     publishableKey,
     secretKey,
+    postgres,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

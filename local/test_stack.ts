@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { freePort } from "./free_port.ts";
 import { stopPostgres } from "./postgres.ts";
-import { type StackInfo, startStack } from "./stack.ts";
+import { type Stack, startStack } from "./stack.ts";
 
 /** A stack for tests, and what its function has logged. */
-export interface TestStack extends StackInfo, AsyncDisposable {
+export interface TestStack extends Stack {
   /** The faults among what its function has logged: the causes of its 500s. */
   faults: string[];
 }

@@ -132,6 +132,9 @@ describe("handler: a fault behind it", () => {
     "an accepted decision without an organization": () =>
       Response.json({ decision: "accepted", api_key_id: KEY_ID, remaining: 1, reset: 1 }),
     "a query answered without a page": acceptedWithoutPage,
+    "an error that is a list": () => Response.json(["secret cause"], { status: 500 }),
+    "an error that is a text": () => Response.json("secret cause", { status: 500 }),
+    "an error that is null": () => Response.json(null, { status: 500 }),
     "a connection refused": () => Promise.reject(new TypeError("secret cause")),
   };
   for (const [name, answer] of Object.entries(faults)) {
@@ -181,6 +184,18 @@ describe("handler: the log", () => {
     assertEquals(line?.request_id, response.headers.get("X-Request-Id"));
     assertEquals(line?.key_id, KEY_ID);
     assertEquals(line?.status, 200);
+  });
+
+  it("never has an entry, not even of an answer cut off", async () => {
+    const { send, lines } = setUp(async () => {
+      const text = await accepted('[{"user_email":"ada@example.com"}]').text();
+      return new Response(text.slice(0, -1));
+    });
+    assertEquals((await send()).status, 500);
+    assertMatch(
+      lines[0]?.error ?? "",
+      /^Error: public_audit_log failed: 200, \d+ characters, no JSON$/,
+    );
   });
 
   it("never has a token or its hash, whatever the answer", async () => {

@@ -1,3 +1,4 @@
+import type { PostgrestError } from "@supabase/postgrest-js";
 import { z } from "zod";
 import type { Database } from "./database.ts";
 import type { Query } from "./query.ts";
@@ -40,7 +41,7 @@ export async function decide(
   tokenHash: string,
   query?: Query,
 ): Promise<Decision> {
-  const { data, error } = await database.rpc("public_audit_log", {
+  const { data, error, status } = await database.rpc("public_audit_log", {
     token_hash: tokenHash,
     ...query && {
       start_date: query.start,
@@ -51,14 +52,19 @@ export async function decide(
       ...query.action && { action: query.action },
     },
   }).abortSignal(AbortSignal.timeout(TIMEOUT));
-  if (error) {
-    // The message may be a whole page of HTML; the cause of a failed fetch is among the details.
-    const cause = error.details?.match(/Caused by: .*/)?.[0];
-    const parts = [error.code, error.message.slice(0, 200), cause].filter(Boolean);
-    throw new Error(`public_audit_log failed: ${parts.join(" ")}`);
-  }
+  if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
   const decision = Decision.safeParse(data);
   if (decision.success) return decision.data;
   const { message, path } = decision.error.issues[0] ?? {};
   throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
+}
+
+/** What is logged of a failure, which may be anything at all that somebody on the way has answered. */
+function describe(error: PostgrestError, status: number): string {
+  const message = String(error.message);
+  // A success that is no JSON comes as a message: it may be half a page of somebody's log.
+  if (status >= 200 && status < 300) return `${status}, ${message.length} characters, no JSON`;
+  const cause = String(error.details).match(/Caused by: .*/)?.[0];
+  // The message may be a whole page of HTML; the cause of a failed fetch is among the details.
+  return [status || null, error.code, message.slice(0, 200), cause].filter(Boolean).join(" ");
 }

@@ -1,0 +1,139 @@
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { join } from "node:path";
+import postgres from "postgres";
+import { databaseUrl, startPostgres, stopPostgres } from "../../local/postgres.ts";
+import { startTestStack } from "../../local/test_stack.ts";
+import { underLoad } from "./load.ts";
+
+const stack = await startTestStack();
+afterAll(() => stack[Symbol.asyncDispose]());
+
+/** How many connections the server takes (local/postgres.ts). */
+const MAX_CONNECTIONS = 60;
+
+const PID_FILE = join(stack.postgres.dataDir, "postmaster.pid");
+
+/** A connection as the superuser, who is let in last, too. */
+function connectAsAdmin(): postgres.Sql {
+  const { port, adminPassword } = stack.postgres;
+  return postgres(databaseUrl(port, "supabase_admin", adminPassword), { max: 1 });
+}
+
+/** Cuts all connections but one's own. */
+async function cutConnections(admin: postgres.Sql): Promise<void> {
+  await admin`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where backend_type = 'client backend' and pid <> pg_backend_pid()`;
+}
+
+/** The server and all its processes. */
+async function processes(): Promise<number[]> {
+  const admin = connectAsAdmin();
+  const rows = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
+  await admin.end();
+  return [parseInt(await Deno.readTextFile(PID_FILE)), ...rows.map(({ pid }) => pid)];
+}
+
+/** Sends a signal to processes; some may have ended. */
+function signal(pids: number[], name: Deno.Signal): void {
+  for (const pid of pids) {
+    try {
+      Deno.kill(pid, name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+}
+
+/** What is logged when the database goes away: its last words, or that there was no answer. */
+const GONE =
+  /the database system is|terminating connection|connection to the database was closed|ECONN|EPIPE/;
+
+describe("the service mends itself, with only lawful answers, when", () => {
+  it("all connections to the database are cut, ten times", async () => {
+    const admin = connectAsAdmin();
+    await underLoad({ stack, causes: GONE }, async (load) => {
+      for (let cut = 0; cut < 10; cut++) {
+        await cutConnections(admin);
+        await load.answers(20);
+      }
+    });
+    await admin.end();
+  });
+
+  it("the database is restarted", async () => {
+    await underLoad({ stack, causes: GONE }, async (load) => {
+      await stopPostgres(stack.postgres.dataDir, "fast");
+      await load.answers(40, 500);
+      await startPostgres(stack.postgres);
+    });
+  });
+
+  it("the database is killed, and recovers when it is started", async () => {
+    await underLoad({ stack, causes: GONE }, async (load) => {
+      signal(await processes(), "SIGKILL");
+      // In a container nobody may notice that it is dead, and its lock would keep the next one out.
+      await Deno.remove(PID_FILE);
+      await load.answers(40, 500);
+      await startPostgres(stack.postgres);
+    });
+  });
+
+  it("one of the database's processes is killed, and it recovers by itself", async () => {
+    await underLoad({ stack, causes: GONE }, async (load) => {
+      const admin = connectAsAdmin();
+      const [{ pid }] = await admin<[{ pid: number }]>`select pg_backend_pid() as pid`;
+      signal([pid], "SIGKILL");
+      await load.answers(40);
+      await admin.end();
+    });
+  });
+
+  it("the database stands still", async () => {
+    await underLoad({ stack, causes: /TimeoutError/ }, async (load) => {
+      const pids = await processes();
+      signal(pids, "SIGSTOP");
+      try {
+        await load.answers(8, 500);
+      } finally {
+        signal(pids, "SIGCONT");
+      }
+    });
+  });
+
+  it("the database has no connection left", async () => {
+    await underLoad({ stack, causes: /53300|terminating connection|closed/ }, async (load) => {
+      const admin = connectAsAdmin();
+      await cutConnections(admin);
+      const others = Array.from({ length: MAX_CONNECTIONS }, connectAsAdmin);
+      await Promise.allSettled(others.map((other) => other`select 1`));
+      await load.answers(40, 500);
+      await Promise.all([admin, ...others].map((sql) => sql.end()));
+    });
+  });
+
+  it("somebody holds a lock on the counters of all keys, and all connections wait for it", async () => {
+    const admin = connectAsAdmin();
+    await underLoad({ stack, causes: /TimeoutError/ }, async (load) => {
+      await admin.begin(async (transaction) => {
+        await transaction`lock table private.rate_limits in access exclusive mode`;
+        await load.answers(16, 500);
+      });
+    });
+    await admin.end();
+  });
+
+  it("somebody holds a lock on the counters of some keys, and the others are served", async () => {
+    const admin = connectAsAdmin();
+    await underLoad({ stack, causes: /55P03/ }, async (load) => {
+      await admin.begin(async (transaction) => {
+        const some = load.apiKeyIds.slice(0, 5);
+        await transaction`
+          select from private.rate_limits where api_key_id in ${transaction(some)} for update`;
+        await load.answers(5, 500);
+        await load.answers(100, 200);
+      });
+    });
+    await admin.end();
+  });
+});

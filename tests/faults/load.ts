@@ -1,0 +1,291 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import postgres from "postgres";
+import type { TestStack } from "../../local/test_stack.ts";
+import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
+import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
+
+const KEYS = 80;
+const CONNECTIONS = 8;
+
+/** From one request of a connection to its next: no key comes to more than 60 a minute. */
+const PACE = 110;
+
+/** What no answer may take longer than, in milliseconds. */
+const LONGEST = 10_000;
+
+const QUERY = { start: "2026-03-01", end: "2026-03-02", limit: 5, offset: 0 };
+
+export interface LoadOptions {
+  stack: TestStack;
+  /** The function under test, if it is not the stack's own: its address, and the log of its 500s. */
+  edgeFunction?: { url: string; faults: string[] };
+  /** What the causes of 500s may be; without it, not one request may fail. */
+  causes?: RegExp;
+}
+
+/**
+ * Puts a fault on a service that answers 80 keys and has entries written to it all the while.
+ *
+ * Before the fault and after it, the service is well: each key in turn is answered as is its due.
+ * Throughout, every answer is lawful (see `Load`); afterwards nothing is lost and nothing miscounted.
+ */
+export async function underLoad(
+  options: LoadOptions,
+  fault: (load: Load) => Promise<void>,
+): Promise<void> {
+  const load = new Load(options, await makeKeys(options.stack));
+  try {
+    await load.isWell(10);
+    await fault(load);
+    await load.isWell(10);
+  } finally {
+    await load.end();
+  }
+  await load.assertLawful();
+}
+
+/** A key of an organization of its own, and what is known of that organization's log. */
+interface Key {
+  id: string;
+  token: string;
+  organizationId: string;
+  /** The status of each answer, unless it is 500. Never another: a fault must not look like a 401. */
+  due: 200 | 401 | 429;
+  /** Entries whose insert was begun, and those whose insert was acknowledged. */
+  begun: number;
+  written: number;
+  /** Answers of 200. */
+  accepted: number;
+}
+
+interface Answer {
+  /** When its request was sent. */
+  sent: number;
+  status: number;
+}
+
+/** Requests of all keys in turn on a few connections, and entries written in between. */
+export class Load {
+  readonly #options: LoadOptions;
+  readonly #keys: Key[];
+  readonly #answers: Answer[] = [];
+  /** Called after each answer. */
+  readonly #watchers = new Set<() => void>();
+  /** What was wrong with an answer. */
+  readonly #wrongs: string[] = [];
+  readonly #failures: string[] = [];
+  readonly #running: Promise<void>[];
+  #turn = 0;
+  #ended = false;
+
+  constructor(options: LoadOptions, keys: Key[]) {
+    this.#options = options;
+    this.#keys = keys;
+    this.#running = [
+      this.#repeat((key) => this.#write(key)),
+      ...Array.from({ length: CONNECTIONS }, () => this.#repeat((key) => this.#read(key))),
+    ];
+  }
+
+  /** Keys that are answered with 200. */
+  get apiKeyIds(): string[] {
+    return this.#keys.filter(({ due }) => due === 200).map(({ id }) => id);
+  }
+
+  /** Resolves when so many requests, sent from now on, have been answered: with `status`, if given. */
+  async answers(count: number, status?: number): Promise<void> {
+    const now = performance.now();
+    await this.#until(`${count} answers${status ? ` of ${status}` : ""}`, 30, () => {
+      const found = this.#answers.filter(({ sent, ...answer }) =>
+        sent >= now && answer.status === (status ?? answer.status)
+      );
+      return found.length >= count;
+    });
+  }
+
+  /** Resolves when as many requests as there are keys, sent from now on, succeeded in a row. */
+  async isWell(seconds: number): Promise<void> {
+    const now = performance.now();
+    await this.#until("the service well", seconds, () => {
+      const answers = this.#answers.filter(({ sent }) => sent >= now).slice(-KEYS);
+      return answers.length === KEYS && answers.every(({ status }) => status !== 500);
+    });
+  }
+
+  /** Stops sending; resolves when all that was sent is answered. */
+  async end(): Promise<void> {
+    this.#ended = true;
+    await Promise.all(this.#running);
+  }
+
+  /** Asserts that all answers were lawful, and that the database has it all. */
+  async assertLawful(): Promise<void> {
+    assertEquals(this.#wrongs, []);
+    this.#assertCausesLogged();
+    const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
+    for (const key of this.#keys) {
+      const [row] = await sql`
+        select
+          (select count(*)::int from public.audit_entries where organization_id = o.id) as entries,
+          (select count(*)::int from private.entry_count_errors(o.id)) as count_errors,
+          (select cardinality(accepted_at) from private.rate_limits where api_key_id = ${key.id}) as counted
+        from public.organizations o where o.id = ${key.organizationId}`;
+      const { entries, count_errors: countErrors, counted } = row ?? {};
+      assertEquals(countErrors, 0, "counts of entries are exact");
+      const isKept = key.written <= entries && entries <= key.begun;
+      assertEquals(isKept, true, `${key.written} acknowledged, ${entries} kept, ${key.begun} sent`);
+      const isCounted = key.accepted <= counted;
+      assertEquals(isCounted, true, `${counted} counted of ${key.accepted} accepted requests`);
+    }
+    await sql.end();
+  }
+
+  #assertCausesLogged(): void {
+    const { stack, edgeFunction = stack } = this.#options;
+    const lines = edgeFunction.faults
+      .filter((line) => line.startsWith("{"))
+      .map((line): LogLine => JSON.parse(line));
+    for (const id of this.#failures) {
+      const logged = lines.filter(({ request_id }) => request_id === id);
+      assertEquals(logged.map(({ status }) => status), [500], `log lines of ${id}`);
+      assertMatch(logged[0]?.error ?? "", this.#options.causes ?? /no request may fail/);
+    }
+  }
+
+  async #repeat(step: (key: Key) => Promise<void>): Promise<void> {
+    while (!this.#ended) {
+      const pace = new Promise((resolve) => setTimeout(resolve, PACE));
+      const key = this.#keys[this.#turn++ % KEYS];
+      if (key) await step(key);
+      await pace;
+    }
+  }
+
+  /** Writes two entries as the platform does. One that is not acknowledged may yet be written. */
+  async #write(key: Key): Promise<void> {
+    const { apiUrl, secretKey } = this.#options.stack;
+    const entry = {
+      organization_id: key.organizationId,
+      user_email: "a@example.com",
+      agent_name: "",
+    };
+    const entries = [
+      { ...entry, action: "agent_added", created_at: `${QUERY.start}T23:59:59.999Z` },
+      { ...entry, action: "feedback_given", created_at: `${QUERY.end}T00:00:00Z` },
+    ];
+    key.begun += entries.length;
+    try {
+      const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
+        method: "POST",
+        headers: { apikey: secretKey, "Content-Type": "application/json" },
+        body: JSON.stringify(entries),
+        signal: AbortSignal.timeout(LONGEST),
+      });
+      await response.body?.cancel();
+      if (response.status === 201) key.written += entries.length;
+    } catch {
+      // The fault. What was acknowledged is what counts.
+    }
+  }
+
+  async #read(key: Key): Promise<void> {
+    const { stack, edgeFunction } = this.#options;
+    const url = edgeFunction?.url ?? `${stack.apiUrl}/functions/v1/public-audit-log`;
+    const { start, end, limit } = QUERY;
+    const { written } = key;
+    const sent = performance.now();
+    try {
+      const response = await fetch(
+        `${url}?start=${start}&end=${end}&limit=${limit}`,
+        {
+          headers: { Authorization: `Bearer ${key.token}` },
+          signal: AbortSignal.timeout(2 * LONGEST),
+        },
+      );
+      const text = await response.text();
+      const { status } = response;
+      const time = performance.now() - sent;
+      if (time > LONGEST) throw new Error(`answered after ${time} ms`);
+      if (status === 500) await this.#assertBare(response, text);
+      else assertEquals(status, key.due, text);
+      if (status === 200) assertPage(JSON.parse(text), key, written);
+      this.#answers.push({ sent, status });
+    } catch (error) {
+      this.#wrongs.push(String(error));
+    }
+    this.#watchers.forEach((watch) => watch());
+  }
+
+  /** Asserts that a 500 says nothing of its cause. */
+  async #assertBare({ headers }: Response, text: string): Promise<void> {
+    const id = headers.get("X-Request-Id") ?? "";
+    this.#failures.push(id);
+    assertEquals(text, await problem("internal_error", id).text());
+    assertEquals(headers.get("Content-Type"), "application/problem+json");
+    assertEquals(Array.from(headers.keys()).filter((name) => !HEADERS_OF_500.includes(name)), []);
+  }
+
+  #until(what: string, seconds: number, condition: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const watch = () => {
+        if (this.#wrongs.length > 0) finish(() => reject(new Error(this.#wrongs[0])));
+        else if (condition()) finish(resolve);
+      };
+      const timer = setTimeout(() => {
+        const last = this.#answers.slice(-20).map(({ status }) => status);
+        finish(() => reject(new Error(`Not within ${seconds} s: ${what}. The last: ${last}`)));
+      }, seconds * 1000);
+      const finish = (settle: () => void) => {
+        clearTimeout(timer);
+        this.#watchers.delete(watch);
+        settle();
+      };
+      this.#watchers.add(watch);
+    });
+  }
+}
+
+const HEADERS_OF_500 = [
+  "cache-control",
+  "content-length",
+  "content-type",
+  "date",
+  "vary",
+  "x-content-type-options",
+  "x-request-id",
+];
+
+/** Asserts that a page is the key's own, and has all that was acknowledged before it was asked for. */
+function assertPage(page: Record<string, unknown>, key: Key, written: number): void {
+  const { total, items, ...rest } = page;
+  key.accepted++;
+  assertEquals(rest, { organization_id: key.organizationId, ...QUERY });
+  const isTrue = Number(total) >= written && Number(total) <= key.begun;
+  assertEquals(isTrue, true, `${written} acknowledged, total ${total}, ${key.begun} sent`);
+  assertEquals((items as unknown[]).length, Math.min(QUERY.limit, Number(total)));
+}
+
+/** Makes keys: one revoked, one whose limit is used up, the others fresh. */
+async function makeKeys(stack: TestStack): Promise<Key[]> {
+  const sql = postgres(stack.databaseUrl, { max: 1 });
+  const rows = await sql`
+    with made as materialized (
+      select n, gen_random_uuid() as id, gen_random_uuid() as organization_id, private.new_token() as token
+      from generate_series(1, ${KEYS}::int) as n
+    ), organization as (
+      insert into public.organizations (id, name) select organization_id, 'Fault' from made
+    ), api_key as (
+      insert into public.api_keys (id, organization_id, name, hint, revoked_at)
+      select id, organization_id, 'fault', '', case when n = 1 then now() end from made
+    ), hash as (
+      insert into private.api_key_hashes select sha256(convert_to(token, 'UTF8')), id from made
+    ), rate_limit as (
+      insert into private.rate_limits (api_key_id, accepted_at)
+      select id, case when n = 2 then array_fill(clock_timestamp(), array[60]) else '{}' end from made
+    )
+    select id, organization_id as "organizationId", token,
+      case n when 1 then 401 when 2 then 429 else 200 end as due
+    from made order by n`;
+  await sql.end();
+  return rows.map((row) => ({ ...row, begun: 0, written: 0, accepted: 0 }) as Key);
+}
