@@ -323,8 +323,10 @@ describe("creating a key", () => {
     await page.getByRole("textbox", { name: /^Name/ }).fill("SIEM");
     await page.keyboard.press("Enter");
     await asked.promise;
+    const lockedCancel = page.getByRole("button", { name: "Cancel", disabled: true });
+    await lockedCancel.waitFor();
     await page.keyboard.press("Escape");
-    assert(await page.getByRole("button", { name: "Cancel" }).isDisabled());
+    assert(await lockedCancel.isVisible());
     answer.resolve();
     await page.getByText("The key may have been made all the same").waitFor();
   });
