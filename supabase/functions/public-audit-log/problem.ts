@@ -1,7 +1,8 @@
-import type { ParameterError } from "./query.ts";
+import { z } from "zod";
+import { ParameterError } from "./query.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
-const PROBLEMS = {
+export const PROBLEMS = {
   invalid_parameters: [400, "Bad Request", "The query string is invalid."],
   unauthorized: [401, "Unauthorized", "A valid API key is required: Authorization: Bearer pck_…"],
   not_found: [
@@ -24,6 +25,20 @@ const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
+/** The body of an error (RFC 9457). */
+export const Problem = z.object({
+  type: z.literal("about:blank"),
+  title: z.string().describe("The status in words"),
+  status: z.int().min(400).max(599).describe("The status of the answer"),
+  detail: z.string().describe("What is wrong and what to do, for a person"),
+  code: z.enum(Object.keys(PROBLEMS) as ProblemCode[])
+    .describe("What is wrong, for a program. More codes may be added: go by the status then"),
+  request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
+  errors: z.array(ParameterError).describe("With 400: every bad parameter").optional(),
+}).meta({ id: "Problem", description: "What went wrong (RFC 9457)" });
+
+export type Problem = z.infer<typeof Problem>;
+
 /** Answers with `application/problem+json` (RFC 9457). */
 export function problem(
   code: ProblemCode,
@@ -31,7 +46,15 @@ export function problem(
   { headers = {}, errors }: { headers?: HeadersInit; errors?: ParameterError[] } = {},
 ): Response {
   const [status, title, detail] = PROBLEMS[code];
-  const body = { type: "about:blank", title, status, detail, code, request_id: requestId, errors };
+  const body: Problem = {
+    type: "about:blank",
+    title,
+    status,
+    detail,
+    code,
+    request_id: requestId,
+    ...errors && { errors },
+  };
   const response = new Response(JSON.stringify(body), { status, headers });
   response.headers.set("Content-Type", "application/problem+json");
   return response;

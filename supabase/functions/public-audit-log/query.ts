@@ -9,7 +9,7 @@ const day = z.iso.date(DAY).refine((value) => value >= "0001-01-01", DAY);
 function wholeNumber(minimum: number, maximum: number) {
   const error = `must be a whole number from ${minimum} to ${maximum}`;
   return z.string(error).regex(/^\d+$/, error).transform(Number).pipe(
-    z.number().min(minimum, error).max(maximum, error),
+    z.int(error).min(minimum, error).max(maximum, error),
   );
 }
 
@@ -17,13 +17,17 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of: ${values.join(", ")}`);
 }
 
-const Query = z.strictObject({
-  start: day,
-  end: day,
-  action: oneOf(Constants.public.Enums.audit_action).optional(),
-  limit: wholeNumber(1, 1000).default(100),
-  offset: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
-  order: oneOf(["asc", "desc"]).default("asc"),
+/** The query string of a request, checked and with its defaults. */
+export const Query = z.strictObject({
+  start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
+  end: day.describe("The last day, in UTC, inclusive; not before `start`"),
+  action: oneOf(Constants.public.Enums.audit_action)
+    .describe("Only entries with this action").optional(),
+  limit: wholeNumber(1, 1000).describe("How many entries a page has at the most").default(100),
+  offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
+    .describe("How many of the matching entries come before the page's first").default(0),
+  order: oneOf(["asc", "desc"])
+    .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
 }).refine(({ start, end }) => start <= end, {
   path: ["end"],
   error: "must not be before start",
@@ -31,14 +35,15 @@ const Query = z.strictObject({
   when: ({ issues }) => !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
 });
 
-/** The query string of a request, checked and with its defaults. */
 export type Query = z.infer<typeof Query>;
 
 /** One bad parameter: what was seen, and what it must be. */
-export interface ParameterError {
-  parameter: string;
-  detail: string;
-}
+export const ParameterError = z.object({
+  parameter: z.string().describe("Its name"),
+  detail: z.string().describe("What was seen, and what it must be"),
+}).meta({ id: "ParameterError", description: "One bad parameter of the query string" });
+
+export type ParameterError = z.infer<typeof ParameterError>;
 
 /** The query, or what is wrong with every bad parameter. */
 export type QueryResult =

@@ -1,0 +1,441 @@
+export interface paths {
+  "/public-audit-log": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read a page of the audit log
+     * @description The entries of the key's organization in a range of UTC days, both inclusive. A parameter that is unknown or given twice is an error, never ignored. An `offset` past the end is an empty page with the true `total`.
+     */
+    get: operations["readAuditLog"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+  schemas: {
+    /** @description One bad parameter of the query string */
+    ParameterError: {
+      /** @description Its name */
+      parameter: string;
+      /** @description What was seen, and what it must be */
+      detail: string;
+    };
+    /** @description A user sent a message in a conversation */
+    MessageCreated: {
+      /**
+       * Format: uuid
+       * @description Names the entry, together with `created_at`
+       */
+      id: string;
+      /**
+       * Format: date-time
+       * @description When it happened, to the millisecond, in UTC
+       */
+      created_at: string;
+      /** @description The e-mail address of the user who did it */
+      user_email: string;
+      /** @description The name of the agent concerned */
+      agent_name: string;
+      /** @constant */
+      action: "message_created";
+      /** @description What the message belongs to */
+      data: {
+        message_id: string;
+        conversation_id: string;
+        agent_id: string;
+        platform_agent_sid: string;
+      };
+    };
+    /** @description An entry with any other action */
+    OtherEntry: {
+      /**
+       * Format: uuid
+       * @description Names the entry, together with `created_at`
+       */
+      id: string;
+      /**
+       * Format: date-time
+       * @description When it happened, to the millisecond, in UTC
+       */
+      created_at: string;
+      /** @description The e-mail address of the user who did it */
+      user_email: string;
+      /** @description The name of the agent concerned */
+      agent_name: string;
+      /**
+       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message. More codes may be added: treat one that you do not know like these
+       * @enum {string}
+       */
+      action: "agent_added" | "conversation_created" | "feedback_given";
+      /** @description What the action is about */
+      data: {
+        [key: string]: unknown;
+      };
+    };
+    /** @description One action of one user */
+    AuditEntry: components["schemas"]["MessageCreated"] | components["schemas"]["OtherEntry"];
+    /** @description A page of the audit log of one organization */
+    Page: {
+      /**
+       * Format: uuid
+       * @description The organization that owns the API key
+       */
+      organization_id: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      start: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      end: string;
+      /** @description How many entries match in all, at the same moment as `items` */
+      total: number;
+      /** @description As in the request, or its default */
+      limit: number;
+      /** @description As in the request, or its default */
+      offset: number;
+      /** @description The entries of this page */
+      items: components["schemas"]["AuditEntry"][];
+    };
+    /** @description What went wrong (RFC 9457) */
+    Problem: {
+      /** @constant */
+      type: "about:blank";
+      /** @description The status in words */
+      title: string;
+      /** @description The status of the answer */
+      status: number;
+      /** @description What is wrong and what to do, for a person */
+      detail: string;
+      /**
+       * @description What is wrong, for a program. More codes may be added: go by the status then
+       * @enum {string}
+       */
+      code:
+        | "invalid_parameters"
+        | "unauthorized"
+        | "not_found"
+        | "method_not_allowed"
+        | "rate_limited"
+        | "internal_error";
+      /**
+       * Format: uuid
+       * @description What to quote when reporting it; also in `X-Request-Id`
+       */
+      request_id: string;
+      /** @description With 400: every bad parameter */
+      errors?: components["schemas"]["ParameterError"][];
+    };
+  };
+  responses: never;
+  parameters: never;
+  requestBodies: never;
+  headers: {
+    /**
+     * @description Answers are for the key's holder alone
+     * @example no-store
+     */
+    "Cache-Control": string;
+    /**
+     * @description Answers differ by key
+     * @example Authorization
+     */
+    Vary: string;
+    /**
+     * @description The answer is what Content-Type says
+     * @example nosniff
+     */
+    "X-Content-Type-Options": string;
+    /**
+     * @description What to quote when something is wrong
+     * @example 2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52
+     */
+    "X-Request-Id": string;
+    /**
+     * @description The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds
+     * @example "default";q=60;w=60
+     */
+    "RateLimit-Policy": string;
+    /**
+     * @description Requests left now, and the seconds until one more is possible again: when the oldest counted one leaves the window (draft-ietf-httpapi-ratelimit-headers-10)
+     * @example "default";r=59;t=60
+     */
+    RateLimit: string;
+    /**
+     * @description Seconds until the next request is possible: never too early (RFC 9110)
+     * @example 60
+     */
+    "Retry-After": number;
+    /**
+     * @description The `first`, `prev`, `next` and `last` page, as queries relative to the request's address (RFC 8288); the last page has no `next`
+     * @example <?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
+     */
+    Link: string;
+    /**
+     * @description `error` only when a token was sent (RFC 6750 section 3)
+     * @example Bearer realm="public-audit-log", error="invalid_token"
+     */
+    "WWW-Authenticate": string;
+    /**
+     * @description The one method there is (RFC 9110)
+     * @example GET
+     */
+    Allow: string;
+  };
+  pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+  readAuditLog: {
+    parameters: {
+      query: {
+        /** @description The first day, in UTC; a real day of the years 0001 to 9999 */
+        start: string;
+        /** @description The last day, in UTC, inclusive; not before `start` */
+        end: string;
+        /** @description Only entries with this action */
+        action?: "agent_added" | "conversation_created" | "message_created" | "feedback_given";
+        /** @description How many entries a page has at the most */
+        limit?: number;
+        /** @description How many of the matching entries come before the page's first */
+        offset?: number;
+        /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
+        order?: "asc" | "desc";
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description A page */
+      200: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["Link"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "start": "2026-11-01",
+           *       "end": "2026-11-20",
+           *       "total": 2,
+           *       "limit": 100,
+           *       "offset": 0,
+           *       "items": [
+           *         {
+           *           "id": "01a1b01e-9b04-7e70-8342-9325992eb6a2",
+           *           "created_at": "2026-11-06T09:09:18.212Z",
+           *           "action": "message_created",
+           *           "user_email": "ada@analytical.example",
+           *           "agent_name": "Contract Reviewer",
+           *           "data": {
+           *             "message_id": "m-81",
+           *             "conversation_id": "c-12",
+           *             "agent_id": "a-3",
+           *             "platform_agent_sid": "AG0f3a"
+           *           }
+           *         },
+           *         {
+           *           "id": "01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a",
+           *           "created_at": "2026-11-06T09:21:52.064Z",
+           *           "action": "feedback_given",
+           *           "user_email": "charles@analytical.example",
+           *           "agent_name": "Contract Reviewer",
+           *           "data": {
+           *             "feedback": "up",
+           *             "message_id": "m-81"
+           *           }
+           *         }
+           *       ]
+           *     }
+           */
+          "application/json": components["schemas"]["Page"];
+        };
+      };
+      /** @description The query string is invalid */
+      400: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Bad Request",
+           *       "status": 400,
+           *       "detail": "The query string is invalid.",
+           *       "code": "invalid_parameters",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
+           *       "errors": [
+           *         {
+           *           "parameter": "start",
+           *           "detail": "\"2026-02-30\": must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "end",
+           *           "detail": "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "limit",
+           *           "detail": "\"5000\": must be a whole number from 1 to 1000"
+           *         },
+           *         {
+           *           "parameter": "acton",
+           *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, order"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The token is missing, malformed, unknown or revoked: one answer for all */
+      401: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Unauthorized",
+           *       "status": 401,
+           *       "detail": "A valid API key is required: Authorization: Bearer pck_…",
+           *       "code": "unauthorized",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description A path below this one */
+      404: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Not Found",
+           *       "status": 404,
+           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log, without a slash after it.",
+           *       "code": "not_found",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Any method but GET, HEAD and OPTIONS too */
+      405: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          Allow: components["headers"]["Allow"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Method Not Allowed",
+           *       "status": 405,
+           *       "detail": "Only GET is supported.",
+           *       "code": "method_not_allowed",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      429: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "Retry-After": components["headers"]["Retry-After"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Too Many Requests",
+           *       "status": 429,
+           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "code": "rate_limited",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Something failed on our side: try again */
+      500: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Internal Server Error",
+           *       "status": 500,
+           *       "detail": "Something failed on our side. Try again; if it persists, report the request_id.",
+           *       "code": "internal_error",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+}

@@ -1,0 +1,281 @@
+import openapiTypescript, { astToString } from "openapi-typescript";
+import { z } from "zod";
+import "../supabase/functions/public-audit-log/page.ts";
+import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
+import type { Page } from "../supabase/functions/public-audit-log/page.ts";
+import { Query } from "../supabase/functions/public-audit-log/query.ts";
+
+/** The version of the contract; CHANGELOG.md says what each brought. */
+const VERSION = "1.0.0";
+
+const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
+
+const PAGE: Page = {
+  organization_id: "0a11ce00-0000-4000-8000-000000000001",
+  start: "2026-11-01",
+  end: "2026-11-20",
+  total: 2,
+  limit: 100,
+  offset: 0,
+  items: [
+    {
+      id: "01a1b01e-9b04-7e70-8342-9325992eb6a2",
+      created_at: "2026-11-06T09:09:18.212Z",
+      action: "message_created",
+      user_email: "ada@analytical.example",
+      agent_name: "Contract Reviewer",
+      data: {
+        message_id: "m-81",
+        conversation_id: "c-12",
+        agent_id: "a-3",
+        platform_agent_sid: "AG0f3a",
+      },
+    },
+    {
+      id: "01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a",
+      created_at: "2026-11-06T09:21:52.064Z",
+      action: "feedback_given",
+      user_email: "charles@analytical.example",
+      agent_name: "Contract Reviewer",
+      data: { feedback: "up", message_id: "m-81" },
+    },
+  ],
+};
+
+/** Headers by name; those of `COMMON` are on every answer. */
+const HEADERS = {
+  "Cache-Control": text("Answers are for the key's holder alone", "no-store"),
+  "Vary": text("Answers differ by key", "Authorization"),
+  "X-Content-Type-Options": text("The answer is what Content-Type says", "nosniff"),
+  "X-Request-Id": text("What to quote when something is wrong", REQUEST_ID, { format: "uuid" }),
+  "RateLimit-Policy": text(
+    "The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds",
+    '"default";q=60;w=60',
+    { pattern: '^"default";q=\\d+;w=\\d+$' },
+  ),
+  "RateLimit": text(
+    "Requests left now, and the seconds until one more is possible again: when the oldest counted " +
+      "one leaves the window (draft-ietf-httpapi-ratelimit-headers-10)",
+    '"default";r=59;t=60',
+    { pattern: '^"default";r=\\d+;t=\\d+$' },
+  ),
+  "Retry-After": {
+    description: "Seconds until the next request is possible: never too early (RFC 9110)",
+    required: true,
+    schema: { type: "integer", minimum: 1, maximum: 60 },
+    example: 60,
+  },
+  "Link": text(
+    "The `first`, `prev`, `next` and `last` page, as queries relative to the request's address " +
+      "(RFC 8288); the last page has no `next`",
+    '<?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ' +
+      '<?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"',
+  ),
+  "WWW-Authenticate": text(
+    "`error` only when a token was sent (RFC 6750 section 3)",
+    'Bearer realm="public-audit-log", error="invalid_token"',
+    { pattern: '^Bearer realm="public-audit-log"(, error="invalid_token")?$' },
+  ),
+  "Allow": text("The one method there is (RFC 9110)", "GET"),
+};
+
+type HeaderName = keyof typeof HEADERS;
+
+const COMMON: HeaderName[] = ["Cache-Control", "Vary", "X-Content-Type-Options", "X-Request-Id"];
+const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
+
+/** The contract of the API, from the schemas that the function itself goes by. */
+const DOCUMENT = {
+  openapi: "3.1.1",
+  info: {
+    title: "Public Audit Log",
+    version: VERSION,
+    summary: "The audit log of one organization, read-only",
+    description: `Each API key belongs to one organization, and every answer to that one alone.
+
+**Pages.** Entries come oldest first, so an \`offset\` keeps naming the same entry while newer ones are
+written. \`total\` is exact. Any page costs what the first one costs.
+
+**Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
+it, and after a 429 wait as many seconds as \`Retry-After\` says.
+
+**Changes.** Fields, headers, optional parameters, action codes and error codes may be added: ignore
+what you do not know. Nothing that is here changes its meaning or goes away.`,
+  },
+  servers: [
+    {
+      url: "https://{project}.supabase.co/functions/v1",
+      description: "A hosted project",
+      variables: { project: { default: "project-ref", description: "The project's reference" } },
+    },
+    { url: "http://127.0.0.1:54321/functions/v1", description: "deno task start" },
+  ],
+  security: [{ apiKey: [] }],
+  tags: [{ name: "Audit log", description: "What users did" }],
+  paths: {
+    "/public-audit-log": {
+      get: {
+        operationId: "readAuditLog",
+        summary: "Read a page of the audit log",
+        description:
+          "The entries of the key's organization in a range of UTC days, both inclusive. A parameter " +
+          "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
+          "empty page with the true `total`.",
+        tags: ["Audit log"],
+        parameters: parameters(),
+        responses: {
+          200: {
+            description: "A page",
+            headers: headers([...COMMON, ...LIMIT, "Link"]),
+            content: content("application/json", "Page", PAGE),
+          },
+          400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
+            {
+              parameter: "start",
+              detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
+            },
+            {
+              parameter: "end",
+              detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
+            },
+            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
+            {
+              parameter: "acton",
+              detail: "unknown parameter: must be one of: start, end, action, limit, offset, order",
+            },
+          ]),
+          401: problem(
+            "unauthorized",
+            "The token is missing, malformed, unknown or revoked: one answer for all",
+            ["WWW-Authenticate"],
+          ),
+          404: problem("not_found", "A path below this one", []),
+          405: problem("method_not_allowed", "Any method but GET, HEAD and OPTIONS too", ["Allow"]),
+          429: problem(
+            "rate_limited",
+            "60 requests were accepted in the last minute; refused ones are not counted",
+            [...LIMIT, "Retry-After"],
+          ),
+          500: problem("internal_error", "Something failed on our side: try again", []),
+        },
+      },
+    },
+  },
+  components: {
+    securitySchemes: {
+      apiKey: {
+        type: "http",
+        scheme: "bearer",
+        bearerFormat: "pck_…",
+        description: "An API key that an administrator made in the admin console (RFC 6750)",
+      },
+    },
+    headers: HEADERS,
+    schemas: schemas(),
+  },
+};
+
+const FILES = {
+  "openapi.json": await formatted("json", JSON.stringify(DOCUMENT)),
+  "openapi.d.ts": await formatted(
+    "ts",
+    // The generator wants it as it would be read from a file.
+    astToString(await openapiTypescript(JSON.stringify(DOCUMENT))),
+  ),
+};
+
+const isCheck = Deno.args[0] === "--check";
+for (const [name, text] of Object.entries(FILES)) {
+  const file = new URL(name, import.meta.url);
+  if (!isCheck) {
+    await Deno.writeTextFile(file, text);
+    console.log(`Written: docs/${name}`);
+  } else if (await Deno.readTextFile(file).catch(() => "") !== text) {
+    console.error(`docs/${name} is out of step with the function: deno task openapi`);
+    Deno.exitCode = 1;
+  }
+}
+
+function parameters() {
+  const { properties = {} } = jsonSchema(Query, "output");
+  const { required = [] } = jsonSchema(Query, "input");
+  return Object.entries(properties).map(([name, property]) => {
+    if (typeof property === "boolean") throw new TypeError(`${name} has no schema`);
+    const { description, ...schema } = property;
+    return { name, in: "query", description, required: required.includes(name), schema };
+  });
+}
+
+function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchema.BaseSchema {
+  return z.toJSONSchema(schema, { io, override: simplify });
+}
+
+/** The schemas of answers: all that have an id. */
+function schemas() {
+  const registered = z.toJSONSchema(z.globalRegistry, {
+    uri: (id) => `#/components/schemas/${id}`,
+    override: simplify,
+  });
+  return Object.fromEntries(
+    Object.entries(registered.schemas).map(([name, { $schema: _, $id: __, ...schema }]) => [
+      name,
+      schema,
+    ]),
+  );
+}
+
+/** Leaves out what a format says already, and that an answer could not have a field more one day. */
+function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.format === "date" || jsonSchema.format === "uuid") delete jsonSchema.pattern;
+  if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  delete jsonSchema.propertyNames;
+}
+
+function text(description: string, example: string, further: Record<string, string> = {}) {
+  const schema = Object.keys(further).length ? { type: "string", ...further } : { type: "string" };
+  return { description, required: true, schema, example };
+}
+
+function headers(names: HeaderName[]) {
+  return Object.fromEntries(
+    names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+  );
+}
+
+function content(type: string, schema: "Page" | "Problem", example: Page | Problem) {
+  return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
+}
+
+function problem(
+  code: Problem["code"],
+  description: string,
+  further: HeaderName[],
+  errors?: Problem["errors"],
+) {
+  const [status, title, detail] = PROBLEMS[code];
+  const example: Problem = {
+    type: "about:blank",
+    title,
+    status,
+    detail,
+    code,
+    request_id: REQUEST_ID,
+    ...errors && { errors },
+  };
+  return {
+    description,
+    headers: headers([...COMMON, ...further]),
+    content: content("application/problem+json", "Problem", example),
+  };
+}
+
+async function formatted(extension: string, text: string): Promise<string> {
+  const format = new Deno.Command(Deno.execPath(), {
+    args: ["fmt", "--line-width=100", `--ext=${extension}`, "-"],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const result = new Response(format.stdout).text();
+  await new Response(text).body?.pipeTo(format.stdin);
+  return await result;
+}
