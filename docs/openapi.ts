@@ -111,7 +111,6 @@ what you do not know. Nothing that is here changes its meaning or goes away.`,
     { url: "http://127.0.0.1:54321/functions/v1", description: "deno task start" },
   ],
   security: [{ apiKey: [] }],
-  tags: [{ name: "Audit log", description: "What users did" }],
   paths: {
     "/public-audit-log": {
       get: {
@@ -121,7 +120,6 @@ what you do not know. Nothing that is here changes its meaning or goes away.`,
           "The entries of the key's organization in a range of UTC days, both inclusive. A parameter " +
           "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
           "empty page with the true `total`.",
-        tags: ["Audit log"],
         parameters: parameters(),
         responses: {
           200: {

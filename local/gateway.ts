@@ -1,4 +1,5 @@
 import type { ServeConsole } from "./console.ts";
+import { serveReference } from "./reference.ts";
 import { problem } from "../supabase/functions/public-audit-log/problem.ts";
 
 export interface GatewayOptions {
@@ -10,7 +11,7 @@ export interface GatewayOptions {
   serveConsole: ServeConsole;
 }
 
-/** One port in front of everything, with the paths of a hosted project, and the console at the root. */
+/** One port in front of everything: the paths of a hosted project, the console at the root, `/docs`. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, functionPort, serveConsole } = options;
   return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
@@ -22,6 +23,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
       const path = url.pathname.slice("/functions/v1".length);
       return forward(new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`), request);
     }
+    if (url.pathname === "/docs") return serveReference();
     return serveConsole(url.pathname) ??
       Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
   });

@@ -1,4 +1,5 @@
 import { findBrowser } from "./browser.ts";
+import { redocly } from "../docs/reference.ts";
 import { databaseTypes, TYPES_FILE } from "./database_types.ts";
 import { runTests } from "./run_tests.ts";
 import { stdFlags } from "./std.ts";
@@ -14,8 +15,13 @@ async function main(): Promise<void> {
   await check("format", () => deno("fmt", "--check"));
   await check("lint", () => deno("lint"));
   // Without the tests: @std comes from JSR, which may be out of reach, and is in no lockfile then.
-  await check("lockfile", () => deno("check", "--frozen", "bench", "console", "local", "supabase"));
+  await check(
+    "lockfile",
+    () => deno("check", "--frozen", "bench", "console", "docs", "local", "supabase"),
+  );
   await check("types", async () => await deno("check", ...await stdFlags(), "."));
+  await check("OpenAPI document is in step", () => deno("task", "openapi", "--check"));
+  await check("OpenAPI document is well made", () => redocly("lint", "docs/openapi.json"));
   await using stack = await check("migrations apply to an empty database", startTestStack);
   if (!stack) return;
   await check("generated database types are in step", async () => {

@@ -86,6 +86,7 @@ function welcome(stack: StackInfo, apiKey: string): string {
 Ready.
 
   Console    ${stack.apiUrl}/
+  Reference  ${stack.apiUrl}/docs
   API        ${url}
   Database   ${stack.databaseUrl}
   Sign in    ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}

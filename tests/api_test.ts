@@ -12,6 +12,7 @@ import {
   newOrganization,
   type Organization,
   type Page,
+  send,
   signUp,
   TWO_DAYS,
   UNKNOWN_TOKEN,
@@ -357,7 +358,7 @@ describe("400", () => {
 
 describe("401", () => {
   async function unauthorized(headers: HeadersInit) {
-    const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, { headers });
+    const response = await send(`?${TWO_DAYS}`, { headers });
     const { request_id, ...body } = await response.json();
     assertEquals(response.status, 401);
     assertEquals(request_id, response.headers.get("X-Request-Id"));
@@ -399,14 +400,14 @@ describe("401", () => {
     const { token } = await organizationWith();
     await unauthorized({ apikey: token });
     await unauthorized({ Cookie: `token=${token}` });
-    const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}&access_token=${token}`);
+    const response = await send(`?${TWO_DAYS}&access_token=${token}`);
     assertEquals(response.status, 401);
     await response.body?.cancel();
   });
 
   it("accepts the scheme in any case", async () => {
     const { token } = await organizationWith();
-    const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, {
+    const response = await send(`?${TWO_DAYS}`, {
       headers: { Authorization: `bearer ${token}` },
     });
     assertEquals(response.status, 200);
@@ -426,7 +427,7 @@ describe("404 and 405", () => {
     const { token } = await organizationWith();
     for (const method of ["HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]) {
       for (const headers of [{}, { Authorization: `Bearer ${token}` }]) {
-        const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, { method, headers });
+        const response = await send(`?${TWO_DAYS}`, { method, headers });
         const text = await response.text();
         assertEquals(response.status, 405, method);
         assertEquals(response.headers.get("Allow"), "GET");
@@ -440,7 +441,7 @@ describe("404 and 405", () => {
     const { token } = await organizationWith();
     for (const path of ["/", "/x", "/public-audit-log", "//", "/%00"]) {
       for (const method of ["GET", "POST"]) {
-        const response = await fetch(`${AUDIT_LOG_URL}${path}?${TWO_DAYS}`, {
+        const response = await send(`${path}?${TWO_DAYS}`, {
           method,
           headers: { Authorization: `Bearer ${token}` },
         });
@@ -459,7 +460,7 @@ describe("the order of answers", () => {
       set accepted_at = array(select clock_timestamp() from generate_series(1, 60))
       where api_key_id = ${apiKeyId}`;
     const bad = "start=x";
-    const post = await fetch(`${AUDIT_LOG_URL}?${bad}`, { method: "POST" });
+    const post = await send(`?${bad}`, { method: "POST" });
     assertEquals(post.status, 405);
     await post.body?.cancel();
     await getProblem(401, UNKNOWN_TOKEN, bad);

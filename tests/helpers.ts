@@ -1,5 +1,8 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import postgres from "postgres";
+import { assertDocumented } from "./contract.ts";
+import type { Page } from "../supabase/functions/public-audit-log/page.ts";
+import type { Problem } from "../supabase/functions/public-audit-log/problem.ts";
 import type {
   Database,
   TablesInsert,
@@ -19,6 +22,7 @@ export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
+export type { Page, Problem };
 export type Client = SupabaseClient<Database>;
 export type Sql = postgres.Sql;
 
@@ -119,36 +123,15 @@ export async function age(sql: Sql, apiKeyId: string, by: string): Promise<void>
 
 /** Sends a request with a key; `query` is a query string. */
 export function get(token: string, query: string = TWO_DAYS): Promise<Response> {
-  return fetch(`${AUDIT_LOG_URL}?${query}`, { headers: { Authorization: `Bearer ${token}` } });
+  return send(`?${query}`, { headers: { Authorization: `Bearer ${token}` } });
 }
 
-/** The body of a 200. */
-export interface Page {
-  organization_id: string;
-  start: string;
-  end: string;
-  total: number;
-  limit: number;
-  offset: number;
-  items: {
-    id: string;
-    created_at: string;
-    action: string;
-    user_email: string;
-    agent_name: string;
-    data: Record<string, unknown>;
-  }[];
-}
-
-/** The body of an error (RFC 9457). */
-export interface Problem {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  code: string;
-  request_id: string;
-  errors?: { parameter: string; detail: string }[];
+/** Sends any request to the service, whose answer must be as documented: whatever its status. */
+export async function send(address: string, init?: RequestInit): Promise<Response> {
+  const response = await fetch(`${AUDIT_LOG_URL}${address}`, init);
+  // To HEAD there is no body.
+  if (init?.method !== "HEAD") await assertDocumented(response);
+  return response;
 }
 
 /** Sends a request that must succeed; its page. */

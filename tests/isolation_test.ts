@@ -2,7 +2,6 @@ import { assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   age,
-  AUDIT_LOG_URL,
   connect,
   createApiKey,
   type Entry,
@@ -13,6 +12,7 @@ import {
   pick,
   type Random,
   randomFrom,
+  send,
   signUp,
   TWO_DAYS,
   writeEntries,
@@ -142,7 +142,7 @@ describe("two organizations", () => {
 
   it("cannot be chosen: headers, cookies and a body name no organization", async () => {
     const [mine, other] = await Promise.all([newOrganization(admin), newOrganization(admin)]);
-    const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, {
+    const response = await send(`?${TWO_DAYS}`, {
       headers: {
         Authorization: `Bearer ${mine.token}`,
         apikey: other.token,

@@ -1,0 +1,26 @@
+import { renderReference } from "../docs/reference.ts";
+
+/** Its own script and styles, and nobody to speak to. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'unsafe-inline'",
+  "worker-src blob:",
+  "style-src 'unsafe-inline'",
+  "img-src data:",
+  "frame-ancestors 'none'",
+].join("; ");
+
+let page: Promise<string> | undefined;
+
+/** Answers with the reference page. It is rendered when it is first asked for: two seconds. */
+export async function serveReference(): Promise<Response> {
+  page ??= renderReference();
+  return new Response(await page, {
+    headers: {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Security-Policy": POLICY,
+      "Cache-Control": "no-cache",
+      "X-Content-Type-Options": "nosniff",
+    },
+  });
+}

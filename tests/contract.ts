@@ -1,0 +1,61 @@
+import addFormats from "ajv-formats";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { assert } from "@std/assert";
+import document from "../docs/openapi.json" with { type: "json" };
+
+const ajv = new Ajv2020({ strict: true });
+addFormats.default(ajv);
+// To it, all of the document is one schema with keywords of its own.
+ajv.addVocabulary(Object.keys(document));
+ajv.addSchema({ $id: "contract", ...document }, undefined, undefined, false);
+
+const RESPONSES: Record<string, DocumentedResponse> =
+  document.paths["/public-audit-log"].get.responses;
+
+interface DocumentedResponse {
+  headers: Record<string, { $ref: string }>;
+  content: Record<string, { schema: { $ref: string }; example: unknown }>;
+}
+
+/** The statuses that docs/openapi.json documents. */
+export const DOCUMENTED_STATUSES = Object.keys(RESPONSES).map(Number);
+
+/** The document's example of the body of an answer. */
+export function exampleOf(status: number): unknown {
+  return Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
+}
+
+/**
+ * Asserts that an answer is as docs/openapi.json says: status, media type, headers and body. The
+ * caller may still read it.
+ */
+export async function assertDocumented(response: Response): Promise<void> {
+  const wrongs = await differences(response.clone());
+  assert(wrongs.length === 0, `not as in docs/openapi.json: ${wrongs.join("; ")}`);
+}
+
+async function differences({ status, headers, body }: Response): Promise<string[]> {
+  const text = await new Response(body).text();
+  const documented = RESPONSES[status];
+  if (!documented) return [`status ${status}: ${text}`];
+  const type = headers.get("Content-Type") ?? "";
+  const content = documented.content[type];
+  if (!content) return [`Content-Type ${type} of a ${status}`];
+  return [
+    ...Object.entries(documented.headers).flatMap(([name, { $ref }]) =>
+      errors(`${$ref}/schema`, headerValue(headers.get(name)), name)
+    ),
+    ...errors(content.schema.$ref, JSON.parse(text), `the body of a ${status}`),
+  ];
+}
+
+/** A header's value as its schema has it: a whole number is one. */
+function headerValue(text: string | null): string | number | null {
+  return text !== null && /^\d+$/.test(text) ? Number(text) : text;
+}
+
+function errors(reference: string, value: unknown, what: string): string[] {
+  const validate = ajv.getSchema(`contract${reference}`);
+  if (!validate) throw new Error(`no schema at ${reference}`);
+  return validate(value) ? [] : [`${what}: ${ajv.errorsText(validate.errors)}`];
+}

@@ -1,0 +1,143 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { createDatabase } from "../supabase/functions/public-audit-log/database.ts";
+import { createHandler } from "../supabase/functions/public-audit-log/handler.ts";
+import { assertDocumented, DOCUMENTED_STATUSES, exampleOf } from "./contract.ts";
+import {
+  connect,
+  type Entry,
+  newOrganization,
+  type Organization,
+  type Page,
+  send,
+  signUp,
+  TWO_DAYS,
+  UNKNOWN_TOKEN,
+  writeEntries,
+} from "./helpers.ts";
+
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+/** The page of the example; its entries are what a test has to write. */
+const EXAMPLE_PAGE = exampleOf(200) as Page;
+
+function withKey({ token }: Organization): RequestInit {
+  return { headers: { Authorization: `Bearer ${token}` } };
+}
+
+/** What the request of the example of each status is. */
+const REQUESTS: Record<number, (organization: Organization) => Promise<Response>> = {
+  200: async (organization) => {
+    const { items, start, end } = EXAMPLE_PAGE;
+    await writeEntries(organization.id, items as Entry[]);
+    return await send(`?start=${start}&end=${end}`, withKey(organization));
+  },
+  400: (organization) =>
+    send("?start=2026-02-30&limit=5000&acton=message_created", withKey(organization)),
+  401: () => send(`?${TWO_DAYS}`, { headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` } }),
+  404: (organization) => send(`/entries?${TWO_DAYS}`, withKey(organization)),
+  405: (organization) => send(`?${TWO_DAYS}`, { method: "POST", ...withKey(organization) }),
+  429: async (organization) => {
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${organization.apiKeyId}`;
+    return await send(`?${TWO_DAYS}`, withKey(organization));
+  },
+  500: async () => {
+    const nobody = createDatabase({ url: "http://127.0.0.1:1", secretKey: "" });
+    const handle = createHandler({ database: nobody, log: () => {} });
+    const request = new Request(`http://localhost/public-audit-log?${TWO_DAYS}`, {
+      headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` },
+    });
+    const response = await handle(request);
+    await assertDocumented(response);
+    return response;
+  },
+};
+
+describe("openapi.json: the example of", () => {
+  it("a status is there for each that the document has", () => {
+    assertEquals(Object.keys(REQUESTS).map(Number), DOCUMENTED_STATUSES);
+  });
+
+  for (const [status, request] of Object.entries(REQUESTS)) {
+    it(`${status} is what the service answers`, async () => {
+      const organization = await newOrganization(admin);
+      const response = await request(organization);
+      assertEquals(response.status, Number(status));
+      const answer = await response.json();
+      const example = exampleOf(Number(status)) as Record<string, unknown>;
+      // Two things no two answers share.
+      for (const name of ["organization_id", "request_id"]) {
+        if (name in example) example[name] = answer[name];
+      }
+      assertEquals(answer, example);
+    });
+  }
+});
+
+describe("openapi.json, asked about an answer,", () => {
+  const page = JSON.stringify(EXAMPLE_PAGE);
+  const [message] = EXAMPLE_PAGE.items;
+
+  async function answer(): Promise<Response> {
+    return await REQUESTS[200]?.(await newOrganization(admin)) ?? Response.error();
+  }
+
+  it("lets pass what it says, and fields more", async () => {
+    const { headers } = await answer();
+    await assertDocumented(new Response(page, { headers }));
+    const withMore = { ...EXAMPLE_PAGE, more: 1, items: [{ ...message, more: 1 }] };
+    await assertDocumented(new Response(JSON.stringify(withMore), { headers }));
+  });
+
+  it("refuses a field missing or of another type", async () => {
+    const { headers } = await answer();
+    const bodies = [
+      ...Object.keys(EXAMPLE_PAGE).map((name) => ({ ...EXAMPLE_PAGE, [name]: undefined })),
+      ...Object.keys(message ?? {}).map((name) => ({
+        ...EXAMPLE_PAGE,
+        items: [{ ...message, [name]: undefined }],
+      })),
+      { ...EXAMPLE_PAGE, total: "2" },
+      { ...EXAMPLE_PAGE, items: [{ ...message, created_at: "2026-11-06T09:09:18Z" }] },
+      { ...EXAMPLE_PAGE, items: [{ ...message, data: { message_id: "m-1" } }] },
+    ];
+    for (const body of bodies) {
+      await assertRejects(
+        () => assertDocumented(new Response(JSON.stringify(body), { headers })),
+        Error,
+        "not as in docs/openapi.json",
+      );
+    }
+  });
+
+  it("refuses a header missing or of another form", async () => {
+    const { headers } = await answer();
+    for (const name of ["RateLimit", "RateLimit-Policy", "Link", "X-Request-Id", "Cache-Control"]) {
+      const fewer = new Headers(headers);
+      fewer.delete(name);
+      await assertRejects(
+        () => assertDocumented(new Response(page, { headers: fewer })),
+        Error,
+        name,
+      );
+    }
+    const other = new Headers(headers);
+    other.set("RateLimit", "59");
+    await assertRejects(() => assertDocumented(new Response(page, { headers: other })), Error);
+  });
+
+  it("refuses a status that it does not have", async () => {
+    for (const status of [201, 403, 503]) {
+      assert(!DOCUMENTED_STATUSES.includes(status));
+      await assertRejects(
+        () => assertDocumented(new Response(page, { status })),
+        Error,
+        `status ${status}`,
+      );
+    }
+  });
+});
