@@ -1,0 +1,60 @@
+import { assert, assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import createClient from "openapi-fetch";
+import type { paths } from "../docs/openapi.d.ts";
+import { AUDIT_LOG_URL, MESSAGE_DATA, newOrganization, signUp, writeEntries } from "./helpers.ts";
+
+const admin = await signUp();
+
+/** A client as an integrator makes it: openapi-typescript for the types, openapi-fetch to send. */
+function clientOf(token: string) {
+  return createClient<paths>({
+    baseUrl: AUDIT_LOG_URL.replace("/public-audit-log", ""),
+    headers: { Authorization: `Bearer ${token}` },
+  });
+}
+
+describe("a client generated from openapi.json", () => {
+  it("reads a page, whose entries are told apart by their action", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [{ data: { ...MESSAGE_DATA, message_id: "m-7" } }, {
+      action: "feedback_given",
+      created_at: "2026-03-01T13:00:00Z",
+      data: { feedback: "up" },
+    }]);
+    const query = { start: "2026-03-01", end: "2026-03-02", limit: 10 };
+    const { data, error } = await clientOf(token).GET("/public-audit-log", { params: { query } });
+    assertEquals(error, undefined);
+    const seen = data?.items.map((item) =>
+      item.action === "message_created" ? item.data.message_id : item.data["feedback"]
+    );
+    assertEquals(seen, ["m-7", "up"]);
+    assertEquals(data?.total, 2);
+  });
+
+  it("has what is wrong with a request as data", async () => {
+    const { token } = await newOrganization(admin);
+    const query = { start: "2026-03-02", end: "2026-03-01" };
+    const { data, error, response } = await clientOf(token)
+      .GET("/public-audit-log", { params: { query } });
+    assertEquals([data, response.status], [undefined, 400]);
+    assertEquals(error?.code, "invalid_parameters");
+    assertEquals(error?.errors?.map(({ parameter }) => parameter), ["end"]);
+  });
+
+  it("does not compile with a parameter missing or of another type", () => {
+    const { GET } = clientOf("");
+    const days = { start: "2026-03-01", end: "2026-03-02" };
+    const wrongs = [
+      // @ts-expect-error: end is missing
+      () => GET("/public-audit-log", { params: { query: { start: "2026-03-01" } } }),
+      // @ts-expect-error: login is no action
+      () => GET("/public-audit-log", { params: { query: { ...days, action: "login" } } }),
+      // @ts-expect-error: a limit is a number
+      () => GET("/public-audit-log", { params: { query: { ...days, limit: "10" } } }),
+      // @ts-expect-error: there is no other path
+      () => GET("/audit-log", { params: { query: days } }),
+    ];
+    assert(wrongs.length > 0);
+  });
+});
