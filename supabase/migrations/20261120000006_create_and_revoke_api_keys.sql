@@ -58,6 +58,8 @@ language plpgsql volatile set search_path = ''
 as $$
 declare
   token constant text := private.new_token();
+  -- Here and not in the insert: auto_explain can log the values of a statement.
+  hash constant bytea := sha256(convert_to(token, 'UTF8'));
   api_key public.api_keys;
 begin
   insert into public.api_keys as k (id, organization_id, name, hint)
@@ -69,7 +71,7 @@ begin
   )
   returning k.* into api_key;
   insert into private.api_key_hashes (token_hash, api_key_id)
-  values (sha256(convert_to(token, 'UTF8')), api_key.id);
+  values (hash, api_key.id);
   insert into private.rate_limits (api_key_id) values (api_key.id);
   return json_build_object(
     'id', api_key.id,
