@@ -331,12 +331,13 @@ describe("a key", () => {
     assertEquals(data, [{ name: "test", revoked_at: null }]);
   });
 
-  it("that is revoked stays so: nobody can take it back", async () => {
+  it("that is revoked stays so: nobody can take it back, or date or sign it anew", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
     const { data } = await admin.client.rpc("revoke_api_key", { api_key_id: apiKeyId })
       .throwOnError();
-    await admin.client.from("api_keys").update({ revoked_at: null, revoked_by: null })
-      .eq("id", apiKeyId);
+    for (const change of [{ revoked_at: null, revoked_by: null }, { revoked_at: "now" }]) {
+      await admin.client.from("api_keys").update(change).eq("id", apiKeyId);
+    }
     const keys = await admin.client.from("api_keys").select("revoked_at").eq("id", apiKeyId)
       .throwOnError();
     assertEquals(
@@ -351,5 +352,13 @@ describe("a key", () => {
     await stranger.client.from("api_keys").update({ revoked_at: "now", revoked_by: stranger.id })
       .eq("id", apiKeyId);
     await getPage(token);
+    // Without a condition, only the policy for updates is asked.
+    const changed = await sql.begin(async (transaction) => {
+      await transaction`
+        select set_config('request.jwt.claims', ${JSON.stringify({ sub: NOBODYS_ID })}, true)`;
+      await transaction`set local role authenticated`;
+      return await transaction`update public.api_keys set revoked_at = now(), revoked_by = ${NOBODYS_ID}`;
+    });
+    assertEquals(changed.count, 0);
   });
 });
