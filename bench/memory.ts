@@ -46,12 +46,15 @@ async function main(): Promise<boolean> {
     ![200, 400, 401, 405].includes(status)
   );
   const isFlat = growth <= MAX_GROWTH;
+  // Of a process that has ended there is no memory and no answer.
+  const unanswered = ROUNDS * ROUND - Array.from(statuses.values()).reduce((a, b) => a + b, 0);
   console.log(
     `${isFlat ? "flat" : "NOT FLAT"}: ${growth.toFixed(2)} of what it was after ` +
       `${ROUND.toLocaleString("en")} requests, at most ${MAX_GROWTH} allowed`,
   );
   if (others.length) console.log(`FAILED: answers with ${others.join(", ")}`);
-  return isFlat && others.length === 0;
+  if (unanswered) console.log(`FAILED: ${unanswered} requests without an answer`);
+  return isFlat && others.length === 0 && unanswered === 0;
 }
 
 /** A quarter each: no token, so no call of the database; another method; a bad query; a page. */
