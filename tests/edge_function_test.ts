@@ -61,8 +61,11 @@ describe("the function's process", () => {
     using stranger = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     for (const [attempt, refusal] of Object.entries(refusals)) {
       const query = new URLSearchParams({ attempt, stranger: `127.0.0.1:${stranger.addr.port}` });
-      const response = await fetch(`http://127.0.0.1:${probe.port}/?${query}`);
-      assertMatch(await response.text(), refusal, attempt);
+      // Whoever may call the stranger waits for ever.
+      const signal = AbortSignal.timeout(10_000);
+      const answer = await fetch(`http://127.0.0.1:${probe.port}/?${query}`, { signal })
+        .then((response) => response.text(), String);
+      assertMatch(answer, refusal, attempt);
     }
   });
 });
