@@ -9,11 +9,12 @@ export interface GatewayOptions {
   /** Port of the Edge Function's own process. */
   functionPort: number;
   serveConsole: ServeConsole;
+  log: (text: string) => void;
 }
 
 /** One port in front of everything: the paths of a hosted project, the console at the root, `/docs`. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
-  const { port, dataApi, functionPort, serveConsole } = options;
+  const { port, dataApi, functionPort, serveConsole, log } = options;
   return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
     const url = URL.parse(request.url);
     if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
@@ -21,7 +22,11 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
     if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
       // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
       const path = url.pathname.slice("/functions/v1".length);
-      return forward(new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`), request);
+      const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
+      return forward(target, request).catch((error) => {
+        log(`public-audit-log does not answer: ${error}\n`);
+        return problem("internal_error", crypto.randomUUID());
+      });
     }
     if (url.pathname === "/docs") return serveReference();
     return serveConsole(url.pathname) ??
@@ -35,10 +40,5 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 async function forward(url: URL, request: Request): Promise<Response> {
   const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
   const body = method === "OPTIONS" ? null : request.body;
-  try {
-    return await fetch(url, { method, headers: request.headers, body, redirect: "manual" });
-  } catch (error) {
-    console.error(`public-audit-log does not answer: ${error}`);
-    return problem("internal_error", crypto.randomUUID());
-  }
+  return await fetch(url, { method, headers: request.headers, body, redirect: "manual" });
 }

@@ -72,6 +72,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     dataApi: dataApi.fetch,
     functionPort: edgeFunction.port,
     serveConsole: await building,
+    log,
   }));
 
   const running = started.move();

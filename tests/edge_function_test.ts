@@ -24,6 +24,17 @@ async function statusOf(permissions: string[]): Promise<number> {
 }
 
 describe("the function's process", () => {
+  it("may do this and nothing else", () => {
+    assertEquals(permissionFlags("http://127.0.0.1:54321"), [
+      "--no-prompt",
+      "--allow-net=127.0.0.1:0,127.0.0.1:54321",
+      "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+      "--deny-import",
+      "--cached-only",
+      "--frozen",
+    ]);
+  });
+
   it("starts and serves with the permissions that it has, and with none of them less", async () => {
     const flags = permissionFlags(apiUrl);
     assertEquals(await statusOf(flags), 401);

@@ -20,7 +20,12 @@ describe("readEnvironment()", () => {
     );
   });
 
-  it("takes the service role key of projects without a dictionary, or without a default key", () => {
+  it("takes another key of the dictionary when the default key has been deleted", () => {
+    const keys = { SUPABASE_SECRET_KEYS: '{"second":"s"}', SUPABASE_SERVICE_ROLE_KEY: "old" };
+    assertEquals(read({ SUPABASE_URL: URL, ...keys }), { url: URL, secretKey: "s" });
+  });
+
+  it("takes the service role key of projects without a dictionary, or with an empty one", () => {
     for (const keys of [{}, { SUPABASE_SECRET_KEYS: "{}" }]) {
       assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }), {
         url: URL,

@@ -54,11 +54,11 @@ async function useKeys(): Promise<Written> {
   });
   cleanUp.defer(() => sql.end());
 
-  let answers = await useKey(stack, sql);
+  let answers = await useKey(stack, sql, log);
   const serverLogPath = join(dataDir, "postgres", "server.log");
   const serverLog = await Deno.readTextFile(serverLogPath);
   await logEverything(sql);
-  answers += await useKey(stack, sql);
+  answers += await useKey(stack, sql, log);
   return {
     rows: await allRows(sql),
     output,
@@ -70,7 +70,11 @@ async function useKeys(): Promise<Written> {
 }
 
 /** Makes a key and uses it rightly, in every wrong way, and when the database fails; the answers. */
-async function useKey(stack: Stack, sql: postgres.Sql): Promise<string> {
+async function useKey(
+  stack: Stack,
+  sql: postgres.Sql,
+  log: (text: string) => void,
+): Promise<string> {
   const { id: keyId, token, client } = await newKey(stack);
   const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
   tokens.push(token, typo);
@@ -111,7 +115,8 @@ async function useKey(stack: Stack, sql: postgres.Sql): Promise<string> {
     // A gateway whose function is gone.
     const port = freePort();
     const functionPort = freePort();
-    const options = { port, dataApi: () => new Response(), functionPort, serveConsole: () => null };
+    const dataApi = () => new Response();
+    const options = { port, dataApi, functionPort, serveConsole: () => null, log };
     await using _gateway = startGateway(options);
     await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
       headers: bearer,

@@ -1,6 +1,6 @@
 -- The limit of a key: sixty requests a minute, exactly. In no span of 60 seconds are more
 -- than 60 accepted, and none is refused while fewer than 60 were accepted in the 60 seconds before it.
--- A fixed window lets 120 through around its edge; a token bucket too; a weighted window 119, and it
+-- A fixed window lets 120 through around its edge, a token bucket and a weighted window 119, and it
 -- refuses lawful requests. So the times themselves are kept: at most sixty a key, in one row, updated
 -- in place (nothing but the key is indexed, and half of each page is left free for the new version).
 
