@@ -11,18 +11,18 @@ export async function renderReference(): Promise<string> {
 }
 
 /**
- * Runs the Redocly CLI in this repository.
+ * Runs the Redocly CLI in this repository and resolves to what it printed.
  *
  * @throws {Error} with what it said, if it fails.
  */
-export async function redocly(...args: string[]): Promise<void> {
+export async function redocly(...args: string[]): Promise<string> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--allow-all", root.imports["@redocly/cli"], ...args],
     cwd: new URL("..", import.meta.url),
     env: { REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" },
   }).output();
-  if (success) return;
   const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout);
   throw new Error(`redocly ${args[0]}: ${decoder.decode(stdout)}${decoder.decode(stderr)}`);
 }
 

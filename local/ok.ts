@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   const browser = await check("a browser for the console's tests", findBrowser);
   if (!browser) return;
   Deno.env.set("CHROMIUM", browser);
-  await tests("tests of the console", stack, ["tests/console"]);
+  await tests("tests of the console", stack, ["tests/browser"]);
   await tests("tests of faults, on stacks of their own", null, ["tests/faults"]);
 }
 

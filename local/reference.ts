@@ -7,6 +7,7 @@ const POLICY = [
   "worker-src blob:",
   "style-src 'unsafe-inline'",
   "img-src data:",
+  "font-src data:",
   "frame-ancestors 'none'",
 ].join("; ");
 

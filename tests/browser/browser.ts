@@ -12,10 +12,10 @@ const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
 /** Of a phone, a tablet and a wide screen. */
 export const WIDTHS = [360, 768, 1440];
 
-/** Starts the browser that `deno task test:console` has found. */
+/** Starts the browser that `deno task test:browser` has found. */
 export function launch(): Promise<Browser> {
   const executablePath = Deno.env.get("CHROMIUM");
-  if (!executablePath) throw new Error("No browser: run these tests with deno task test:console");
+  if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");
   return chromium.launch({
     executablePath,
     // As in a person's browser, Back shows the page as it was left.
@@ -24,8 +24,8 @@ export function launch(): Promise<Browser> {
   });
 }
 
-/** The console in a browser of its own: no session, no history. */
-export interface Console extends AsyncDisposable {
+/** A page in a browser of its own: no session, no history. */
+export interface OpenedPage extends AsyncDisposable {
   page: Page;
   /** What the browser complained about: errors of scripts and of the content security policy. */
   complaints: string[];
@@ -38,7 +38,18 @@ export async function openConsole(
   browser: Browser,
   person: Person | null,
   options: BrowserContextOptions = {},
-): Promise<Console> {
+): Promise<OpenedPage> {
+  const opened = await openPage(browser, CONSOLE_URL, options);
+  if (person) await signIn(opened.page, person);
+  return opened;
+}
+
+/** Opens a page. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenedPage> {
   const context = await browser.newContext({
     timezoneId: TIME_ZONE,
     permissions: ["clipboard-read", "clipboard-write"],
@@ -51,11 +62,11 @@ export async function openConsole(
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     // The browser's own line for each answer that is an error; the tests make some.
-    if (!message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+    if (message.text().startsWith("Failed to load resource")) return;
+    if (message.type() !== "info") complaints.push(message.text());
   });
   page.on("request", (request) => origins.add(new URL(request.url()).origin));
-  await page.goto(CONSOLE_URL);
-  if (person) await signIn(page, person);
+  await page.goto(url);
   return { page, complaints, origins, [Symbol.asyncDispose]: () => context.close() };
 }
 

@@ -1,0 +1,41 @@
+import { assert, assertEquals } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import document from "../../docs/openapi.json" with { type: "json" };
+import { CONSOLE_URL, launch, openPage, overflow, takePicture, WIDTHS } from "./browser.ts";
+
+const browser = await launch();
+afterAll(() => browser.close());
+
+const REFERENCE_URL = `${CONSOLE_URL}docs`;
+const { parameters, responses } = document.paths["/public-audit-log"].get;
+
+describe("the reference page", () => {
+  it("shows every parameter, every status, and every field and header of a page", async () => {
+    await using opened = await openPage(browser, REFERENCE_URL);
+    const { page } = opened;
+    await page.getByText("organization_id").first().waitFor();
+    const text = await page.locator("body").innerText();
+    const names = [
+      ...parameters.map(({ name }) => name),
+      ...Object.keys(responses),
+      ...Object.keys(responses[200].headers),
+      ...Object.keys(document.components.schemas.Page.properties),
+    ];
+    assertEquals(names.filter((name) => !text.includes(name)), []);
+  });
+
+  for (const width of WIDTHS) {
+    it(`fits a window of ${width} px, loads nothing from elsewhere, and runs without errors`, async () => {
+      await using opened = await openPage(browser, REFERENCE_URL, {
+        viewport: { width, height: 900 },
+      });
+      const { page, complaints, origins } = opened;
+      await page.getByText("RateLimit").first().waitFor();
+      await page.keyboard.press("End");
+      await takePicture(page, `reference_${width}`);
+      assertEquals(await overflow(page), 0);
+      assertEquals(complaints, []);
+      for (const origin of origins) assert([new URL(CONSOLE_URL).origin, "null"].includes(origin));
+    });
+  }
+});
