@@ -62,7 +62,7 @@ const HEADERS = {
   "Retry-After": {
     description: "Seconds until the next request is possible: never too early (RFC 9110)",
     required: true,
-    schema: { type: "integer", minimum: 1, maximum: 60 },
+    schema: { type: "integer", minimum: 1 },
     example: 60,
   },
   "Link": text(
