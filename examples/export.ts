@@ -1,0 +1,653 @@
+// Exports the audit log of an organization to a file: every entry once, however often interrupted.
+//
+// FILE appears when it is complete, and not before. Until then FILE.part grows page by page, and
+// FILE.progress says how much of it counts: the same command, run again, goes on from there.
+//
+// Offsets stay while entries are written, because new ones come last. But an entry may be committed
+// late with an earlier time, and retention deletes old ones: both move all offsets behind them. So
+// each page is asked from the last entry of the page before. If it begins with another one, the log
+// has changed behind us: we go back to the end of the last day that is as it was, and on from there.
+//
+// What this cannot see: between two pages, as many entries deleted as inserted before them. Export
+// days that are over and whose writers are done to rule it out. And it cannot read `data` nested some
+// thousands deep, which is more than JSON.parse can: it stops there and says so.
+//
+// CSV holds the exact values. To a spreadsheet those that begin with = + - @ are formulas: import such
+// a file as text.
+
+import { Buffer } from "node:buffer";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { stringify } from "csv-stringify/sync";
+
+const USAGE = `Exports the audit log of an organization to a file.
+
+  deno run --allow-net=HOST --allow-env=AUDIT_LOG_API_KEY --allow-read=FOLDER --allow-write=FOLDER \\
+    examples/export.ts --url=URL --start=DAY --end=DAY --out=FILE
+
+HOST is the URL's, FOLDER is where FILE goes. The API key is read from the environment variable
+AUDIT_LOG_API_KEY. When interrupted, run the same command again: it goes on where it was.
+
+  --url=URL        the API: https://…/functions/v1/public-audit-log
+  --start=DAY      first day, YYYY-MM-DD, UTC
+  --end=DAY        last day, inclusive
+  --action=ACTION  only entries with this action
+  --out=FILE       must not exist; FILE.part and FILE.progress are beside it until it is complete
+  --format=FORMAT  ndjson or csv (default: as FILE ends)
+  --key-file=FILE  read the API key from this file instead (needs --allow-read=FILE)
+  --tries=10       give up after so many failures in a row
+  --help           this text
+
+Exit codes: 0 done; 1 gave up, run it again; 2 wrong arguments, or files in the way; 3 key refused.`;
+
+const PAGE_SIZE = 1000;
+const TIMEOUT_MS = 30_000;
+const FIRST_RETRY_MS = 200;
+const LONGEST_RETRY_MS = 30_000;
+const LONGEST_WAIT_S = 3600;
+const MAX_REWINDS = 10;
+const PLAIN_REPORT_MS = 10_000;
+
+const GAVE_UP = 1;
+const WRONG_ARGUMENTS = 2;
+const KEY_REFUSED = 3;
+
+/** Why the program ends early; the message says what to do. */
+class Stop extends Error {
+  constructor(readonly exitCode: number, message: string) {
+    super(message);
+  }
+}
+
+/** What is exported. An unfinished export is continued with the same selection only. */
+interface Selection {
+  url: string;
+  start: string;
+  end: string;
+  action: string | null;
+  format: Format;
+}
+
+type Format = "ndjson" | "csv";
+
+interface Options {
+  selection: Selection;
+  out: string;
+  key: string;
+  tries: number;
+}
+
+/** What matters of an entry here; the rest of it is passed on as it is. */
+interface Entry {
+  id: string;
+  created_at: string;
+  data?: unknown;
+}
+
+interface Page {
+  organization_id: string;
+  total: number;
+  offset: number;
+  items: Entry[];
+}
+
+/** A place in the export: after so many entries and bytes, and which entry was the last. */
+interface Position {
+  entries: number;
+  bytes: number;
+  last: Entry | null;
+}
+
+/** What FILE.progress holds. */
+interface Progress {
+  selection: Selection;
+  organizationId: string | null;
+  position: Position;
+  /** Where the days end that lie behind, in order; only those with entries. */
+  dayEnds: Position[];
+}
+
+const BEGINNING: Position = { entries: 0, bytes: 0, last: null };
+
+async function main(): Promise<number> {
+  if (Deno.args.includes("--help")) {
+    console.log(USAGE);
+    return 0;
+  }
+  try {
+    const options = readOptions();
+    using part = Part.open(options);
+    console.log(await exportLog(options, part));
+    return 0;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    return error instanceof Stop ? error.exitCode : GAVE_UP;
+  }
+}
+
+/** Exports page by page until FILE is complete. Returns what to say then. */
+async function exportLog(options: Options, part: Part): Promise<string> {
+  const display = new Display(part.position.entries);
+  const api = new Api(options, display);
+  const rewinds = new Rewinds();
+  while (true) {
+    const page = await api.readPage(Math.max(0, part.position.entries - 1), PAGE_SIZE);
+    part.belongTo(page.organization_id);
+    if (continues(page, part.position)) {
+      part.append(page.items.slice(part.position.entries - page.offset));
+      display.progress(part.position.entries, page.total);
+      if (part.position.entries === page.total) break;
+    } else {
+      rewinds.count(part.position);
+      const position = await lastUnchanged(api, part.dayEnds);
+      display.say(
+        `The log has changed behind us: going back to entry ${number(position.entries)}.`,
+      );
+      part.rewind(position);
+    }
+  }
+  part.complete();
+  const entries = number(part.position.entries);
+  const growing = whileItGrows(options.selection.end);
+  return `Exported ${entries} entries to ${options.out}, the API's total.${growing}`;
+}
+
+/** Whether a page that was asked from the last entry on begins with it. */
+function continues(page: Page, { last }: Position): boolean {
+  const first = page.items[0];
+  return !last || first?.id === last.id && first.created_at === last.created_at;
+}
+
+/** The last end of a day up to which the log still has as many entries, or its beginning. */
+async function lastUnchanged(api: Api, dayEnds: Position[]): Promise<Position> {
+  let unchanged = BEGINNING;
+  let low = 0;
+  let high = dayEnds.length;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const position = dayEnds[middle];
+    if (position && await isUnchanged(api, position)) {
+      unchanged = position;
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return unchanged;
+}
+
+async function isUnchanged(api: Api, position: Position): Promise<boolean> {
+  const { entries, last } = position;
+  if (!last) return true;
+  const page = await api.readPage(entries - 1, 1, dayOf(last));
+  return page.total === entries && continues(page, position);
+}
+
+function dayOf(entry: Entry): string {
+  return entry.created_at.slice(0, "YYYY-MM-DD".length);
+}
+
+function whileItGrows(end: string): string {
+  const now = new Date().toISOString();
+  return end < now.slice(0, end.length)
+    ? ""
+    : ` These days are not over: this is the log as of ${now}.`;
+}
+
+/** Counts how often the log has changed behind us since we last got further than ever. */
+class Rewinds {
+  #count = 0;
+  #furthest = 0;
+
+  count({ entries }: Position): void {
+    this.#count = entries > this.#furthest ? 1 : this.#count + 1;
+    this.#furthest = Math.max(this.#furthest, entries);
+    if (this.#count <= MAX_REWINDS) return;
+    throw new Stop(
+      GAVE_UP,
+      `Gave up: the log has changed behind us ${this.#count} times in a row. Run the same command ` +
+        "again when fewer late entries are written or old ones deleted.",
+    );
+  }
+}
+
+/** The API: keeps to the limit, and tries again what may succeed then. */
+class Api {
+  #notBefore = 0;
+  #selection: Selection;
+  #key: string;
+  #tries: number;
+  #display: Display;
+
+  constructor({ selection, key, tries }: Options, display: Display) {
+    this.#selection = selection;
+    this.#key = key;
+    this.#tries = tries;
+    this.#display = display;
+  }
+
+  async readPage(offset: number, limit: number, end = this.#selection.end): Promise<Page> {
+    const url = pageUrl({ ...this.#selection, end }, offset, limit);
+    let failures = 0;
+    while (true) {
+      await this.#turn();
+      const { page, failure, wait } = await attempt(url, this.#key);
+      this.#wait(wait * 1000);
+      if (page) return page;
+      if (!failure) continue;
+      if (++failures >= this.#tries) throw gaveUp(failure, failures);
+      this.#display.say(`${failure}. Trying again …`);
+      this.#wait(Math.random() * Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
+    }
+  }
+
+  #wait(milliseconds: number): void {
+    this.#notBefore = Math.max(this.#notBefore, performance.now() + milliseconds);
+  }
+
+  async #turn(): Promise<void> {
+    const milliseconds = Math.ceil(this.#notBefore - performance.now());
+    if (milliseconds >= 1000) this.#display.show(`Waiting ${duration(milliseconds)} …`);
+    if (milliseconds > 0) await sleep(milliseconds);
+  }
+}
+
+function pageUrl(selection: Selection, offset: number, limit: number): URL {
+  const { start, end, action } = selection;
+  const url = new URL(selection.url);
+  url.search = new URLSearchParams({
+    start,
+    end,
+    ...action && { action },
+    limit: String(limit),
+    offset: String(offset),
+  }).toString();
+  return url;
+}
+
+/** What a request came to: a page, a failure, or neither when it was over the limit. */
+interface Attempt {
+  page?: Page | undefined;
+  failure?: string;
+  /** How many seconds the API asks to wait before the next request. */
+  wait: number;
+}
+
+async function attempt(url: URL, key: string): Promise<Attempt> {
+  let response: Response;
+  let body: string;
+  try {
+    const headers = { Authorization: `Bearer ${key}` };
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    response = await fetch(url, { headers, signal, redirect: "manual" });
+    body = await response.text();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    return { failure: `No whole answer (${messageOf(error)})`, wait: 0 };
+  }
+  const { status, headers } = response;
+  const wait = requestedWait(headers);
+  if (status === 200) {
+    const page = parsePage(body, url.searchParams);
+    return page ? { page, wait } : { failure: "An answer that is not the page asked for", wait };
+  }
+  if (status === 429 && wait > 0) return { wait };
+  const requestId = headers.get("X-Request-Id") ?? "none";
+  if (status === 429 || status >= 500) {
+    return { failure: `Status ${status} (request id ${requestId})`, wait };
+  }
+  throw refusal(status, body, requestId);
+}
+
+/** Retry-After (RFC 9110), or else the RateLimit header when no request is left. */
+function requestedWait(headers: Headers): number {
+  const seconds = headers.get("Retry-After")?.match(/^\d+$/)?.[0] ??
+    headers.get("RateLimit")?.match(/;r=0;t=(\d+)/)?.[1];
+  return Math.min(Number(seconds ?? 0), LONGEST_WAIT_S);
+}
+
+/** The page that was asked for, or nothing when the text is anything else, a cut page for example. */
+function parsePage(text: string, asked: URLSearchParams): Page | undefined {
+  const page = parseJson(text) as Partial<Page> | null | undefined;
+  const { organization_id, total, offset, items } = page ?? {};
+  if (typeof organization_id !== "string" || typeof total !== "number") return;
+  if (offset !== Number(asked.get("offset"))) return;
+  const length = Math.max(0, Math.min(Number(asked.get("limit")), total - offset));
+  if (!Array.isArray(items) || items.length !== length || !items.every(isEntry)) return;
+  return { organization_id, total, offset, items };
+}
+
+function isEntry(item: Partial<Entry> | null): item is Entry {
+  return typeof item?.id === "string" && typeof item.created_at === "string";
+}
+
+/** JSON.parse source text access (ECMAScript 2026), which TypeScript has no types for yet. */
+const exact = JSON as unknown as {
+  rawJSON(text: string): unknown;
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { source: string }) => unknown,
+  ): unknown;
+};
+
+/** Parses JSON so that JSON.stringify gives every digit of its numbers back. */
+function parseJson(text: string): unknown {
+  try {
+    return exact.parse(
+      text,
+      (_key, value, { source }) =>
+        typeof value === "number" && String(value) !== source ? exact.rawJSON(source) : value,
+    );
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function refusal(status: number, body: string, requestId: string): Stop {
+  const { detail, errors } = (parseJson(body) ?? {}) as {
+    detail?: string;
+    errors?: { parameter: string; detail: string }[];
+  };
+  if (status === 401) {
+    return new Stop(
+      KEY_REFUSED,
+      `The API refuses the key (401, request id ${requestId}). Run the same command again with an ` +
+        "active one: an administrator of the organization creates it.",
+    );
+  }
+  const seen = errors?.map((error) => `\n  ${error.parameter}: ${error.detail}`).join("") ?? "";
+  const next = status === 400 ? "Correct the options." : "Is --url right?";
+  return new Stop(
+    WRONG_ARGUMENTS,
+    `The API refuses the request (${status}, request id ${requestId}). ${next} ${
+      detail ?? ""
+    }${seen}`,
+  );
+}
+
+function gaveUp(failure: string, failures: number): Stop {
+  return new Stop(
+    GAVE_UP,
+    `Gave up after ${failures} failures in a row. The last: ${failure}.\n` +
+      "Nothing is lost: run the same command again, and it goes on where it was.",
+  );
+}
+
+/** FILE.part and FILE.progress, until they become FILE. */
+class Part {
+  #file: Deno.FsFile;
+  #out: string;
+  #progress: Progress;
+  #isComplete = false;
+
+  /** Takes FILE.part for this process alone, and goes on where it ends. */
+  static open({ out, selection }: Options): Part {
+    refuseExisting(out);
+    const file = Deno.openSync(`${out}.part`, { read: true, write: true, create: true });
+    try {
+      if (!file.tryLockSync(true)) {
+        throw new Stop(WRONG_ARGUMENTS, `${out}.part is in use: another export is at it.`);
+      }
+      // Once more: the one who had the lock may just have finished.
+      refuseExisting(out);
+      return new Part(file, out, readProgress(out, selection, file.statSync().size));
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  private constructor(file: Deno.FsFile, out: string, progress: Progress) {
+    this.#file = file;
+    this.#out = out;
+    this.#progress = progress;
+    this.rewind(progress.position);
+  }
+
+  get position(): Position {
+    return this.#progress.position;
+  }
+
+  get dayEnds(): Position[] {
+    return this.#progress.dayEnds;
+  }
+
+  /** Refuses to put entries of two organizations into one file. */
+  belongTo(organizationId: string): void {
+    if (this.#progress.organizationId === null) this.#progress.organizationId = organizationId;
+    if (this.#progress.organizationId === organizationId) return;
+    throw new Stop(WRONG_ARGUMENTS, foreign(this.#out, "of another organization than the key"));
+  }
+
+  append(entries: Entry[]): void {
+    const { selection: { format }, position: before, dayEnds } = this.#progress;
+    let text = before.bytes === 0 ? HEADERS[format] : "";
+    let position = { ...before, bytes: before.bytes + Buffer.byteLength(text) };
+    for (const entry of entries) {
+      if (position.last && dayOf(position.last) !== dayOf(entry)) dayEnds.push(position);
+      const line = LINES[format](entry);
+      text += line;
+      position = {
+        entries: position.entries + 1,
+        bytes: position.bytes + Buffer.byteLength(line),
+        last: { id: entry.id, created_at: entry.created_at },
+      };
+    }
+    this.#file.seekSync(before.bytes, Deno.SeekMode.Start);
+    writeDurably(this.#file, text);
+    this.#progress.position = position;
+    this.#save();
+  }
+
+  /** Drops what comes after a position. */
+  rewind(position: Position): void {
+    const { dayEnds } = this.#progress;
+    this.#progress.position = position;
+    this.#progress.dayEnds = dayEnds.filter(({ entries }) => entries < position.entries);
+    // First, so that never less is there than it says.
+    this.#save();
+    this.#file.truncateSync(position.bytes);
+  }
+
+  complete(): void {
+    refuseExisting(this.#out);
+    Deno.renameSync(`${this.#out}.part`, this.#out);
+    Deno.removeSync(`${this.#out}.progress`);
+    this.#isComplete = true;
+  }
+
+  #save(): void {
+    const path = `${this.#out}.progress`;
+    {
+      using file = Deno.openSync(`${path}.new`, { write: true, create: true, truncate: true });
+      writeDurably(file, JSON.stringify(this.#progress));
+    }
+    Deno.renameSync(`${path}.new`, path);
+  }
+
+  /** Gives the file up for another run; one that has nothing yet leaves nothing. */
+  [Symbol.dispose](): void {
+    if (this.position.bytes === 0 && !this.#isComplete) {
+      Deno.removeSync(`${this.#out}.part`);
+      Deno.removeSync(`${this.#out}.progress`);
+    }
+    this.#file.close();
+  }
+}
+
+function refuseExisting(out: string): void {
+  if (!exists(out)) return;
+  throw new Stop(WRONG_ARGUMENTS, `${out} exists: remove it, or choose another --out.`);
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** What an earlier run of this command left, or the beginning. */
+function readProgress(out: string, selection: Selection, size: number): Progress {
+  if (size === 0) return { selection, organizationId: null, position: BEGINNING, dayEnds: [] };
+  const path = `${out}.progress`;
+  const progress = exists(path) ? parseJson(Deno.readTextFileSync(path)) as Progress : undefined;
+  const isOurs = JSON.stringify(progress?.selection) === JSON.stringify(selection);
+  if (progress && isOurs && progress.position.bytes <= size) return progress;
+  throw new Stop(WRONG_ARGUMENTS, foreign(out, "not of this command"));
+}
+
+function foreign(out: string, why: string): string {
+  return `${out}.part is ${why}: finish that export first, choose another --out, or remove ` +
+    `${out}.part and ${out}.progress.`;
+}
+
+/** Returns when the text is on the disk. */
+function writeDurably(file: Deno.FsFile, text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let written = 0; written < bytes.length;) written += file.writeSync(bytes.subarray(written));
+  file.syncDataSync();
+}
+
+const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"];
+
+const HEADERS: Record<Format, string> = { ndjson: "", csv: csvRecord(COLUMNS) };
+
+const LINES: Record<Format, (entry: Entry) => string> = {
+  ndjson: (entry) => `${JSON.stringify(entry)}\n`,
+  csv: ({ data, ...entry }) => csvRecord({ ...entry, data: JSON.stringify(data) }),
+};
+
+/** A record as RFC 4180 has it. */
+function csvRecord(record: object): string {
+  return stringify([record], { columns: COLUMNS, record_delimiter: "windows" });
+}
+
+/** Says how far the export is, on stderr: a bar on a terminal, a line now and then elsewhere. */
+class Display {
+  #isTerminal = Deno.stderr.isTerminal();
+  #startedAt = performance.now();
+  #startedFrom: number;
+  #shownAt = -Infinity;
+
+  constructor(entries: number) {
+    this.#startedFrom = entries;
+  }
+
+  progress(entries: number, total: number): void {
+    const seconds = (performance.now() - this.#startedAt) / 1000;
+    const rate = (entries - this.#startedFrom) / seconds;
+    const filled = Math.round(20 * entries / Math.max(1, total));
+    const bar = this.#isTerminal ? `${"█".repeat(filled)}${"░".repeat(20 - filled)} ` : "";
+    const left = rate > 0 ? `, ${duration((total - entries) / rate * 1000)} left` : "";
+    this.show(
+      `${bar}${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}`,
+    );
+  }
+
+  /** Shows a state that soon gives way to the next. */
+  show(text: string): void {
+    const now = performance.now();
+    if (this.#isTerminal) write(`\r\x1b[K${text}`);
+    else if (now - this.#shownAt >= PLAIN_REPORT_MS) write(`${text}\n`);
+    else return;
+    this.#shownAt = now;
+  }
+
+  /** Says what should stay. */
+  say(text: string): void {
+    write(`${this.#isTerminal ? "\r\x1b[K" : ""}${text}\n`);
+  }
+}
+
+function write(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(text));
+}
+
+function number(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}
+
+function duration(milliseconds: number): string {
+  const seconds = Math.ceil(milliseconds / 1000);
+  return seconds < 120 ? `${seconds} s` : `${Math.ceil(seconds / 60)} min`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Reads the command line and the key. */
+function readOptions(): Options {
+  refuseKeyAsArgument(Deno.args);
+  const given = parseOptions();
+  const { url, start, end, out } = given;
+  const missing = (["url", "start", "end", "out"] as const).filter((name) => !given[name]);
+  if (!url || !start || !end || !out) throw usageError(`Missing: --${missing.join(", --")}`);
+  const tries = Number(given.tries ?? 10);
+  if (!Number.isInteger(tries) || tries < 1) throw usageError("--tries: a whole number from 1");
+  const format = readFormat(given.format ?? out.split(".").at(-1));
+  const selection = { url: readUrl(url), start, end, action: given.action ?? null, format };
+  return { selection, out, tries, key: readKey(given["key-file"]) };
+}
+
+/** Others see the arguments of a process, and the shell keeps them. */
+function refuseKeyAsArgument(args: string[]): void {
+  if (!args.some((arg) => /pck_\w{30}/.test(arg))) return;
+  throw usageError(
+    "An API key does not belong on the command line: put it into AUDIT_LOG_API_KEY or a --key-file. " +
+      "This one is in your shell's history now: revoke it, and create another",
+  );
+}
+
+function parseOptions() {
+  try {
+    const string = { type: "string" } as const;
+    const options = {
+      url: string,
+      start: string,
+      end: string,
+      action: string,
+      out: string,
+      format: string,
+      "key-file": string,
+      tries: string,
+    };
+    return parseArgs({ args: Deno.args, options }).values;
+  } catch (error) {
+    throw usageError(messageOf(error));
+  }
+}
+
+function readUrl(text: string): string {
+  const url = URL.parse(text);
+  const isSecret = url?.protocol === "https:" ||
+    url?.protocol === "http:" && ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
+  if (url && isSecret) return url.href;
+  throw usageError("--url: an https address (http only of this machine, or the key could be read)");
+}
+
+function readFormat(text: string | undefined): Format {
+  if (text === "ndjson" || text === "csv") return text;
+  throw usageError("--format: ndjson or csv, or a FILE that ends in .ndjson or .csv");
+}
+
+function readKey(file: string | undefined): string {
+  const key = file ? Deno.readTextFileSync(file).trim() : Deno.env.get("AUDIT_LOG_API_KEY");
+  if (key && /^pck_\w+$/.test(key)) return key;
+  throw usageError(
+    key
+      ? `What ${file ?? "AUDIT_LOG_API_KEY"} holds is no API key: one begins with pck_`
+      : "No API key: put it into AUDIT_LOG_API_KEY or a --key-file",
+  );
+}
+
+function usageError(message: string): Stop {
+  return new Stop(WRONG_ARGUMENTS, `${message}.\nTry --help.`);
+}
+
+if (import.meta.main) Deno.exit(await main());
