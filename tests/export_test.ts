@@ -234,7 +234,7 @@ class Proxy {
     const body = await response.text();
     return {
       status: response.status,
-      headers: { "content-type": response.headers.get("content-type") ?? "" },
+      headers: { "x-request-id": response.headers.get("x-request-id") ?? "" },
       body,
       length: new TextEncoder().encode(body).length,
     };
@@ -268,6 +268,36 @@ async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void>
   for (let n = 0; n < bytes.length;) n += await connection.write(bytes.subarray(n));
 }
 
+/** Ways in which a page goes wrong on its way; `at` is where it is cut. */
+function brokenAnswers(answer: Answer, at: number): (Answer | null)[] {
+  const { body, headers = {} } = answer;
+  const length = new TextEncoder().encode(body).length;
+  return [
+    null,
+    { headers, body: body.slice(0, at), length },
+    { headers, body: body.slice(0, at) },
+    { headers, body: "" },
+    { headers, body: "<html>Please sign in</html>" },
+    { headers, body: "null" },
+    { headers, body: '{"organization_id":"x","total":0,"limit":1000,"offset":0}' },
+    { headers, body: body.replace(/,"items":.*/s, ',"items":[]}') },
+    { headers, body: body.replace(/"offset":\d+/, '"offset":7') },
+    { status: 500, body: "" },
+    { status: 503, body: "<html>Busy</html>" },
+    { status: 429, body: "" },
+  ];
+}
+
+/** Deletes so many entries from a time on, as retention does. */
+async function deleteEntries(organizationId: string, from: string, count: number): Promise<void> {
+  await sql`
+    delete from public.audit_entries where organization_id = ${organizationId} and id in (
+      select id from public.audit_entries
+      where organization_id = ${organizationId} and created_at >= ${from}
+      order by created_at, id limit ${count}
+    )`;
+}
+
 const forwardOnly: Behaviour = (_request, forward) => forward();
 
 describe("export.ts", () => {
@@ -291,35 +321,368 @@ describe("export.ts", () => {
       assertMatch(stdout, /^Exported 0 entries /);
     });
 
-    it(`resumes at the exact entry after being killed, as ${format}`, async () => {
+    it(`equals the log after kills, broken answers, late entries and deletions, as ${format}`, async () => {
       console.log(`EXPORT_SEED=${SEED}`);
       const random = randomFrom(SEED);
-      const organization = await newLog(6_000);
+      const organization = await newLog(4_000);
       using folder = new Folder();
       const file = `log.${format}`;
+      // Those that come are fewer in all than go at once: nothing cancels out.
+      const changes = [
+        ...Array.from({ length: 6 }, () => () => fill(organization.id, 20, 1 + random(10), 1)),
+        () => deleteEntries(organization.id, "2026-03-02T00:00:00Z", 300),
+        () => deleteEntries(organization.id, "2026-03-05T12:00:00Z", 300),
+      ];
       let running: Running | undefined;
-      let killAt = 1 + random(3);
       await using proxy = new Proxy(organization, async ({ number }, forward) => {
         assert(!folder.files().includes(file));
-        if (number !== killAt) return await forward();
-        killAt = number + 1 + random(4);
+        if (random(2) === 0) await changes.splice(random(changes.length), 1)[0]?.();
         const answer = await forward();
-        setTimeout(() => running?.process.kill("SIGKILL"), random(60));
-        return answer;
+        if (number > 30) return answer;
+        if (random(6) === 0) setTimeout(() => running?.process.kill("SIGKILL"), random(40));
+        if (random(3) > 0) return answer;
+        return pick(random, brokenAnswers(answer, random(answer.body.length)));
       });
       let code = -1;
-      for (let run = 0; run < 12 && code !== 0; run++) {
+      while (code !== 0) {
         running = folder.start(file, { url: proxy.url, key: organization.token });
         code = (await running.output).code;
-        // As if it had been killed in the middle of the next page.
-        if (code !== 0) {
-          Deno.writeTextFileSync(folder.file(`${file}.part`), "half", { append: true });
-        }
+        assert(code === 0 || code === 137);
       }
-      assertEquals(code, 0);
       assertEquals(await content(folder.file(file)), await log(organization));
-      const offsets = proxy.requests.map(({ offset }) => offset);
-      assertEquals(offsets, offsets.toSorted((a, b) => a - b), "never went back");
     });
   }
+
+  it("resumes at the exact entry after being killed", async () => {
+    console.log(`EXPORT_SEED=${SEED}`);
+    const random = randomFrom(SEED);
+    const organization = await newLog(6_000);
+    using folder = new Folder();
+    let running: Running | undefined;
+    let kills = 0;
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      const answer = await forward();
+      if (number % 2 === 0) setTimeout(() => running?.process.kill("SIGKILL"), random(40));
+      return answer;
+    });
+    const run = { url: proxy.url, key: organization.token };
+    while ((await (running = folder.start("log.csv", run)).output).code !== 0) {
+      kills++;
+      // As if it had been in the middle of writing a page.
+      Deno.writeTextFileSync(folder.file("log.csv.part"), "half an entry", { append: true });
+    }
+    assert(kills > 0);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+    const offsets = proxy.requests.map(({ offset }) => offset);
+    assertEquals(offsets, offsets.toSorted((a, b) => a - b), "never goes back");
+    assert(offsets.length <= 7 + kills, "asks for a page again only after a kill");
+  });
+
+  it("takes no broken answer for a page", async () => {
+    const organization = await newLog(30);
+    using folder = new Folder();
+    const broken = brokenAnswers({ body: "x".repeat(99) }, 50).length;
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      const answer = await forward();
+      return number <= broken ? brokenAnswers(answer, 2_000)[number - 1] ?? null : answer;
+    });
+    const run = { url: proxy.url, key: organization.token, args: ["--tries=1"] };
+    for (let i = 0; i < broken; i++) {
+      const { code, stderr } = await folder.run("log.csv", run);
+      assertEquals([code, folder.files()], [1, []], stderr);
+    }
+    await folder.export("log.csv", run);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  it("goes back to the last day that is unchanged, not to the beginning", async () => {
+    const organization = await newLog(4_000);
+    using folder = new Folder();
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      if (number === 4) await fill(organization.id, 1, 7, 1);
+      return await forward();
+    });
+    const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+    assertStringIncludes(stderr, "The log has changed behind us: going back to entry 2,400.\n");
+    const pages = proxy.requests.filter(({ limit }) => limit > 1).map(({ offset }) => offset);
+    assertEquals(pages, [0, 999, 1_998, 2_997, 2_399, 3_398]);
+  });
+
+  it("sees by the entries what the totals hide", async () => {
+    const organization = await newLog(2_000);
+    using folder = new Folder();
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      if (number === 2) {
+        await fill(organization.id, 1, 1, 1);
+        await deleteEntries(organization.id, "2026-03-02T23:50:00Z", 1);
+        await fill(organization.id, 1, 3, 1);
+        await deleteEntries(organization.id, "2026-03-08T00:00:00Z", 1);
+      }
+      return await forward();
+    });
+    const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+    assertEquals(stderr.match(/going back to entry \d+/g), ["going back to entry 0"]);
+  });
+
+  it("gives up when the log keeps changing behind it", async () => {
+    const organization = await newLog(1_500);
+    using folder = new Folder();
+    await using proxy = new Proxy(organization, async ({ query }, forward) => {
+      if (query.get("offset") !== "0") await fill(organization.id, 1, 1, 1);
+      return await forward();
+    });
+    const { code, stderr } = await folder.run("log.csv", {
+      url: proxy.url,
+      key: organization.token,
+    });
+    assertEquals(code, 1);
+    assertMatch(stderr, /Gave up: the log has changed behind us 11 times in a row\. Run the same/);
+  });
+
+  it("waits as long as RateLimit and Retry-After say, and 429 is no failure", async () => {
+    const organization = await newLog(1_500);
+    using folder = new Folder();
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      const answer = await forward();
+      if (number === 1) return { status: 429, headers: { "retry-after": "1" }, body: "{}" };
+      if (number === 2) return { status: 503, headers: { "retry-after": "1" }, body: "" };
+      if (number === 3) return { ...answer, headers: { ratelimit: '"default";r=0;t=1' } };
+      return { ...answer, headers: { ratelimit: '"default";r=1;t=60' } };
+    });
+    const args = ["--tries=2"];
+    await folder.export("log.csv", { url: proxy.url, key: organization.token, args });
+    const waits = proxy.requests.slice(1).map(({ at }, i) => at - (proxy.requests[i]?.at ?? 0));
+    assertEquals(waits.map((wait) => wait >= 990), [true, true, true]);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  it("gives up after so many failures in a row, and the same command goes on", async () => {
+    const organization = await newLog(2_500);
+    using folder = new Folder();
+    let isDown = true;
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      if (number > 2 && isDown) {
+        return { status: 503, headers: { "x-request-id": "r-1" }, body: "" };
+      }
+      return await forward();
+    });
+    const run = { url: proxy.url, key: organization.token, args: ["--tries=3"] };
+    const { code, stderr } = await folder.run("log.csv", run);
+    assertEquals(code, 1);
+    assertEquals(proxy.requests.length, 5);
+    assertStringIncludes(
+      stderr,
+      "Gave up after 3 failures in a row. The last: Status 503 (request id r-1).\n" +
+        "Nothing is lost: run the same command again",
+    );
+    assertEquals(folder.files(), ["log.csv.part", "log.csv.progress"]);
+    isDown = false;
+    await folder.export("log.csv", run);
+    assertEquals(proxy.requests.at(5)?.offset, 1_998);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  describe("stops at once", () => {
+    async function stops(run: Run & { token?: string }): Promise<Output & { requests: number }> {
+      const organization = await newOrganization(admin);
+      using folder = new Folder();
+      await using proxy = new Proxy(organization, forwardOnly);
+      const url = run.url ? new URL(run.url, proxy.url).href : proxy.url;
+      const output = await folder.run("log.csv", { key: organization.token, ...run, url });
+      assertEquals(folder.files(), [], "leaves nothing");
+      return { ...output, requests: proxy.requests.length };
+    }
+
+    it("with code 3 when the key is refused", async () => {
+      const { code, stderr, requests } = await stops({ key: UNKNOWN_TOKEN });
+      assertEquals([code, requests], [3, 1]);
+      assertMatch(
+        stderr,
+        /^The API refuses the key \(401, request id [-0-9a-f]{36}\)\. Run the same/,
+      );
+    });
+
+    it("with code 2 and the API's errors when the query is invalid", async () => {
+      const { code, stderr, requests } = await stops({
+        args: ["--action=x", "--start=2026-02-30"],
+      });
+      assertEquals([code, requests], [2, 1]);
+      assertMatch(stderr, /^The API refuses the request \(400, .*Correct the options/);
+      assertStringIncludes(stderr, '\n  start: "2026-02-30": must be a real day');
+      assertStringIncludes(stderr, '\n  action: "x": must be one of: agent_added');
+    });
+
+    it("with code 2 when the address is wrong", async () => {
+      const { code, stderr } = await stops({ url: `${AUDIT_LOG_URL}/x` });
+      assertEquals(code, 2);
+      assertMatch(stderr, /\(404, .*Is --url right\? There is nothing here/);
+    });
+
+    for (
+      const [name, args, message] of [
+        ["an unknown option", ["--acton=x"], /Unknown option '--acton'.*\nTry --help\.\n$/],
+        ["a word too much", ["x"], /Unexpected argument 'x'/],
+        ["no days", ["--start=", "--end="], /^Missing: --start, --end\.\n/],
+        ["a format that is none", ["--format=xml"], /^--format: ndjson or csv/],
+        ["no tries", ["--tries=0"], /^--tries: /],
+        [
+          "an address that is not secret",
+          ["--url=http://example.com/"],
+          /^--url: an https address/,
+        ],
+        ["an address that is none", ["--url=example.com"], /^--url: /],
+      ] as const
+    ) {
+      it(`with code 2 and a hint: ${name}`, async () => {
+        const { code, stderr, requests } = await stops({ args: [...args] });
+        assertEquals([code, requests], [2, 0]);
+        assertMatch(stderr, message);
+      });
+    }
+
+    it("with code 2 and a hint: no key, or something else instead", async () => {
+      for (
+        const [key, message] of [
+          [null, /^No API key: put it into AUDIT_LOG_API_KEY/],
+          ["secret word", /^What AUDIT_LOG_API_KEY holds is no API key: one begins with pck_\.\n/],
+        ] as const
+      ) {
+        const { code, stderr, requests } = await stops({ key });
+        assertEquals([code, requests], [2, 0]);
+        assertMatch(stderr, message);
+      }
+    });
+
+    it("with code 2 and a hint: a key as an argument", async () => {
+      for (const arg of [`--key=${UNKNOWN_TOKEN}`, UNKNOWN_TOKEN]) {
+        const { code, stderr, requests } = await stops({ args: [arg] });
+        assertEquals([code, requests], [2, 0]);
+        assertMatch(stderr, /^An API key does not belong on the command line/);
+        assert(!stderr.includes(UNKNOWN_TOKEN));
+      }
+    });
+  });
+
+  it("shows the key nowhere, and takes it from a file", async () => {
+    const organization = await newLog(10);
+    using folder = new Folder();
+    Deno.writeTextFileSync(folder.file("key"), `${organization.token}\n`);
+    const seen: string[] = [];
+    await using proxy = new Proxy(organization, ({ number }, forward) => {
+      for (const file of folder.files()) {
+        if (file !== "key") seen.push(Deno.readTextFileSync(folder.file(file)));
+      }
+      const body = `Bearer ${organization.token}`;
+      return number < 3 ? Promise.resolve({ status: 500, body }) : forward();
+    });
+    const args = [`--key-file=${folder.file("key")}`];
+    const { stdout, stderr } = await folder.export("log.csv", { url: proxy.url, args });
+    seen.push(stdout, stderr, Deno.readTextFileSync(folder.file("log.csv")));
+    assert(seen.length > 4);
+    assert(!seen.some((text) => text.includes(organization.token)));
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  describe("refuses", () => {
+    it("a leftover of another command or organization, and lets it be finished", async () => {
+      const organization = await newLog(1_500);
+      const another = await newOrganization(admin);
+      using folder = new Folder();
+      let isDown = true;
+      await using proxy = new Proxy(organization, async ({ query }, forward) => {
+        return isDown && query.get("offset") === "999" ? null : await forward();
+      });
+      const run = { url: proxy.url, key: organization.token, args: ["--tries=1"] };
+      assertEquals((await folder.run("log.csv", run)).code, 1);
+      isDown = false;
+      const others: Run[] = [
+        { ...run, url: `${proxy.url}?` },
+        { ...run, args: ["--start=2026-03-02"] },
+        { ...run, args: ["--end=2026-03-09"] },
+        { ...run, args: ["--action=agent_added"] },
+        { ...run, args: ["--format=ndjson"] },
+        { ...run, key: another.token },
+      ];
+      for (const other of others) {
+        const { code, stderr } = await folder.run("log.csv", other);
+        assertEquals(code, 2, stderr);
+        assertMatch(
+          stderr,
+          /log\.csv\.part is .*: finish that export first, choose another --out, or/,
+        );
+      }
+      await folder.export("log.csv", run);
+      assertEquals(await content(folder.file("log.csv")), await log(organization));
+    });
+
+    it("to touch what it has not written", async () => {
+      const organization = await newLog(10);
+      using folder = new Folder();
+      for (const name of ["log.csv", "log.csv.part"]) {
+        Deno.writeTextFileSync(folder.file(name), "mine");
+        const { code, stderr } = await folder.run("log.csv", { key: organization.token });
+        assertEquals(code, 2);
+        assertMatch(stderr, /: remove it, or choose another --out\.\n$|is not of this command: /);
+        assertEquals(folder.files(), [name]);
+        assertEquals(Deno.readTextFileSync(folder.file(name)), "mine");
+        Deno.removeSync(folder.file(name));
+      }
+    });
+
+    it("to overwrite a file that appears while it runs, and goes on when it is gone", async () => {
+      const organization = await newLog(10);
+      using folder = new Folder();
+      await using proxy = new Proxy(organization, async ({ number }, forward) => {
+        if (number === 1) Deno.writeTextFileSync(folder.file("log.csv"), "mine");
+        return await forward();
+      });
+      const run = { url: proxy.url, key: organization.token };
+      const { code, stderr } = await folder.run("log.csv", run);
+      assertEquals([code, Deno.readTextFileSync(folder.file("log.csv"))], [2, "mine"], stderr);
+      Deno.removeSync(folder.file("log.csv"));
+      await folder.export("log.csv", run);
+      assertEquals(await content(folder.file("log.csv")), await log(organization));
+    });
+
+    it("to run twice at once on one file", async () => {
+      const organization = await newLog(10);
+      using folder = new Folder();
+      const refused = Promise.withResolvers<Output>();
+      await using proxy = new Proxy(organization, async (_request, forward) => {
+        refused.resolve(folder.run("log.csv", { key: organization.token }));
+        await refused.promise;
+        return await forward();
+      });
+      await folder.export("log.csv", { url: proxy.url, key: organization.token });
+      const { code, stderr } = await refused.promise;
+      assertEquals(code, 2);
+      assertMatch(stderr, /log\.csv\.part is in use: another export is at it\.\n$/);
+      assertEquals(await content(folder.file("log.csv")), await log(organization));
+    });
+  });
+
+  it("exports one action, and says of days that are not over that the log grows", async () => {
+    const organization = await newLog(30);
+    using folder = new Folder();
+    const args = ["--end=9999-12-31", "--action=agent_added"];
+    const { stdout } = await folder.export("log.csv", { key: organization.token, args });
+    assertMatch(
+      stdout,
+      /^Exported 10 entries .* These days are not over: this is the log as of 20/,
+    );
+    const entries = await log(organization);
+    assertEquals(
+      await content(folder.file("log.csv")),
+      entries.filter((entry) => entry.includes('"action": "agent_added"')),
+    );
+  });
+
+  it("explains itself", async () => {
+    using folder = new Folder();
+    const { code, stdout } = await folder.run("log.csv", { args: ["--help"] });
+    assertEquals(code, 0);
+    assertMatch(stdout, /--allow-net=HOST .*Exit codes: 0 done; 1 gave up/s);
+  });
 });
