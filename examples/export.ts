@@ -478,7 +478,10 @@ class Part {
 
 function refuseExisting(out: string): void {
   if (!exists(out)) return;
-  throw new Stop(WRONG_ARGUMENTS, `${out} exists: remove it, or choose another --out.`);
+  throw new Stop(
+    WRONG_ARGUMENTS,
+    `${out} exists, and is complete if an export made it: remove it, or choose another --out.`,
+  );
 }
 
 function exists(path: string): boolean {
