@@ -17,7 +17,7 @@ async function main(): Promise<void> {
   // Without the tests: @std comes from JSR, which may be out of reach, and is in no lockfile then.
   await check(
     "lockfile",
-    () => deno("check", "--frozen", "bench", "console", "docs", "local", "supabase"),
+    () => deno("check", "--frozen", "bench", "console", "docs", "examples", "local", "supabase"),
   );
   await check("types", async () => await deno("check", ...await stdFlags(), "."));
   await check("OpenAPI document is in step", () => deno("task", "openapi", "--check"));

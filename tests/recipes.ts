@@ -1,0 +1,46 @@
+import { join } from "node:path";
+
+const DOCS = new URL("../docs/", import.meta.url);
+
+/** A command of a recipe, and what it printed. */
+export interface Ran {
+  command: string;
+  output: string;
+}
+
+/**
+ * Runs all commands of docs/integrating.md in one shell and one new folder, which has the files that
+ * the page shows. Those with an `…` are for a person to fill in.
+ *
+ * @throws {Error} with what was printed, if one of them fails.
+ */
+export async function runRecipes(environment: Record<string, string>): Promise<Ran[]> {
+  const folder = await Deno.makeTempDir();
+  await using cleanUp = new AsyncDisposableStack();
+  cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
+  await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
+
+  const commands: string[] = [];
+  const page = await Deno.readTextFile(new URL("integrating.md", DOCS));
+  for (const [, info = "", text = ""] of page.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
+    const file = info.match(/ title=(\S+)/)?.[1];
+    if (file) await Deno.writeTextFile(join(folder, file), text);
+    else if (info === "sh" && !text.includes("…")) commands.push(text);
+  }
+  const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
+  const { success, stdout, stderr } = await new Deno.Command("bash", {
+    args: ["-euo", "pipefail", "-c", script],
+    cwd: folder,
+    env: environment,
+  }).output();
+  const decoder = new TextDecoder();
+  const outputs = decoder.decode(stdout).split(`\n${END}\n`);
+  if (success) {
+    return commands.map((command, i) => ({ command, output: outputs[i]?.trim() ?? "" }));
+  }
+  throw new Error(
+    `failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${decoder.decode(stderr)}`,
+  );
+}
+
+const END = "--- end of a command ---";
