@@ -129,7 +129,7 @@ async function main(): Promise<number> {
 
 /** Exports page by page until FILE is complete. Returns what to say then. */
 async function exportLog(options: Options, part: Part): Promise<string> {
-  const display = new Display(part.position.entries);
+  using display = new Display(part.position.entries);
   const api = new Api(options, display);
   const rewinds = new Rewinds();
   while (true) {
@@ -565,7 +565,13 @@ class Display {
 
   /** Says what should stay. */
   say(text: string): void {
-    write(`${this.#isTerminal ? "\r\x1b[K" : ""}${text}\n`);
+    this[Symbol.dispose]();
+    write(`${text}\n`);
+  }
+
+  /** Leaves a terminal's line to what comes next. */
+  [Symbol.dispose](): void {
+    if (this.#isTerminal) write("\r\x1b[K");
   }
 }
 
