@@ -147,8 +147,11 @@ describe("the service mends itself, with only lawful answers, when the Data API 
     it(is, async () => {
       await underLoad({ stack, edgeFunction: target, ...causes && { causes } }, async (load) => {
         dataApi.answer = answer;
-        await load.answers(16, causes && 500);
-        dataApi.answer = pass;
+        try {
+          await load.answers(16, causes && 500);
+        } finally {
+          dataApi.answer = pass;
+        }
       });
     });
   }
