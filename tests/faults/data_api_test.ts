@@ -161,8 +161,11 @@ describe("the service mends itself, with only lawful answers, when the Data API 
       { stack, edgeFunction: target, causes: /Caused by: .*refused/ },
       async (load) => {
         await dataApi.stop();
-        await load.answers(20, 500);
-        dataApi.start();
+        try {
+          await load.answers(16, 500);
+        } finally {
+          dataApi.start();
+        }
       },
     );
   });
