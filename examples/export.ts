@@ -9,8 +9,7 @@
 // has changed behind us: we go back to the end of the last day that is as it was, and on from there.
 //
 // What this cannot see: between two pages, as many entries deleted as inserted before them. Export
-// days that are over and whose writers are done to rule it out. And it cannot read `data` nested some
-// thousands deep, which is more than JSON.parse can: it stops there and says so.
+// days that are over and whose writers are done to rule it out.
 //
 // CSV holds the exact values. To a spreadsheet those that begin with = + - @ are formulas: import such
 // a file as text.
@@ -43,16 +42,27 @@ AUDIT_LOG_API_KEY. When interrupted, run the same command again: it goes on wher
 Exit codes: 0 done; 1 gave up, run it again; 2 wrong arguments, or files in the way; 3 key refused.`;
 
 const PAGE_SIZE = 1000;
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 60_000;
 const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
 const LONGEST_WAIT_S = 3600;
 const MAX_REWINDS = 10;
 const PLAIN_REPORT_MS = 10_000;
 
+const CLEAR_LINE = "\r\x1b[K";
+
 const GAVE_UP = 1;
 const WRONG_ARGUMENTS = 2;
 const KEY_REFUSED = 3;
+
+const KEEPS_CHANGING =
+  `Gave up: the log has changed behind us ${
+    MAX_REWINDS + 1
+  } times in a row. Run the same command ` +
+  "again when fewer late entries are written and old ones deleted.";
+
+const TOO_DEEP = "The data of an entry is nested deeper than JSON.parse can follow. Run the same " +
+  "command again as: deno run --v8-flags=--stack-size=4000 …";
 
 /** Why the program ends early; the message says what to do. */
 class Stop extends Error {
@@ -118,7 +128,7 @@ async function main(): Promise<number> {
   }
   try {
     const options = readOptions();
-    using part = Part.open(options);
+    using part = new Part(options);
     console.log(await exportLog(options, part));
     return 0;
   } catch (error) {
@@ -131,44 +141,46 @@ async function main(): Promise<number> {
 async function exportLog(options: Options, part: Part): Promise<string> {
   using display = new Display(part.position.entries);
   const api = new Api(options, display);
-  const rewinds = new Rewinds();
+  let furthest = 0;
+  let rewinds = 0;
   while (true) {
-    const page = await api.readPage(Math.max(0, part.position.entries - 1), PAGE_SIZE);
+    const askedAt = new Date().toISOString();
+    const page = await readFrom(part.position, api, PAGE_SIZE);
     part.belongTo(page.organization_id);
     if (continues(page, part.position)) {
       part.append(page.items.slice(part.position.entries - page.offset));
       display.progress(part.position.entries, page.total);
-      if (part.position.entries === page.total) break;
-    } else {
-      rewinds.count(part.position);
-      const position = await lastUnchanged(api, part.dayEnds);
-      display.say(
-        `The log has changed behind us: going back to entry ${number(position.entries)}.`,
-      );
-      part.rewind(position);
+      if (part.position.entries < page.total) continue;
+      part.complete();
+      return summary(options, page.total, askedAt);
     }
+    rewinds = part.position.entries > furthest ? 1 : rewinds + 1;
+    furthest = Math.max(furthest, part.position.entries);
+    if (rewinds > MAX_REWINDS) throw new Stop(GAVE_UP, KEEPS_CHANGING);
+    part.rewind(await lastUnchanged(api, part.dayEnds));
+    display.say(`The log has changed behind us: back to entry ${number(part.position.entries)}.`);
   }
-  part.complete();
-  const entries = number(part.position.entries);
-  const growing = whileItGrows(options.selection.end);
-  return `Exported ${entries} entries to ${options.out}, the API's total.${growing}`;
 }
 
-/** Whether a page that was asked from the last entry on begins with it. */
+/** Asks from the last entry on; everything before it is as it was if the page begins with it. */
+async function readFrom({ entries }: Position, api: Api, limit: number): Promise<Page> {
+  return await api.readPage(Math.max(0, entries - 1), limit);
+}
+
 function continues(page: Page, { last }: Position): boolean {
   const first = page.items[0];
   return !last || first?.id === last.id && first.created_at === last.created_at;
 }
 
-/** The last end of a day up to which the log still has as many entries, or its beginning. */
+/** Bisects for the last end of a day that is still where it was; or the beginning. */
 async function lastUnchanged(api: Api, dayEnds: Position[]): Promise<Position> {
   let unchanged = BEGINNING;
   let low = 0;
   let high = dayEnds.length;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const position = dayEnds[middle];
-    if (position && await isUnchanged(api, position)) {
+    const position = dayEnds[middle] ?? BEGINNING;
+    if (continues(await readFrom(position, api, 1), position)) {
       unchanged = position;
       low = middle + 1;
     } else {
@@ -178,66 +190,40 @@ async function lastUnchanged(api: Api, dayEnds: Position[]): Promise<Position> {
   return unchanged;
 }
 
-async function isUnchanged(api: Api, position: Position): Promise<boolean> {
-  const { entries, last } = position;
-  if (!last) return true;
-  const page = await api.readPage(entries - 1, 1, dayOf(last));
-  return page.total === entries && continues(page, position);
-}
-
 function dayOf(entry: Entry): string {
   return entry.created_at.slice(0, "YYYY-MM-DD".length);
 }
 
-function whileItGrows(end: string): string {
-  const now = new Date().toISOString();
-  return end < now.slice(0, end.length)
-    ? ""
-    : ` These days are not over: this is the log as of ${now}.`;
-}
-
-/** Counts how often the log has changed behind us since we last got further than ever. */
-class Rewinds {
-  #count = 0;
-  #furthest = 0;
-
-  count({ entries }: Position): void {
-    this.#count = entries > this.#furthest ? 1 : this.#count + 1;
-    this.#furthest = Math.max(this.#furthest, entries);
-    if (this.#count <= MAX_REWINDS) return;
-    throw new Stop(
-      GAVE_UP,
-      `Gave up: the log has changed behind us ${this.#count} times in a row. Run the same command ` +
-        "again when fewer late entries are written or old ones deleted.",
-    );
-  }
+function summary({ out, selection: { end } }: Options, total: number, askedAt: string): string {
+  const exported = `Exported ${number(total)} entries to ${out}, the API's total.`;
+  const isOver = end < askedAt.slice(0, end.length);
+  return isOver
+    ? exported
+    : `${exported} These days are not over: this is the log as of ${askedAt}.`;
 }
 
 /** The API: keeps to the limit, and tries again what may succeed then. */
 class Api {
-  #notBefore = 0;
-  #selection: Selection;
-  #key: string;
-  #tries: number;
+  #options: Options;
   #display: Display;
+  #notBefore = 0;
 
-  constructor({ selection, key, tries }: Options, display: Display) {
-    this.#selection = selection;
-    this.#key = key;
-    this.#tries = tries;
+  constructor(options: Options, display: Display) {
+    this.#options = options;
     this.#display = display;
   }
 
-  async readPage(offset: number, limit: number, end = this.#selection.end): Promise<Page> {
-    const url = pageUrl({ ...this.#selection, end }, offset, limit);
+  async readPage(offset: number, limit: number): Promise<Page> {
+    const { selection, key, tries } = this.#options;
+    const url = pageUrl(selection, offset, limit);
     let failures = 0;
     while (true) {
       await this.#turn();
-      const { page, failure, wait } = await attempt(url, this.#key);
+      const { page, failure, wait } = await attempt(url, key);
       this.#wait(wait * 1000);
       if (page) return page;
       if (!failure) continue;
-      if (++failures >= this.#tries) throw gaveUp(failure, failures);
+      if (++failures >= tries) throw gaveUp(failure, failures);
       this.#display.say(`${failure}. Trying again …`);
       this.#wait(Math.random() * Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
     }
@@ -249,7 +235,9 @@ class Api {
 
   async #turn(): Promise<void> {
     const milliseconds = Math.ceil(this.#notBefore - performance.now());
-    if (milliseconds >= 1000) this.#display.show(`Waiting ${duration(milliseconds)} …`);
+    if (milliseconds >= 1000) {
+      this.#display.show(`Waiting ${duration(milliseconds)} …`, milliseconds);
+    }
     if (milliseconds > 0) await sleep(milliseconds);
   }
 }
@@ -342,6 +330,7 @@ function parseJson(text: string): unknown {
     );
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
+    if (error instanceof RangeError) throw new Stop(GAVE_UP, TOO_DEEP);
     throw error;
   }
 }
@@ -378,33 +367,23 @@ function gaveUp(failure: string, failures: number): Stop {
 
 /** FILE.part and FILE.progress, until they become FILE. */
 class Part {
-  #file: Deno.FsFile;
   #out: string;
+  #file: Deno.FsFile;
   #progress: Progress;
   #isComplete = false;
 
   /** Takes FILE.part for this process alone, and goes on where it ends. */
-  static open({ out, selection }: Options): Part {
+  constructor({ out, selection }: Options) {
     refuseExisting(out);
-    const file = Deno.openSync(`${out}.part`, { read: true, write: true, create: true });
-    try {
-      if (!file.tryLockSync(true)) {
-        throw new Stop(WRONG_ARGUMENTS, `${out}.part is in use: another export is at it.`);
-      }
-      // Once more: the one who had the lock may just have finished.
-      refuseExisting(out);
-      return new Part(file, out, readProgress(out, selection, file.statSync().size));
-    } catch (error) {
-      file.close();
-      throw error;
-    }
-  }
-
-  private constructor(file: Deno.FsFile, out: string, progress: Progress) {
-    this.#file = file;
     this.#out = out;
-    this.#progress = progress;
-    this.rewind(progress.position);
+    this.#file = Deno.openSync(`${out}.part`, { read: true, write: true, create: true });
+    if (!this.#file.tryLockSync(true)) {
+      throw new Stop(WRONG_ARGUMENTS, `${out}.part is in use: another export is at it.`);
+    }
+    // Once more: the one who had the lock may just have finished.
+    refuseExisting(out);
+    this.#progress = readProgress(out, selection, this.#file.statSync().size);
+    this.rewind(this.position);
   }
 
   get position(): Position {
@@ -424,15 +403,15 @@ class Part {
 
   append(entries: Entry[]): void {
     const { selection: { format }, position: before, dayEnds } = this.#progress;
-    let text = before.bytes === 0 ? HEADERS[format] : "";
+    let text = before.bytes === 0 ? header(format) : "";
     let position = { ...before, bytes: before.bytes + Buffer.byteLength(text) };
     for (const entry of entries) {
       if (position.last && dayOf(position.last) !== dayOf(entry)) dayEnds.push(position);
-      const line = LINES[format](entry);
-      text += line;
+      const record = line(format, entry);
+      text += record;
       position = {
         entries: position.entries + 1,
-        bytes: position.bytes + Buffer.byteLength(line),
+        bytes: position.bytes + Buffer.byteLength(record),
         last: { id: entry.id, created_at: entry.created_at },
       };
     }
@@ -520,12 +499,14 @@ function writeDurably(file: Deno.FsFile, text: string): void {
 
 const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"];
 
-const HEADERS: Record<Format, string> = { ndjson: "", csv: csvRecord(COLUMNS) };
+function header(format: Format): string {
+  return format === "csv" ? csvRecord(COLUMNS) : "";
+}
 
-const LINES: Record<Format, (entry: Entry) => string> = {
-  ndjson: (entry) => `${JSON.stringify(entry)}\n`,
-  csv: ({ data, ...entry }) => csvRecord({ ...entry, data: JSON.stringify(data) }),
-};
+function line(format: Format, entry: Entry): string {
+  if (format === "ndjson") return `${JSON.stringify(entry)}\n`;
+  return csvRecord({ ...entry, data: JSON.stringify(entry.data) });
+}
 
 /** A record as RFC 4180 has it. */
 function csvRecord(record: object): string {
@@ -549,29 +530,25 @@ class Display {
     const filled = Math.round(20 * entries / Math.max(1, total));
     const bar = this.#isTerminal ? `${"█".repeat(filled)}${"░".repeat(20 - filled)} ` : "";
     const left = rate > 0 ? `, ${duration((total - entries) / rate * 1000)} left` : "";
-    this.show(
-      `${bar}${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}`,
-    );
+    this.show(`${bar}${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}`);
   }
 
-  /** Shows a state that soon gives way to the next. */
-  show(text: string): void {
+  /** Shows a state until the next one, and where nothing can be taken back one of many. */
+  show(text: string, milliseconds = 0): void {
+    if (this.#isTerminal) return write(`${CLEAR_LINE}${text}`);
     const now = performance.now();
-    if (this.#isTerminal) write(`\r\x1b[K${text}`);
-    else if (now - this.#shownAt >= PLAIN_REPORT_MS) write(`${text}\n`);
-    else return;
+    if (now + milliseconds - this.#shownAt < PLAIN_REPORT_MS) return;
     this.#shownAt = now;
+    write(`${text}\n`);
   }
 
   /** Says what should stay. */
   say(text: string): void {
-    this[Symbol.dispose]();
-    write(`${text}\n`);
+    write(`${this.#isTerminal ? CLEAR_LINE : ""}${text}\n`);
   }
 
-  /** Leaves a terminal's line to what comes next. */
   [Symbol.dispose](): void {
-    if (this.#isTerminal) write("\r\x1b[K");
+    if (this.#isTerminal) write("\n");
   }
 }
 

@@ -99,6 +99,8 @@ interface Run {
   url?: string;
   key?: string | null;
   args?: string[];
+  /** Of Deno itself. */
+  flags?: string[];
 }
 
 /** A folder to export to, and the command. */
@@ -110,10 +112,11 @@ class Folder {
   }
 
   /** Starts an export of ten days of March 2026 to a file. */
-  start(name: string, { url = AUDIT_LOG_URL, key = null, args = [] }: Run): Running {
+  start(name: string, { url = AUDIT_LOG_URL, key = null, args = [], flags = [] }: Run): Running {
     const process = new Deno.Command(Deno.execPath(), {
       args: [
         "run",
+        ...flags,
         `--allow-net=${new URL(url).host}`,
         "--allow-env=AUDIT_LOG_API_KEY",
         `--allow-read=${this.path}`,
@@ -378,7 +381,9 @@ describe("export.ts", () => {
     const run = { url: proxy.url, key: organization.token };
     while (!folder.files().includes("log.csv")) {
       running = folder.start("log.csv", run);
-      if ((await running.output).code === 0) break;
+      const { code, stderr } = await running.output;
+      if (code === 0) break;
+      assertEquals(code, 137, stderr);
       kills++;
       // As if it had been in the middle of writing a page.
       Deno.writeTextFileSync(folder.file("log.csv.part"), "half an entry", { append: true });
@@ -410,15 +415,18 @@ describe("export.ts", () => {
   it("goes back to the last day that is unchanged, not to the beginning", async () => {
     const organization = await newLog(4_000);
     using folder = new Folder();
-    await using proxy = new Proxy(organization, async ({ number }, forward) => {
-      if (number === 4) await fill(organization.id, 1, 7, 1);
+    let pages = 0;
+    await using proxy = new Proxy(organization, async ({ query }, forward) => {
+      const isPage = query.get("limit") === "1000";
+      if (isPage) pages++;
+      if (isPage && (pages === 4 || pages === 6)) await fill(organization.id, 1, 7, 1);
       return await forward();
     });
     const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
     assertEquals(await content(folder.file("log.csv")), await log(organization));
-    assertStringIncludes(stderr, "The log has changed behind us: going back to entry 2,400.\n");
-    const pages = proxy.requests.filter(({ limit }) => limit > 1).map(({ offset }) => offset);
-    assertEquals(pages, [0, 999, 1_998, 2_997, 2_399, 3_398]);
+    assertStringIncludes(stderr, "The log has changed behind us: back to entry 2,400.\n");
+    const offsets = proxy.requests.filter(({ limit }) => limit > 1).map(({ offset }) => offset);
+    assertEquals(offsets, [0, 999, 1_998, 2_997, 2_399, 3_398, 2_399, 3_398]);
   });
 
   it("sees by the entries what the totals hide", async () => {
@@ -435,7 +443,33 @@ describe("export.ts", () => {
     });
     const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
     assertEquals(await content(folder.file("log.csv")), await log(organization));
-    assertEquals(stderr.match(/going back to entry \d+/g), ["going back to entry 0"]);
+    assertEquals(stderr.match(/back to entry \d+/g), ["back to entry 0"]);
+  });
+
+  it("sees that the log is shorter than what it has already", async () => {
+    const organization = await newLog(2_000);
+    using folder = new Folder();
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      if (number === 2) await deleteEntries(organization.id, "2026-03-01T12:00:00Z", 2_000);
+      return await forward();
+    });
+    await folder.export("log.csv", { url: proxy.url, key: organization.token });
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  it("sees that a late entry goes again", async () => {
+    const organization = await newLog(4_000);
+    using folder = new Folder();
+    let pages = 0;
+    await using proxy = new Proxy(organization, async ({ query }, forward) => {
+      const isPage = query.get("limit") === "1000";
+      if (isPage) pages++;
+      if (isPage && pages === 4) await fill(organization.id, 1, 1, 1);
+      if (isPage && pages === 6) await deleteEntries(organization.id, "2026-03-01T00:00:00Z", 1);
+      return await forward();
+    });
+    await folder.export("log.csv", { url: proxy.url, key: organization.token });
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
   });
 
   it("gives up when the log keeps changing behind it", async () => {
@@ -480,19 +514,21 @@ describe("export.ts", () => {
       }
       return await forward();
     });
-    const run = { url: proxy.url, key: organization.token, args: ["--tries=3"] };
+    const run = { url: proxy.url, key: organization.token, args: ["--tries=5"] };
     const { code, stderr } = await folder.run("log.csv", run);
     assertEquals(code, 1);
-    assertEquals(proxy.requests.length, 5);
+    assertEquals(proxy.requests.length, 7);
+    const [first = 0, last = 0] = [2, -1].map((n) => proxy.requests.at(n)?.at);
+    assert(last - first > 100, "waits between them, 1.5 s on average");
     assertStringIncludes(
       stderr,
-      "Gave up after 3 failures in a row. The last: Status 503 (request id r-1).\n" +
+      "Gave up after 5 failures in a row. The last: Status 503 (request id r-1).\n" +
         "Nothing is lost: run the same command again",
     );
     assertEquals(folder.files(), ["log.csv.part", "log.csv.progress"]);
     isDown = false;
     await folder.export("log.csv", run);
-    assertEquals(proxy.requests.at(5)?.offset, 1_998);
+    assertEquals(proxy.requests.at(7)?.offset, 1_998);
     assertEquals(await content(folder.file("log.csv")), await log(organization));
   });
 
@@ -689,6 +725,21 @@ describe("export.ts", () => {
       await content(folder.file("log.csv")),
       entries.filter((entry) => entry.includes('"action": "agent_added"')),
     );
+  });
+
+  it("says what to do about data that is nested too deep", async () => {
+    const organization = await newOrganization(admin);
+    const data = `{"a": ${"[".repeat(8_000)}${"]".repeat(8_000)}}`;
+    await sql`
+      insert into public.audit_entries
+        (organization_id, created_at, action, user_email, agent_name, data)
+      values (${organization.id}, '2026-03-01', 'agent_added', 'a@example.com', 'A', ${data}::text::jsonb)`;
+    using folder = new Folder();
+    const { code, stderr } = await folder.run("log.ndjson", { key: organization.token });
+    assertEquals(code, 1);
+    const flags = [stderr.match(/deno run (--v8-flags\S+)/)?.[1] ?? ""];
+    await folder.export("log.ndjson", { key: organization.token, flags });
+    assertEquals(await content(folder.file("log.ndjson")), await log(organization));
   });
 
   it("explains itself", async () => {
