@@ -59,7 +59,7 @@ describe("docs/integrating.md", () => {
     assertEquals(JSON.parse(outputOf("audit_log.py")).created_at, "2026-11-20T23:59:59.999Z");
     assertMatch(outputOf("export.ts"), /\b2 entries/);
     assertEquals(outputOf("wc -l").split(/\s+/), ["2", "2"]);
-    assertEquals(JSON.parse(outputOf("tail.py")).offset, 2);
+    assertEquals(JSON.parse(outputOf("tail.py")).count, 2);
     assertEquals(siem.names.size, 2);
     assertMatch(outputOf('end=2026-11-01"'), /"code":"invalid_parameters".*exit code 22/s);
     assertMatch(outputOf("pck_revoked"), /"code":"unauthorized".*exit code 22/s);
