@@ -1,8 +1,9 @@
 import openapiTypescript, { astToString } from "openapi-typescript";
 import { z } from "zod";
+// For its schemas, too, which have ids.
 import "../supabase/functions/public-audit-log/page.ts";
-import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page.ts";
+import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
 import { Query } from "../supabase/functions/public-audit-log/query.ts";
 
 /** The version of the contract; CHANGELOG.md says what each brought. */
