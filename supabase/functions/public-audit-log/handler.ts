@@ -1,6 +1,7 @@
 import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, pageLinks, rateLimitHeaders } from "./headers.ts";
+import type { Page } from "./page.ts";
 import { problem } from "./problem.ts";
 import { parseQuery } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
@@ -87,7 +88,14 @@ async function answer(
   if (!decision.page) throw new Error("public_audit_log answered a query without a page");
   const { total, items } = decision.page;
   const { start, end, limit, offset } = query;
-  const page = { organization_id: decision.organization_id, start, end, total, limit, offset };
+  const page: Omit<Page, "items"> = {
+    organization_id: decision.organization_id,
+    start,
+    end,
+    total,
+    limit,
+    offset,
+  };
   return new Response(`${JSON.stringify(page).slice(0, -1)},"items":${items}}`, {
     headers: {
       ...headers,
