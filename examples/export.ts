@@ -360,7 +360,9 @@ function refusal(status: number, body: string, requestId: string): Stop {
 function gaveUp(failure: string, failures: number): Stop {
   return new Stop(
     GAVE_UP,
-    `Gave up after ${failures} failures in a row. The last: ${failure}.\n` +
+    `Gave up: ${failures} ${
+      failures === 1 ? "try" : "tries in a row"
+    } failed. The last: ${failure}.\n` +
       "Nothing is lost: run the same command again, and it goes on where it was.",
   );
 }

@@ -413,6 +413,7 @@ describe("export.ts", () => {
     for (let i = 0; i < broken; i++) {
       const { code, stderr } = await folder.run("log.csv", run);
       assertEquals([code, folder.files()], [1, []], stderr);
+      assertMatch(stderr, /^Gave up: 1 try failed\. /m);
     }
     await folder.export("log.csv", run);
     assertEquals(await content(folder.file("log.csv")), await log(organization));
@@ -425,14 +426,15 @@ describe("export.ts", () => {
     await using proxy = new Proxy(organization, async ({ query }, forward) => {
       const isPage = query.get("limit") === "1000";
       if (isPage) pages++;
-      if (isPage && (pages === 4 || pages === 6)) await fill(organization.id, 1, 7, 1);
+      if (isPage && pages === 4) await fill(organization.id, 1, 7, 1);
+      if (isPage && pages === 6) await fill(organization.id, 1, 5, 1);
       return await forward();
     });
     const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
     assertEquals(await content(folder.file("log.csv")), await log(organization));
     assertStringIncludes(stderr, "The log has changed behind us: back to entry 2,400.\n");
     const offsets = proxy.requests.filter(({ limit }) => limit > 1).map(({ offset }) => offset);
-    assertEquals(offsets, [0, 999, 1_998, 2_997, 2_399, 3_398, 2_399, 3_398]);
+    assertEquals(offsets, [0, 999, 1_998, 2_997, 2_399, 3_398, 1_599, 2_598, 3_597]);
   });
 
   it("sees by the entries what the totals hide", async () => {
@@ -528,7 +530,7 @@ describe("export.ts", () => {
     assert(last - first > 100, "waits between them, 1.5 s on average");
     assertStringIncludes(
       stderr,
-      "Gave up after 5 failures in a row. The last: Status 503 (request id r-1).\n" +
+      "Gave up: 5 tries in a row failed. The last: Status 503 (request id r-1).\n" +
         "Nothing is lost: run the same command again",
     );
     assertEquals(folder.files(), ["log.csv.part", "log.csv.progress"]);
@@ -667,6 +669,10 @@ describe("export.ts", () => {
           /log\.csv\.part is .*: finish that export first, choose another --out, or/,
         );
       }
+      const part = Deno.readFileSync(folder.file("log.csv.part"));
+      Deno.truncateSync(folder.file("log.csv.part"), part.length - 1);
+      assertEquals((await folder.run("log.csv", run)).code, 2, "a part that has become shorter");
+      Deno.writeFileSync(folder.file("log.csv.part"), part);
       await folder.export("log.csv", run);
       assertEquals(await content(folder.file("log.csv")), await log(organization));
     });
