@@ -174,16 +174,16 @@ async function writeEntries(databaseUrl: string, seen: Seen, end: number): Promi
     seen.connections++;
     const reconnect = Math.min(end, performance.now() + SECONDS * 1000 / 10);
     while (performance.now() < reconnect) {
+      const days = Math.floor(Math.random() * (DAYS + 1));
+      const entries = 1 + Math.floor(Math.random() * 5);
       const { count } = await sql.run`
         insert into public.audit_entries
           (organization_id, created_at, action, user_email, agent_name, data)
         select
-          ${pick(ORGANIZATIONS)}, now() - ${
-        Math.floor(Math.random() * (DAYS + 1))
-      } * interval '1 day',
+          ${pick(ORGANIZATIONS)}, now() - ${days} * interval '1 day',
           ${pick(ACTIONS)}::public.audit_action, 'ada@example.com', 'Assistant',
           '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'
-        from generate_series(1, ${1 + Math.floor(Math.random() * 5)}::int)`;
+        from generate_series(1, ${entries}::int)`;
       seen.written += count;
       await pause(50);
     }
@@ -205,11 +205,10 @@ async function housekeep(sql: postgres.Sql, seen: Seen, end: number): Promise<vo
     await pause(next - performance.now());
     await sql`select private.fold_entry_counts()`;
     seen.folds++;
+    const oldest = `${day(DAYS - 1)}T00:00:00Z`;
     const { count } = await sql`
       delete from public.audit_entries
-      where organization_id = ${pick(ORGANIZATIONS)} and created_at < ${`${
-      day(DAYS - 1)
-    }T00:00:00Z`}`;
+      where organization_id = ${pick(ORGANIZATIONS)} and created_at < ${oldest}`;
     seen.deleted += count;
   }
 }
@@ -249,25 +248,16 @@ function pause(milliseconds: number): Promise<void> {
 async function tableStates(sql: postgres.Sql): Promise<TableState[]> {
   const states: TableState[] = [];
   for (const name of TABLES) {
-    const [row] = await sql`
+    const [row] = await sql<Omit<TableState, "name">[]>`
       select
-        (xpath('/row/n/text()', query_to_xml(${`select count(*) as n from ${name}`}, false, true, '')))[1]::text::int
-          as rows,
-        pg_table_size(relid)::int as table_bytes,
-        pg_indexes_size(relid)::int as index_bytes,
+        (select count(*)::int from ${sql(name)}) as rows,
+        pg_table_size(relid)::int as "tableBytes",
+        pg_indexes_size(relid)::int as "indexBytes",
         n_dead_tup::int as dead,
         autovacuum_count::int as autovacuums,
-        n_tup_hot_upd::float / greatest(n_tup_upd, 1) as hot_share
+        n_tup_hot_upd::float / greatest(n_tup_upd, 1) as "hotShare"
       from pg_stat_user_tables where relid = ${name}::regclass`;
-    states.push({
-      name,
-      rows: row?.["rows"],
-      tableBytes: row?.["table_bytes"],
-      indexBytes: row?.["index_bytes"],
-      dead: row?.["dead"],
-      autovacuums: row?.["autovacuums"],
-      hotShare: row?.["hot_share"],
-    });
+    if (row) states.push({ name, ...row });
   }
   return states;
 }

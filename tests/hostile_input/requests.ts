@@ -1,3 +1,4 @@
+import { pick, type Random, randomFrom } from "../helpers.ts";
 import type { HttpRequest } from "./second_reading.ts";
 
 export interface HostileOptions {
@@ -7,45 +8,28 @@ export interface HostileOptions {
   tokens: string[];
 }
 
-/** Numbers from 0 to 1, always the same for a seed (mulberry32). */
-type Random = () => number;
-
-function randomOf(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
-    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
-    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /**
  * Request number `n` of a seed. It is well-formed HTTP; all that HTTP lets through may be wrong, and
  * about a quarter is right: a service that refuses everything would pass otherwise.
  */
 export function hostileRequest(seed: number, n: number, options: HostileOptions): HttpRequest {
-  const random = randomOf(seed * 1_000_003 + n);
+  const random = randomFrom(seed * 1_000_003 + n);
   const token = options.tokens[n % options.tokens.length] ?? "";
-  const chance = random();
+  const chance = random(100);
   // One part is at fault, the others right: with all at fault, only the first would be seen.
   return {
-    method: chance < 0.15 ? pick(random, METHODS) : "GET",
-    target: (chance > 0.15 && chance < 0.3 ? oddPath(random, options.home) : options.home) +
-      (random() < 0.02 ? "" : `?${queryString(random, chance > 0.55 && chance < 0.85)}`),
+    method: chance < 15 ? pick(random, METHODS) : "GET",
+    target: (chance >= 15 && chance < 30 ? oddPath(random, options.home) : options.home) +
+      (random(50) === 0 ? "" : `?${queryString(random, chance >= 55 && chance < 85)}`),
     headers: [
       ["Host", pick(random, HOSTS)],
-      ...(chance > 0.3 && chance < 0.55
+      ...(chance >= 30 && chance < 55
         ? oddAuthorization(random, token)
         : [["Authorization", `Bearer ${token}`] as [string, string]]),
-      ...(random() < 0.2 ? [pick(random, HEADERS)] : []),
+      ...(random(5) === 0 ? [pick(random, HEADERS)] : []),
       ["Connection", "close"],
     ],
   };
-}
-
-function pick<T>(random: Random, values: readonly T[]): T {
-  return values[Math.floor(random() * values.length)] as T;
 }
 
 /** All but GET, which alone is right; TRACE and made-up ones too. */
@@ -99,7 +83,7 @@ const HEADERS: [string, string][] = [
 
 function oddAuthorization(random: Random, token: string): [string, string][] {
   const header = (value: string): [string, string][] => [["Authorization", value]];
-  const cut = 1 + Math.floor(random() * (token.length - 1));
+  const cut = 1 + random(token.length - 1);
   return pick(random, [
     () => [],
     () => header(""),
@@ -137,7 +121,7 @@ function oddAuthorization(random: Random, token: string): [string, string][] {
 
 /** The same path in another way, or one that is near it. */
 function oddPath(random: Random, home: string): string {
-  const middle = home.length - Math.floor(random() * 10) - 2;
+  const middle = home.length - random(10) - 2;
   const letter = home.charCodeAt(middle).toString(16);
   return pick(random, [
     `${home}/`,
@@ -351,16 +335,16 @@ const BREAKAGES = [
 /** A query string: right, with some of it percent-encoded without need; then, if `odd`, broken. */
 function queryString(random: Random, odd: boolean): string {
   const pairs = Object.entries(RIGHT)
-    .filter(([name]) => name === "start" || name === "end" || random() < 0.4)
+    .filter(([name]) => name === "start" || name === "end" || random(5) < 2)
     .map(([name, value]): [string, string] => [name, value(random)]);
-  for (let faults = odd ? 1 + Math.floor(random() * 1.4) : 0; faults > 0; faults--) {
+  for (let faults = odd ? pick(random, [1, 1, 1, 2]) : 0; faults > 0; faults--) {
     breakPairs(random, pairs);
   }
-  if (random() < 0.3) pairs.sort(() => random() - 0.5);
+  if (random(10) < 3) pairs.sort(() => random(2) - 0.5);
   let text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)
     .join("&");
-  if (odd && random() < 0.2) {
-    const at = Math.floor(random() * text.length);
+  if (odd && random(5) === 0) {
+    const at = random(text.length);
     text = text.slice(0, at) + pick(random, BREAKAGES) + text.slice(at);
   }
   return text;
@@ -384,7 +368,7 @@ function breakPairs(random: Random, pairs: [string, string][]): void {
     () => put(right + pick(random, ODD_CHARACTERS)),
     () => pairs.push([pick(random, ODD_NAMES), right]),
     () => pairs.push([name, right], [name, right]),
-    () => pairs.splice(Math.floor(random() * pairs.length), 1),
+    () => pairs.splice(random(pairs.length), 1),
     () => pairs.push(...Array.from({ length: 300 }, (_, n): [string, string] => [`x${n}`, "1"])),
   ])();
 }
@@ -411,7 +395,7 @@ const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufe
 /** What looks like a day, and sometimes is one. */
 function randomDay(random: Random): string {
   const year = pick(random, [0, 1, 4, 1900, 2000, 2024, 2025, 2026, 9999, 10_000]);
-  const month = Math.floor(random() * 14);
+  const month = random(14);
   const day = pick(random, [0, 1, 15, 28, 29, 30, 31, 32]);
   const digits = (value: number, length: number) => String(value).padStart(length, "0");
   return `${digits(year, 4)}-${digits(month, 2)}-${digits(day, 2)}`;
@@ -421,10 +405,10 @@ function randomDay(random: Random): string {
 const NEVER_RAW = /[\0-\x20\x7f#&%+=]/;
 
 function encode(random: Random, text: string): string {
-  const raw = random();
+  const raw = random(10) < 3;
   return Array.from(text, (character) => {
-    if (!NEVER_RAW.test(character) && (text.length > 500 || random() < 0.97)) {
-      if (character < "\x80" || raw < 0.3) return character;
+    if (!NEVER_RAW.test(character) && (text.length > 500 || random(100) < 97)) {
+      if (character < "\x80" || raw) return character;
     }
     const bytes = new TextEncoder().encode(character);
     return Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
