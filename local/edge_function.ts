@@ -57,7 +57,8 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       errors += line;
     }),
   ]);
-  const ended = process.status.then(({ code }) => code);
+  // Its last words are what explains an end at the start.
+  const ended = output.then(() => process.status).then(({ code }) => code);
   ended.then((code) => {
     listening.reject(new Error(`The function ended with code ${code} at its start: ${errors}`));
   });
