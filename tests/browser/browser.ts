@@ -9,8 +9,8 @@ export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
 export const TIME_ZONE = "America/New_York";
 
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
-/** Of a phone, a tablet and a wide screen. */
-export const WIDTHS = [360, 768, 1440];
+/** The narrowest that a page should fit (WCAG 2.2, 1.4.10), a tablet and a wide screen. */
+export const WIDTHS = [320, 768, 1440];
 
 /** Starts the browser that `deno task test:browser` has found. */
 export function launch(): Promise<Browser> {

@@ -663,7 +663,7 @@ describe("the page", () => {
 
 for (const colorScheme of ["light", "dark"] as const) {
   describe(`in ${colorScheme} colours`, () => {
-    it("every view can be used by all (axe-core), and fits from 360 pixels on", async () => {
+    it("every view can be used by all (axe-core), and fits from 320 pixels on", async () => {
       const { admin, organization: { id, token, apiKeyId } } = await newAdmin("Analytical Engines");
       await newOrganization(admin, "Difference Engines");
       await createApiKey(
