@@ -79,7 +79,7 @@ export function Log({ organization }: { organization: Organization }) {
       </div>
       {showsCurl && (
         <Copyable
-          label="The same page through the API, with the token in AUDIT_LOG_KEY"
+          label="The same page through the API, with the token in AUDIT_LOG_API_KEY"
           text={curl(query)}
         />
       )}
@@ -115,7 +115,7 @@ function curl({ start, end, action, limit, offset }: LogQuery): string {
     offset: String(offset),
     order: "desc",
   });
-  return `curl "${AUDIT_LOG_URL}?${parameters}" \\\n  -H "Authorization: Bearer $AUDIT_LOG_KEY"`;
+  return `curl "${AUDIT_LOG_URL}?${parameters}" \\\n  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"`;
 }
 
 interface DayRangeProps {

@@ -15,7 +15,10 @@ let page: Promise<string> | undefined;
 
 /** Answers with the reference page. It is rendered when it is first asked for: two seconds. */
 export async function serveReference(): Promise<Response> {
-  page ??= renderReference();
+  page ??= renderReference().catch((error) => {
+    page = undefined;
+    throw error;
+  });
   return new Response(await page, {
     headers: {
       "Content-Type": "text/html; charset=utf-8",

@@ -587,7 +587,7 @@ describe("the log", () => {
     assertEquals(await agents().allInnerTexts(), ["last", "first"]);
     await page.getByRole("button", { name: "Show as curl" }).click();
     const curl = () => page.getByRole("group", { name: /through the API/ }).innerText();
-    const { total, items } = await shell(await curl(), { AUDIT_LOG_KEY: token });
+    const { total, items } = await shell(await curl(), { AUDIT_LOG_API_KEY: token });
     assertEquals([total, ...items.map((item: { agent_name: string }) => item.agent_name)], [
       2,
       "last",
@@ -597,7 +597,7 @@ describe("the log", () => {
     await page.getByRole("option", { name: "feedback_given" }).click();
     await page.getByText("1 entry").waitFor();
     assertEquals(await agents().allInnerTexts(), ["last"]);
-    assertEquals((await shell(await curl(), { AUDIT_LOG_KEY: token })).total, 1);
+    assertEquals((await shell(await curl(), { AUDIT_LOG_API_KEY: token })).total, 1);
   });
 });
 
