@@ -1,8 +1,26 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import { AUDIT_LOG_URL, type Entry, newOrganization, signUp, writeEntries } from "./helpers.ts";
-import { runRecipes } from "./recipes.ts";
+import {
+  age,
+  AUDIT_LOG_URL,
+  connect,
+  type Entry,
+  newOrganization,
+  type Organization,
+  signUp,
+  writeEntries,
+} from "./helpers.ts";
+import { runRecipes, unpackRecipes } from "./recipes.ts";
+
+const sql = connect();
+const admin = await signUp();
+const folder = await Deno.makeTempDir();
+await unpackRecipes(folder);
+afterAll(async () => {
+  await sql.end();
+  await Deno.remove(folder, { recursive: true });
+});
 
 /** Takes what the recipe for a SIEM sends, as Elasticsearch's `_bulk` does. */
 function startSiem() {
@@ -33,9 +51,55 @@ function entries(): Entry[] {
   ];
 }
 
+/** Writes so many entries, evenly over the 20th of November 2026; their names in the log's order. */
+async function fill({ id }: Organization, count: number): Promise<string[]> {
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    select ${id}, '2026-11-20Z'::timestamptz + n * interval '1 day' / ${count}::int,
+      'feedback_given', 'ada@example.com', 'Assistant'
+    from generate_series(0, ${count}::int - 1) as n`;
+  const rows = await sql`
+    select id from public.audit_entries where organization_id = ${id} order by created_at, id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Between a recipe and the API; every request is refused in one way, then in the next, then answered. */
+function startBadConnection(refusals: (() => Response)[]) {
+  let requests = 0;
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    ({ url, headers }) => {
+      const refusal = refusals[requests++ % (refusals.length + 1)];
+      if (refusal) return refusal();
+      const authorization = headers.get("Authorization") ?? "";
+      return fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
+    },
+  );
+  return { server, url: `http://127.0.0.1:${server.addr.port}/public-audit-log` };
+}
+
+/** Runs a program of the page; what it printed. */
+async function run(command: string[], url: string, { token }: Organization): Promise<string> {
+  const [program = "", ...args] = command;
+  const { success, stdout, stderr } = await new Deno.Command(program, {
+    args,
+    cwd: folder,
+    env: { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
+  }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout);
+}
+
+function idsOf(lines: string): string[] {
+  return lines.trim().split("\n").map((line) => JSON.parse(line).id);
+}
+
+function limitReached(): Response {
+  return new Response(null, { status: 429, headers: { "Retry-After": "0" } });
+}
+
 describe("docs/integrating.md", () => {
   it("has commands that all run, on the log as it should be read", async () => {
-    const admin = await signUp();
     const organization = await newOrganization(admin);
     await writeEntries(organization.id, entries());
     const siem = startSiem();
@@ -68,5 +132,55 @@ describe("docs/integrating.md", () => {
     assertEquals(outputOf("%{http_code}"), "200");
     assertEquals(JSON.parse(outputOf("last_used_at")).length, 2);
     assert(ran.every(({ output }) => output !== ""));
+  });
+
+  it("reads every entry once, over many pages and a bad connection", async () => {
+    const organization = await newOrganization(admin);
+    const ids = await fill(organization, 2500);
+    const bad = startBadConnection([
+      limitReached,
+      () => new Response("busy", { status: 503 }),
+      () => new Response("who are you?", { status: 403 }),
+      () => new Response('{"total":2500,"items":['),
+    ]);
+    const python = ["python3", "audit_log.py", "2026-11-20", "2026-11-20"];
+    assertEquals(idsOf(await run(python, bad.url, organization)), ids);
+    await bad.server.shutdown();
+
+    const limited = startBadConnection([limitReached]);
+    const deno = [Deno.execPath(), "run", "--allow-env", "--allow-net", "read.ts"];
+    assertEquals(await run(deno, limited.url, organization), "{ feedback_given: 2500 }\n");
+    await limited.server.shutdown();
+  });
+
+  it("tails every entry, also a late one and those of days without a run", async () => {
+    const organization = await newOrganization(admin);
+    const at = (days: number) => ({
+      created_at: new Date(Date.now() - days * 864e5).toISOString(),
+    });
+    const tail = () => run(["python3", "tail.py"], AUDIT_LOG_URL, organization);
+    const place = `${folder}/tail.json`;
+    await Deno.remove(place).catch(() => {});
+
+    // A run of five days ago, as it would have left its place.
+    await writeEntries(organization.id, [at(5)]);
+    const [first] = await sql`
+      select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at
+      from public.audit_entries where organization_id = ${organization.id}`;
+    const [start, last_run] = [at(6), at(5)].map(({ created_at }) => created_at.slice(0, 10));
+    await Deno.writeTextFile(
+      place,
+      JSON.stringify({ start, count: 1, last: [first?.id, first?.created_at], last_run }),
+    );
+    await writeEntries(organization.id, [at(5.5), at(4), at(3), at(1)]);
+    assertEquals(idsOf(await tail()).length, 5);
+    assertEquals(await tail(), "");
+    await age(sql, organization.apiKeyId, "1 minute");
+
+    // One that is not due yet holds nothing up.
+    await writeEntries(organization.id, [at(-30), at(0)]);
+    assertEquals(idsOf(await tail()).length, 1);
+    await writeEntries(organization.id, [at(0)]);
+    assertEquals(idsOf(await tail()).length, 1);
   });
 });

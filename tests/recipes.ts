@@ -18,15 +18,7 @@ export async function runRecipes(environment: Record<string, string>): Promise<R
   const folder = await Deno.makeTempDir();
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
-  await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
-
-  const commands: string[] = [];
-  const page = await Deno.readTextFile(new URL("integrating.md", DOCS));
-  for (const [, info = "", text = ""] of page.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
-    const file = info.match(/ title=(\S+)/)?.[1];
-    if (file) await Deno.writeTextFile(join(folder, file), text);
-    else if (info === "sh" && !text.includes("…")) commands.push(text);
-  }
+  const commands = await unpackRecipes(folder);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { success, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],
@@ -41,6 +33,19 @@ export async function runRecipes(environment: Record<string, string>): Promise<R
   throw new Error(
     `failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${decoder.decode(stderr)}`,
   );
+}
+
+/** Writes the files that docs/integrating.md shows to a folder; the commands it shows. */
+export async function unpackRecipes(folder: string): Promise<string[]> {
+  await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
+  const commands: string[] = [];
+  const page = await Deno.readTextFile(new URL("integrating.md", DOCS));
+  for (const [, info = "", text = ""] of page.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
+    const file = info.match(/ title=(\S+)/)?.[1];
+    if (file) await Deno.writeTextFile(join(folder, file), text);
+    else if (info === "sh" && !text.includes("…")) commands.push(text);
+  }
+  return commands;
 }
 
 const END = "--- end of a command ---";
