@@ -31,8 +31,9 @@ function isIncompatible({ impact, kind, typeName, property, base, revision }: Ch
   // Clients are told to expect more codes, of actions and of errors; those there are must stay.
   if (property === "enum") return !isSubset(base?.value, revision?.value);
   if (impact === "major") return true;
-  // Redocly takes these two lightly.
+  // Redocly takes these three lightly.
   if (kind === "modified" && property === "default") return true;
+  if (kind === "removed" && typeName === "Schema") return true;
   return typeName === "Header" && property === "required" && revision?.value !== true;
 }
 

@@ -44,6 +44,7 @@ const INCOMPATIBLE: Record<string, Edit> = {
   "parameters/2/schema": [`${GET}/parameters/2/schema/enum`, ["agent_added"]],
   "responses/429": [`${GET}/responses/429`, undefined],
   "200/headers/RateLimit required": ["components/headers/RateLimit/required", false],
+  "headers/RateLimit-Policy required": ["components/headers/RateLimit-Policy/required", undefined],
   "200/headers/Link": [`${GET}/responses/200/headers/Link`, undefined],
   "headers/X-Request-Id": ["components/headers/X-Request-Id/schema/format", "date"],
   "properties/organization_id": [`${SCHEMAS}/Page/properties/organization_id`, undefined],
@@ -96,11 +97,12 @@ describe("a change", () => {
     for (const what of Object.keys(INCOMPATIBLE)) assertStringIncludes(changes, what);
   });
 
-  it("of the path, or of how to show the key, is found", async () => {
+  it("of the path, of how to show the key, or of the kinds of entries is found", async () => {
     const path = document.paths["/public-audit-log"];
     const key = { type: "apiKey", in: "header", name: "X-Key" };
     assert((await changesOf([["paths", { "/audit-log": path }]])).length > 0);
     assert((await changesOf([["components/securitySchemes/apiKey", key]])).length > 0);
+    assert((await changesOf([[`${SCHEMAS}/AuditEntry/oneOf/1`, undefined]])).length > 0);
   });
 
   it("that only adds is none to stumble over", async () => {
