@@ -25,6 +25,13 @@ export function exampleOf(status: number): unknown {
   return Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
 }
 
+/** The document's examples of the headers of an answer, by name. */
+export function headerExamplesOf(status: number): Record<string, unknown> {
+  const examples: Record<string, { example: unknown }> = document.components.headers;
+  const names = Object.keys(RESPONSES[status]?.headers ?? {});
+  return Object.fromEntries(names.map((name) => [name, examples[name]?.example]));
+}
+
 /**
  * Asserts that an answer is as docs/openapi.json says: status, media type, headers and body. The
  * caller may still read it.

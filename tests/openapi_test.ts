@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { createDatabase } from "../supabase/functions/public-audit-log/database.ts";
 import { createHandler } from "../supabase/functions/public-audit-log/handler.ts";
-import { assertDocumented, DOCUMENTED_STATUSES, exampleOf } from "./contract.ts";
+import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "./contract.ts";
 import {
   connect,
   type Entry,
@@ -74,6 +74,12 @@ describe("openapi.json: the example of", () => {
         if (name in example) example[name] = answer[name];
       }
       assertEquals(answer, example);
+      for (const [name, value] of Object.entries(headerExamplesOf(response.status))) {
+        if (name === "X-Request-Id") continue;
+        // Those of a limit that is not used up.
+        if (response.status === 429 && name !== "RateLimit-Policy") continue;
+        assertEquals(response.headers.get(name), String(value), name);
+      }
     });
   }
 });
@@ -128,6 +134,16 @@ describe("openapi.json, asked about an answer,", () => {
     const other = new Headers(headers);
     other.set("RateLimit", "59");
     await assertRejects(() => assertDocumented(new Response(page, { headers: other })), Error);
+  });
+
+  it("refuses another media type", async () => {
+    const headers = new Headers((await answer()).headers);
+    headers.set("Content-Type", "text/plain");
+    await assertRejects(
+      () => assertDocumented(new Response(page, { headers })),
+      Error,
+      "Content-Type text/plain",
+    );
   });
 
   it("refuses a status that it does not have", async () => {
