@@ -100,8 +100,8 @@ written. \`total\` is exact. Any page costs what the first one costs.
 **Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
 it, and after a 429 wait as many seconds as \`Retry-After\` says.
 
-**Changes.** Fields, headers, optional parameters, action codes and error codes may be added: ignore
-what you do not know. Nothing that is here changes its meaning or goes away.`,
+**Changes.** Fields, headers, optional parameters, statuses, action codes and error codes may be added:
+ignore what you do not know. Nothing that is here changes its meaning or goes away.`,
   },
   servers: [
     {
