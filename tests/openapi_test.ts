@@ -51,9 +51,7 @@ const REQUESTS: Record<number, (organization: Organization) => Promise<Response>
     const request = new Request(`http://localhost/public-audit-log?${TWO_DAYS}`, {
       headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` },
     });
-    const response = await handle(request);
-    await assertDocumented(response);
-    return response;
+    return await handle(request);
   },
 };
 
@@ -67,6 +65,7 @@ describe("openapi.json: the example of", () => {
       const organization = await newOrganization(admin);
       const response = await request(organization);
       assertEquals(response.status, Number(status));
+      await assertDocumented(response);
       const answer = await response.json();
       const example = exampleOf(Number(status)) as Record<string, unknown>;
       // Two things no two answers share.
