@@ -107,6 +107,7 @@ describe("openapi.json, asked about an answer,", () => {
         items: [{ ...message, [name]: undefined }],
       })),
       { ...EXAMPLE_PAGE, total: "2" },
+      { ...EXAMPLE_PAGE, start: "2026-02-30" },
       { ...EXAMPLE_PAGE, items: [{ ...message, created_at: "2026-11-06T09:09:18Z" }] },
       { ...EXAMPLE_PAGE, items: [{ ...message, data: { message_id: "m-1" } }] },
     ];
