@@ -136,7 +136,7 @@ export interface components {
        * @description What to quote when reporting it; also in `X-Request-Id`
        */
       request_id: string;
-      /** @description With 400: every bad parameter */
+      /** @description With 400: every bad parameter; of unknown ones, the first 20 */
       errors?: components["schemas"]["ParameterError"][];
     };
   };

@@ -34,7 +34,9 @@ export const Problem = z.object({
   code: z.enum(Object.keys(PROBLEMS) as ProblemCode[])
     .describe("What is wrong, for a program. More codes may be added: go by the status then"),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
-  errors: z.array(ParameterError).describe("With 400: every bad parameter").optional(),
+  errors: z.array(ParameterError).describe(
+    "With 400: every bad parameter; of unknown ones, the first 20",
+  ).optional(),
 }).meta({ id: "Problem", description: "What went wrong (RFC 9457)" });
 
 export type Problem = z.infer<typeof Problem>;
