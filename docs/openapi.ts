@@ -276,5 +276,6 @@ async function formatted(extension: string, text: string): Promise<string> {
   }).spawn();
   const result = new Response(format.stdout).text();
   await new Response(text).body?.pipeTo(format.stdin);
-  return await result;
+  if ((await format.status).success) return await result;
+  throw new Error(`deno fmt takes this for no ${extension}: ${text}`);
 }
