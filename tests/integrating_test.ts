@@ -64,7 +64,7 @@ async function fill({ id }: Organization, count: number): Promise<string[]> {
 }
 
 /** Between a recipe and the API; every request is refused in one way, then in the next, then answered. */
-function startBadConnection(refusals: (() => Response)[]) {
+function startBadConnection(refusals: ((() => Response) | null)[]) {
   let requests = 0;
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
@@ -182,5 +182,22 @@ describe("docs/integrating.md", () => {
     assertEquals(idsOf(await tail()).length, 1);
     await writeEntries(organization.id, [at(0)]);
     assertEquals(idsOf(await tail()).length, 1);
+  });
+
+  it("tails on from the entry at which the key was revoked", async () => {
+    const organization = await newOrganization(admin);
+    const ids = await fill(organization, 1500);
+    const last_run = "2026-11-20";
+    await Deno.writeTextFile(
+      `${folder}/tail.json`,
+      JSON.stringify({ start: last_run, count: 0, last: null, last_run }),
+    );
+    const revoked = startBadConnection([null, () => new Response("revoked", { status: 401 })]);
+    const command = ["sh", "-c", "python3 tail.py 2> tail.err || true"];
+    const before = await run(command, revoked.url, organization);
+    await revoked.server.shutdown();
+    assertEquals(await Deno.readTextFile(`${folder}/tail.err`), "401: revoked\n");
+    const after = await run(["python3", "tail.py"], AUDIT_LOG_URL, organization);
+    assertEquals(idsOf(before + after), ids);
   });
 });
