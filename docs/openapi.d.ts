@@ -363,7 +363,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Any method but GET, HEAD and OPTIONS too */
+      /** @description Any method other than GET, also HEAD and OPTIONS */
       405: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];

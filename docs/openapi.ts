@@ -1,6 +1,6 @@
 import openapiTypescript, { astToString } from "openapi-typescript";
 import { z } from "zod";
-// For its schemas, too, which have ids.
+// For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page.ts";
 import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
@@ -149,7 +149,9 @@ ignore what you do not know. Nothing that is here changes its meaning or goes aw
             ["WWW-Authenticate"],
           ),
           404: problem("not_found", "A path below this one", []),
-          405: problem("method_not_allowed", "Any method but GET, HEAD and OPTIONS too", ["Allow"]),
+          405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
+            "Allow",
+          ]),
           429: problem(
             "rate_limited",
             "60 requests were accepted in the last minute; refused ones are not counted",
@@ -231,8 +233,7 @@ function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }):
 }
 
 function text(description: string, example: string, further: Record<string, string> = {}) {
-  const schema = Object.keys(further).length ? { type: "string", ...further } : { type: "string" };
-  return { description, required: true, schema, example };
+  return { description, required: true, schema: { type: "string", ...further }, example };
 }
 
 function headers(names: HeaderName[]) {
