@@ -75,7 +75,10 @@ function startBadConnection(refusals: ((() => Response) | null)[]) {
       return fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
     },
   );
-  return { server, url: `http://127.0.0.1:${server.addr.port}/public-audit-log` };
+  return {
+    url: `http://127.0.0.1:${server.addr.port}/public-audit-log`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
 }
 
 /** Runs a program of the page; what it printed. */
@@ -137,7 +140,7 @@ describe("docs/integrating.md", () => {
   it("reads every entry once, over many pages and a bad connection", async () => {
     const organization = await newOrganization(admin);
     const ids = await fill(organization, 2500);
-    const bad = startBadConnection([
+    await using bad = startBadConnection([
       limitReached,
       () => new Response("busy", { status: 503 }),
       () => new Response("who are you?", { status: 403 }),
@@ -145,12 +148,10 @@ describe("docs/integrating.md", () => {
     ]);
     const python = ["python3", "audit_log.py", "2026-11-20", "2026-11-20"];
     assertEquals(idsOf(await run(python, bad.url, organization)), ids);
-    await bad.server.shutdown();
 
-    const limited = startBadConnection([limitReached]);
+    await using limited = startBadConnection([limitReached]);
     const deno = [Deno.execPath(), "run", "--allow-env", "--allow-net", "read.ts"];
     assertEquals(await run(deno, limited.url, organization), "{ feedback_given: 2500 }\n");
-    await limited.server.shutdown();
   });
 
   it("tails every entry, also a late one and those of days without a run", async () => {
@@ -192,10 +193,12 @@ describe("docs/integrating.md", () => {
       `${folder}/tail.json`,
       JSON.stringify({ start: last_run, count: 0, last: null, last_run }),
     );
-    const revoked = startBadConnection([null, () => new Response("revoked", { status: 401 })]);
+    await using revoked = startBadConnection([
+      null,
+      () => new Response("revoked", { status: 401 }),
+    ]);
     const command = ["sh", "-c", "python3 tail.py 2> tail.err || true"];
     const before = await run(command, revoked.url, organization);
-    await revoked.server.shutdown();
     assertEquals(await Deno.readTextFile(`${folder}/tail.err`), "401: revoked\n");
     const after = await run(["python3", "tail.py"], AUDIT_LOG_URL, organization);
     assertEquals(idsOf(before + after), ids);
