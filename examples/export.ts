@@ -512,7 +512,12 @@ function line(format: Format, entry: Entry): string {
 
 /** A record as RFC 4180 has it. */
 function csvRecord(record: object): string {
-  return stringify([record], { columns: COLUMNS, record_delimiter: "windows" });
+  return stringify([record], {
+    columns: COLUMNS,
+    record_delimiter: "windows",
+    // Or else a value with \n or \r alone is not quoted, and readers see two records.
+    quote_record_delimiter: true,
+  });
 }
 
 /** Says how far the export is, on stderr: a bar on a terminal, a line now and then elsewhere. */
