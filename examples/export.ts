@@ -98,7 +98,10 @@ interface Entry {
 
 interface Page {
   organization_id: string;
+  start: string;
+  end: string;
   total: number;
+  limit: number;
   offset: number;
   items: Entry[];
 }
@@ -126,14 +129,16 @@ async function main(): Promise<number> {
     console.log(USAGE);
     return 0;
   }
+  let exitCode = WRONG_ARGUMENTS;
   try {
     const options = readOptions();
     using part = new Part(options);
+    exitCode = GAVE_UP;
     console.log(await exportLog(options, part));
     return 0;
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    return error instanceof Stop ? error.exitCode : GAVE_UP;
+    console.error(messageOf(error));
+    return error instanceof Stop ? error.exitCode : exitCode;
   }
 }
 
@@ -272,7 +277,7 @@ async function attempt(url: URL, key: string): Promise<Attempt> {
     response = await fetch(url, { headers, signal, redirect: "manual" });
     body = await response.text();
   } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) throw error;
+    if (error instanceof Deno.errors.NotCapable) throw new Stop(WRONG_ARGUMENTS, error.message);
     return { failure: `No whole answer (${messageOf(error)})`, wait: 0 };
   }
   const { status, headers } = response;
@@ -289,22 +294,27 @@ async function attempt(url: URL, key: string): Promise<Attempt> {
   throw refusal(status, body, requestId);
 }
 
-/** Retry-After (RFC 9110), or else the RateLimit header when no request is left. */
+/**
+ * Seconds from Retry-After, a number or a date (RFC 9110 section 10.2.3), or else from RateLimit when
+ * no request is left; 0 when they say nothing.
+ */
 function requestedWait(headers: Headers): number {
-  const seconds = headers.get("Retry-After")?.match(/^\d+$/)?.[0] ??
-    headers.get("RateLimit")?.match(/;r=0;t=(\d+)/)?.[1];
-  return Math.min(Number(seconds ?? 0), LONGEST_WAIT_S);
+  const after = headers.get("Retry-After") ??
+    headers.get("RateLimit")?.match(/;\s*r=0;\s*t=(\d+)/)?.[1] ?? "0";
+  const seconds = /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - Date.now()) / 1000;
+  return Math.min(Math.max(seconds || 0, 0), LONGEST_WAIT_S);
 }
 
 /** The page that was asked for, or nothing when the text is anything else, a cut page for example. */
 function parsePage(text: string, asked: URLSearchParams): Page | undefined {
   const page = parseJson(text) as Partial<Page> | null | undefined;
-  const { organization_id, total, offset, items } = page ?? {};
+  const { organization_id, start, end, total, limit, offset, items } = page ?? {};
+  if (start !== asked.get("start") || end !== asked.get("end")) return;
+  if (limit !== Number(asked.get("limit")) || offset !== Number(asked.get("offset"))) return;
   if (typeof organization_id !== "string" || typeof total !== "number") return;
-  if (offset !== Number(asked.get("offset"))) return;
-  const length = Math.max(0, Math.min(Number(asked.get("limit")), total - offset));
+  const length = Math.max(0, Math.min(limit, total - offset));
   if (!Array.isArray(items) || items.length !== length || !items.every(isEntry)) return;
-  return { organization_id, total, offset, items };
+  return page as Page;
 }
 
 function isEntry(item: Partial<Entry> | null): item is Entry {
@@ -336,10 +346,6 @@ function parseJson(text: string): unknown {
 }
 
 function refusal(status: number, body: string, requestId: string): Stop {
-  const { detail, errors } = (parseJson(body) ?? {}) as {
-    detail?: string;
-    errors?: { parameter: string; detail: string }[];
-  };
   if (status === 401) {
     return new Stop(
       KEY_REFUSED,
@@ -347,14 +353,24 @@ function refusal(status: number, body: string, requestId: string): Stop {
         "active one: an administrator of the organization creates it.",
     );
   }
-  const seen = errors?.map((error) => `\n  ${error.parameter}: ${error.detail}`).join("") ?? "";
   const next = status === 400 ? "Correct the options." : "Is --url right?";
   return new Stop(
     WRONG_ARGUMENTS,
-    `The API refuses the request (${status}, request id ${requestId}). ${next} ${
-      detail ?? ""
-    }${seen}`,
+    `The API refuses the request (${status}, request id ${requestId}). ${next}${reasons(body)}`,
   );
+}
+
+/** What the API says about it; nothing when something before the API has answered. */
+function reasons(body: string): string {
+  try {
+    const { detail, errors = [] } = JSON.parse(body) as {
+      detail: string;
+      errors?: { parameter: string; detail: string }[];
+    };
+    return ` ${detail}${errors.map((error) => `\n  ${error.parameter}: ${error.detail}`).join("")}`;
+  } catch {
+    return "";
+  }
 }
 
 function gaveUp(failure: string, failures: number): Stop {
@@ -533,16 +549,22 @@ class Display {
 
   progress(entries: number, total: number): void {
     const seconds = (performance.now() - this.#startedAt) / 1000;
+    // It may have gone back to before where it started.
+    this.#startedFrom = Math.min(this.#startedFrom, entries);
     const rate = (entries - this.#startedFrom) / seconds;
     const filled = Math.round(20 * entries / Math.max(1, total));
-    const bar = this.#isTerminal ? `${"█".repeat(filled)}${"░".repeat(20 - filled)} ` : "";
+    const bar = this.#isTerminal ? ` ${"█".repeat(filled)}${"░".repeat(20 - filled)}` : "";
     const left = rate > 0 ? `, ${duration((total - entries) / rate * 1000)} left` : "";
-    this.show(`${bar}${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}`);
+    this.show(`${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}${bar}`);
   }
 
   /** Shows a state until the next one, and where nothing can be taken back one of many. */
   show(text: string, milliseconds = 0): void {
-    if (this.#isTerminal) return write(`${CLEAR_LINE}${text}`);
+    if (this.#isTerminal) {
+      // A line that wraps cannot be taken back. Some terminals have no width.
+      const columns = Deno.consoleSize().columns || 80;
+      return write(`${CLEAR_LINE}${text.slice(0, columns - 1)}`);
+    }
     const now = performance.now();
     if (now + milliseconds - this.#shownAt < PLAIN_REPORT_MS) return;
     this.#shownAt = now;

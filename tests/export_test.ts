@@ -306,6 +306,8 @@ function brokenAnswers(answer: Answer, at: number): (Answer | null)[] {
     { headers, body: '{"organization_id":"x","total":0,"limit":1000,"offset":0}' },
     { headers, body: body.replace(/,"items":.*/s, ',"items":[]}') },
     { headers, body: body.replaceAll('"created_at"', '"at"') },
+    { headers, body: JSON.stringify({ ...page, start: "2026-02-28" }) },
+    { headers, body: JSON.stringify({ ...page, end: "2026-03-11" }) },
     {
       headers,
       body: JSON.stringify({ ...page, offset: page.offset + 7, items: page.items.slice(7) }),
@@ -324,6 +326,11 @@ async function deleteEntries(organizationId: string, from: string, count: number
       where organization_id = ${organizationId} and created_at >= ${from}
       order by created_at, id limit ${count}
     )`;
+}
+
+/** As a date that `Retry-After` may hold: whole seconds, so it is one second at the least. */
+function inTwoSeconds(): string {
+  return new Date(Date.now() + 2_000).toUTCString();
 }
 
 const forwardOnly: Behaviour = (_request, forward) => forward();
@@ -510,7 +517,9 @@ describe("export.ts", () => {
     await using proxy = new Proxy(organization, async ({ number }, forward) => {
       const answer = await forward();
       if (number === 1) return { status: 429, headers: { "retry-after": "1" }, body: "{}" };
-      if (number === 2) return { status: 503, headers: { "retry-after": "1" }, body: "" };
+      if (number === 2) {
+        return { status: 503, headers: { "retry-after": inTwoSeconds() }, body: "" };
+      }
       if (number === 3) return { ...answer, headers: { ratelimit: '"default";r=0;t=1' } };
       return { ...answer, headers: { ratelimit: '"default";r=1;t=60' } };
     });
@@ -583,6 +592,28 @@ describe("export.ts", () => {
       const { code, stderr } = await stops({ url: `${AUDIT_LOG_URL}/x` });
       assertEquals(code, 2);
       assertMatch(stderr, /\(404, .*Is --url right\? There is nothing here/);
+    });
+
+    it("with code 2 when something before the API refuses", async () => {
+      for (const body of ["<html>No</html>", '{"errors": {}}', '{"errors": [null]}']) {
+        const organization = await newOrganization(admin);
+        using folder = new Folder();
+        await using proxy = new Proxy(organization, () => Promise.resolve({ status: 400, body }));
+        const { token: key } = organization;
+        const { code, stderr } = await folder.run("log.csv", { url: proxy.url, key });
+        assertEquals([code, folder.files()], [2, []], stderr);
+        assertMatch(stderr, /^The API refuses the request \(400, .*Correct the options\.\n$/);
+      }
+    });
+
+    it("with code 2 when a file cannot be opened", async () => {
+      using folder = new Folder();
+      const keyFile = `--key-file=${folder.file("no")}`;
+      for (const [file, args] of [["no/log.csv", []], ["log.csv", [keyFile]]] as const) {
+        const { code, stderr } = await folder.run(file, { key: UNKNOWN_TOKEN, args: [...args] });
+        assertEquals([code, folder.files()], [2, []], stderr);
+        assertMatch(stderr, /^No such file or directory .*: \w+ '.*no/);
+      }
     });
 
     for (
