@@ -107,6 +107,8 @@ interface Run {
   args?: string[];
   /** Of Deno itself. */
   flags?: string[];
+  /** Where a file can grow no more: the write that tries ends the process in its middle. */
+  longestFile?: number;
 }
 
 /** A folder to export to, and the command. */
@@ -118,22 +120,31 @@ class Folder {
   }
 
   /** Starts an export of ten days of March 2026 to a file. */
-  start(name: string, { url = AUDIT_LOG_URL, key = null, args = [], flags = [] }: Run): Running {
-    const process = new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        ...flags,
-        `--allow-net=${new URL(url).host}`,
-        "--allow-env=AUDIT_LOG_API_KEY",
-        `--allow-read=${this.path}`,
-        `--allow-write=${this.path}`,
-        EXPORT,
-        `--url=${url}`,
-        `--start=${RANGE.start}`,
-        `--end=${RANGE.end}`,
-        `--out=${this.file(name)}`,
-        ...args,
-      ],
+  start(
+    name: string,
+    { url = AUDIT_LOG_URL, key = null, args = [], flags = [], longestFile }: Run,
+  ): Running {
+    const command = [
+      Deno.execPath(),
+      "run",
+      ...flags,
+      `--allow-net=${new URL(url).host}`,
+      "--allow-env=AUDIT_LOG_API_KEY",
+      `--allow-read=${this.path}`,
+      `--allow-write=${this.path}`,
+      EXPORT,
+      `--url=${url}`,
+      `--start=${RANGE.start}`,
+      `--end=${RANGE.end}`,
+      `--out=${this.file(name)}`,
+      ...args,
+    ];
+    if (longestFile) {
+      command.unshift("sh", "-c", `ulimit -f ${Math.floor(longestFile / 512)}; exec "$@"`, "sh");
+    }
+    const [program = "", ...rest] = command;
+    const process = new Deno.Command(program, {
+      args: rest,
       env: { AUDIT_LOG_API_KEY: key ?? "" },
       stdin: "null",
       stdout: "piped",
@@ -415,6 +426,21 @@ describe("export.ts", () => {
     const offsets = proxy.requests.map(({ offset }) => offset);
     assertEquals(offsets, offsets.toSorted((a, b) => a - b), "never goes back");
     assert(offsets.length <= 7 + kills, "asks for a page again only after a kill");
+  });
+
+  it("resumes after a page was written in part", async () => {
+    const organization = await newLog(2_500);
+    using folder = new Folder();
+    const run = { key: organization.token };
+    await folder.export("whole.csv", run);
+    const { size } = Deno.statSync(folder.file("whole.csv"));
+    for (const share of [0.2, 0.5, 0.7, 0.95]) {
+      const file = `${share}.csv`;
+      const { code } = await folder.run(file, { ...run, longestFile: size * share });
+      assert(code !== 0 && folder.files().includes(`${file}.part`), `${code}: ${share}`);
+      await folder.export(file, run);
+      assertEquals(await content(folder.file(file)), await log(organization));
+    }
   });
 
   it("takes no broken answer for a page", async () => {
