@@ -253,7 +253,7 @@ function pageUrl(selection: Selection, offset: number, limit: number): URL {
   url.search = new URLSearchParams({
     start,
     end,
-    ...action && { action },
+    ...action !== null && { action },
     limit: String(limit),
     offset: String(offset),
   }).toString();

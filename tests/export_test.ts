@@ -614,6 +614,12 @@ describe("export.ts", () => {
       assertStringIncludes(stderr, '\n  action: "x": must be one of: agent_added');
     });
 
+    it("with code 2 when the action is empty, as a variable may be", async () => {
+      const { code, stderr } = await stops({ args: ["--action="] });
+      assertEquals(code, 2);
+      assertStringIncludes(stderr, '\n  action: "": must be one of: ');
+    });
+
     it("with code 2 when the address is wrong", async () => {
       const { code, stderr } = await stops({ url: `${AUDIT_LOG_URL}/x` });
       assertEquals(code, 2);
