@@ -594,8 +594,10 @@ function duration(milliseconds: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.ceil(seconds / 60)} min`;
 }
 
+/** What fetch throws says only in its cause what has happened. */
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;
 }
 
 /** Reads the command line and the key. */

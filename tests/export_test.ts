@@ -17,7 +17,7 @@ import {
 
 const EXPORT = fileURLToPath(new URL("../examples/export.ts", import.meta.url));
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
-const LONGEST_RUN_MS = 30_000;
+const LONGEST_RUN_MS = 15_000;
 const RANGE = { start: "2026-03-01", end: "2026-03-10" };
 
 const sql = connect();
@@ -441,6 +441,20 @@ describe("export.ts", () => {
       await folder.export(file, run);
       assertEquals(await content(folder.file(file)), await log(organization));
     }
+  });
+
+  it("says why a connection fails", async () => {
+    using folder = new Folder();
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    listener.close();
+    const url = `http://127.0.0.1:${listener.addr.port}/`;
+    const { code, stderr } = await folder.run("log.csv", {
+      url,
+      key: UNKNOWN_TOKEN,
+      args: ["--tries=1"],
+    });
+    assertEquals(code, 1);
+    assertMatch(stderr, /No whole answer \(.*Connection refused/);
   });
 
   it("takes no broken answer for a page", async () => {
