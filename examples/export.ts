@@ -364,9 +364,10 @@ function refusal(status: number, body: string, requestId: string): Stop {
 function reasons(body: string): string {
   try {
     const { detail, errors = [] } = JSON.parse(body) as {
-      detail: string;
+      detail?: string;
       errors?: { parameter: string; detail: string }[];
     };
+    if (typeof detail !== "string") return "";
     return ` ${detail}${errors.map((error) => `\n  ${error.parameter}: ${error.detail}`).join("")}`;
   } catch {
     return "";

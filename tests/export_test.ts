@@ -641,7 +641,13 @@ describe("export.ts", () => {
     });
 
     it("with code 2 when something before the API refuses", async () => {
-      for (const body of ["<html>No</html>", '{"errors": {}}', '{"errors": [null]}']) {
+      const bodies = [
+        "<html>No</html>",
+        "null",
+        '{"code": 1}',
+        '{"detail": "x", "errors": [null]}',
+      ];
+      for (const body of bodies) {
         const organization = await newOrganization(admin);
         using folder = new Folder();
         await using proxy = new Proxy(organization, () => Promise.resolve({ status: 400, body }));
