@@ -658,6 +658,15 @@ describe("export.ts", () => {
       }
     });
 
+    it("with code 2 at a redirect: the key goes nowhere else", async () => {
+      const organization = await newOrganization(admin);
+      using folder = new Folder();
+      const answer = { status: 302, headers: { location: "/elsewhere" }, body: "" };
+      await using proxy = new Proxy(organization, () => Promise.resolve(answer));
+      const { code } = await folder.run("log.csv", { url: proxy.url, key: organization.token });
+      assertEquals([code, proxy.requests.length], [2, 1]);
+    });
+
     it("with code 2 when a file cannot be opened", async () => {
       using folder = new Folder();
       const keyFile = `--key-file=${folder.file("no")}`;
