@@ -10,11 +10,7 @@
 //
 // What this cannot see: between two pages, as many entries deleted as inserted before them. Export
 // days that are over and whose writers are done to rule it out.
-//
-// CSV holds the exact values. To a spreadsheet those that begin with = + - @ are formulas: import such
-// a file as text.
 
-import { Buffer } from "node:buffer";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 // With its version, so that this file runs wherever it is copied.
@@ -28,6 +24,8 @@ const USAGE = `Exports the audit log of an organization to a file.
 
 HOST is the URL's, FOLDER is where FILE goes. The API key is read from the environment variable
 AUDIT_LOG_API_KEY. When interrupted, run the same command again: it goes on where it was.
+CSV holds the exact values; to a spreadsheet those that begin with = + - @ are formulas, so import
+it as text.
 
   --url=URL        the API: https://…/functions/v1/public-audit-log
   --start=DAY      first day, YYYY-MM-DD, UTC
@@ -36,13 +34,15 @@ AUDIT_LOG_API_KEY. When interrupted, run the same command again: it goes on wher
   --out=FILE       must not exist; FILE.part and FILE.progress are beside it until it is complete
   --format=FORMAT  ndjson or csv (default: as FILE ends)
   --key-file=FILE  read the API key from this file instead (needs --allow-read=FILE)
-  --tries=10       give up after so many failures in a row
+  --tries=10       give up after so many failures in a row; a wait for the limit is none
   --help           this text
 
-Exit codes: 0 done; 1 gave up, run it again; 2 wrong arguments, or files in the way; 3 key refused.`;
+Exit codes: 0 done; 1 gave up, run it again; 2 wrong arguments, or files in the way; 3 key refused;
+130 Ctrl-C, run it again.`;
 
 const PAGE_SIZE = 1000;
-const TIMEOUT_MS = 60_000;
+/** Of a whole page, which may have 16 MB. */
+const TIMEOUT_MS = 120_000;
 const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
 const LONGEST_WAIT_S = 3600;
@@ -54,12 +54,13 @@ const CLEAR_LINE = "\r\x1b[K";
 const GAVE_UP = 1;
 const WRONG_ARGUMENTS = 2;
 const KEY_REFUSED = 3;
+const INTERRUPTED = 130;
+
+const RESUME = "Nothing is lost: run the same command again, and it goes on where it was.";
 
 const KEEPS_CHANGING =
-  `Gave up: the log has changed behind us ${
-    MAX_REWINDS + 1
-  } times in a row. Run the same command ` +
-  "again when fewer late entries are written and old ones deleted.";
+  "Gave up: the log keeps changing behind us. Run the same command again when " +
+  "fewer late entries are written and old ones deleted.";
 
 const TOO_DEEP = "The data of an entry is nested deeper than JSON.parse can follow. Run the same " +
   "command again as: deno run --v8-flags=--stack-size=4000 …";
@@ -129,22 +130,32 @@ async function main(): Promise<number> {
     console.log(USAGE);
     return 0;
   }
+  let next = "Try --help.";
   let exitCode = WRONG_ARGUMENTS;
   try {
     const options = readOptions();
     using part = new Part(options);
+    next = RESUME;
     exitCode = GAVE_UP;
+    Deno.addSignalListener("SIGINT", () => {
+      console.error(`\nInterrupted. ${RESUME}`);
+      Deno.exit(INTERRUPTED);
+    });
     console.log(await exportLog(options, part));
     return 0;
   } catch (error) {
-    console.error(messageOf(error));
-    return error instanceof Stop ? error.exitCode : exitCode;
+    if (error instanceof Stop) {
+      console.error(error.message);
+      return error.exitCode;
+    }
+    console.error(`${messageOf(error)}.\n${next}`);
+    return exitCode;
   }
 }
 
 /** Exports page by page until FILE is complete. Returns what to say then. */
 async function exportLog(options: Options, part: Part): Promise<string> {
-  using display = new Display(part.position.entries);
+  using display = new Display();
   const api = new Api(options, display);
   let furthest = 0;
   let rewinds = 0;
@@ -200,7 +211,8 @@ function dayOf(entry: Entry): string {
 }
 
 function summary({ out, selection: { end } }: Options, total: number, askedAt: string): string {
-  const exported = `Exported ${number(total)} entries to ${out}, the API's total.`;
+  const entries = total === 1 ? "entry" : "entries";
+  const exported = `Exported ${number(total)} ${entries} to ${out}, the API's total.`;
   const isOver = end < askedAt.slice(0, end.length);
   return isOver
     ? exported
@@ -228,7 +240,9 @@ class Api {
       this.#wait(wait * 1000);
       if (page) return page;
       if (!failure) continue;
-      if (++failures >= tries) throw gaveUp(failure, failures);
+      if (++failures >= tries) {
+        throw new Stop(GAVE_UP, `Gave up (--tries=${tries}). The last: ${failure}.\n${RESUME}`);
+      }
       this.#display.say(`${failure}. Trying again …`);
       this.#wait(Math.random() * Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (failures - 1)));
     }
@@ -240,9 +254,7 @@ class Api {
 
   async #turn(): Promise<void> {
     const milliseconds = Math.ceil(this.#notBefore - performance.now());
-    if (milliseconds >= 1000) {
-      this.#display.show(`Waiting ${duration(milliseconds)} …`, milliseconds);
-    }
+    if (milliseconds >= 1000) this.#display.waiting(milliseconds);
     if (milliseconds > 0) await sleep(milliseconds);
   }
 }
@@ -284,14 +296,15 @@ async function attempt(url: URL, key: string): Promise<Attempt> {
   const wait = requestedWait(headers);
   if (status === 200) {
     const page = parsePage(body, url.searchParams);
-    return page ? { page, wait } : { failure: "An answer that is not the page asked for", wait };
+    if (page) return { page, wait };
+    return { failure: "An answer that is not the page asked for (is --url right?)", wait };
   }
   if (status === 429 && wait > 0) return { wait };
-  const requestId = headers.get("X-Request-Id") ?? "none";
-  if (status === 429 || status >= 500) {
-    return { failure: `Status ${status} (request id ${requestId})`, wait };
-  }
-  throw refusal(status, body, requestId);
+  const id = headers.get("X-Request-Id");
+  const seen = id ? `${status}, request id ${id}` : String(status);
+  // What the API never says comes from something in between.
+  if (status < 400 || [400, 401, 404, 405].includes(status)) throw refusal(status, body, seen);
+  return { failure: `Status ${seen}`, wait };
 }
 
 /**
@@ -345,18 +358,18 @@ function parseJson(text: string): unknown {
   }
 }
 
-function refusal(status: number, body: string, requestId: string): Stop {
+function refusal(status: number, body: string, seen: string): Stop {
   if (status === 401) {
     return new Stop(
       KEY_REFUSED,
-      `The API refuses the key (401, request id ${requestId}). Run the same command again with an ` +
-        "active one: an administrator of the organization creates it.",
+      `The API refuses the key (${seen}). Run the same command again with an active one: an ` +
+        "administrator of the organization creates it.",
     );
   }
   const next = status === 400 ? "Correct the options." : "Is --url right?";
   return new Stop(
     WRONG_ARGUMENTS,
-    `The API refuses the request (${status}, request id ${requestId}). ${next}${reasons(body)}`,
+    `The API refuses the request (${seen}). ${next}${reasons(body)}`,
   );
 }
 
@@ -374,16 +387,6 @@ function reasons(body: string): string {
   }
 }
 
-function gaveUp(failure: string, failures: number): Stop {
-  return new Stop(
-    GAVE_UP,
-    `Gave up: ${failures} ${
-      failures === 1 ? "try" : "tries in a row"
-    } failed. The last: ${failure}.\n` +
-      "Nothing is lost: run the same command again, and it goes on where it was.",
-  );
-}
-
 /** FILE.part and FILE.progress, until they become FILE. */
 class Part {
   #out: string;
@@ -396,11 +399,12 @@ class Part {
     refuseExisting(out);
     this.#out = out;
     this.#file = Deno.openSync(`${out}.part`, { read: true, write: true, create: true });
-    if (!this.#file.tryLockSync(true)) {
+    const isLocked = this.#file.tryLockSync(true);
+    // Whoever had the lock may just have renamed the file, or removed it with nothing in it.
+    refuseExisting(out);
+    if (!isLocked || !isAt(this.#file, `${out}.part`)) {
       throw new Stop(WRONG_ARGUMENTS, `${out}.part is in use: another export is at it.`);
     }
-    // Once more: the one who had the lock may just have finished.
-    refuseExisting(out);
     this.#progress = readProgress(out, selection, this.#file.statSync().size);
     this.rewind(this.position);
   }
@@ -423,14 +427,14 @@ class Part {
   append(entries: Entry[]): void {
     const { selection: { format }, position: before, dayEnds } = this.#progress;
     let text = before.bytes === 0 ? header(format) : "";
-    let position = { ...before, bytes: before.bytes + Buffer.byteLength(text) };
+    let position = { ...before, bytes: before.bytes + byteLength(text) };
     for (const entry of entries) {
       if (position.last && dayOf(position.last) !== dayOf(entry)) dayEnds.push(position);
       const record = line(format, entry);
       text += record;
       position = {
         entries: position.entries + 1,
-        bytes: position.bytes + Buffer.byteLength(record),
+        bytes: position.bytes + byteLength(record),
         last: { id: entry.id, created_at: entry.created_at },
       };
     }
@@ -494,19 +498,27 @@ function exists(path: string): boolean {
   }
 }
 
+function isAt(file: Deno.FsFile, path: string): boolean {
+  return exists(path) && Deno.lstatSync(path).ino === file.statSync().ino;
+}
+
 /** What an earlier run of this command left, or the beginning. */
 function readProgress(out: string, selection: Selection, size: number): Progress {
   if (size === 0) return { selection, organizationId: null, position: BEGINNING, dayEnds: [] };
   const path = `${out}.progress`;
   const progress = exists(path) ? parseJson(Deno.readTextFileSync(path)) as Progress : undefined;
   const isOurs = JSON.stringify(progress?.selection) === JSON.stringify(selection);
-  if (progress && isOurs && progress.position.bytes <= size) return progress;
+  if (progress && isOurs && progress.position?.bytes <= size) return progress;
   throw new Stop(WRONG_ARGUMENTS, foreign(out, "not of this command"));
 }
 
 function foreign(out: string, why: string): string {
   return `${out}.part is ${why}: finish that export first, choose another --out, or remove ` +
     `${out}.part and ${out}.progress.`;
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
 }
 
 /** Returns when the text is on the disk. */
@@ -540,34 +552,38 @@ function csvRecord(record: object): string {
 /** Says how far the export is, on stderr: a bar on a terminal, a line now and then elsewhere. */
 class Display {
   #isTerminal = Deno.stderr.isTerminal();
-  #startedAt = performance.now();
-  #startedFrom: number;
+  #state = "Starting";
+  #since: { entries: number; now: number } | undefined;
   #shownAt = -Infinity;
 
-  constructor(entries: number) {
-    this.#startedFrom = entries;
+  progress(entries: number, total: number): void {
+    const now = performance.now();
+    // Not before the first page: it may have had to wait. And the export may have gone back since.
+    if (this.#since === undefined || entries < this.#since.entries) this.#since = { entries, now };
+    const rate = (entries - this.#since.entries) / (now - this.#since.now) * 1000;
+    const left = rate > 0
+      ? `, ${number(rate)}/s, ${duration((total - entries) / rate * 1000)} left`
+      : "";
+    this.#state = `${number(entries)} of ${number(total)} entries`;
+    const filled = Math.round(20 * entries / Math.max(1, total));
+    this.#show(`${this.#state}${left}`, ` ${"█".repeat(filled)}${"░".repeat(20 - filled)}`);
   }
 
-  progress(entries: number, total: number): void {
-    const seconds = (performance.now() - this.#startedAt) / 1000;
-    // It may have gone back to before where it started.
-    this.#startedFrom = Math.min(this.#startedFrom, entries);
-    const rate = (entries - this.#startedFrom) / seconds;
-    const filled = Math.round(20 * entries / Math.max(1, total));
-    const bar = this.#isTerminal ? ` ${"█".repeat(filled)}${"░".repeat(20 - filled)}` : "";
-    const left = rate > 0 ? `, ${duration((total - entries) / rate * 1000)} left` : "";
-    this.show(`${number(entries)} of ${number(total)} entries, ${number(rate)}/s${left}${bar}`);
+  waiting(milliseconds: number): void {
+    // A long silence is announced.
+    if (milliseconds >= PLAIN_REPORT_MS) this.#shownAt = -Infinity;
+    this.#show(`${this.#state}, waiting ${duration(milliseconds)}`);
   }
 
   /** Shows a state until the next one, and where nothing can be taken back one of many. */
-  show(text: string, milliseconds = 0): void {
+  #show(text: string, bar = ""): void {
     if (this.#isTerminal) {
       // A line that wraps cannot be taken back. Some terminals have no width.
       const columns = Deno.consoleSize().columns || 80;
-      return write(`${CLEAR_LINE}${text.slice(0, columns - 1)}`);
+      return write(`${CLEAR_LINE}${`${text}${bar}`.slice(0, columns - 1)}`);
     }
     const now = performance.now();
-    if (now + milliseconds - this.#shownAt < PLAIN_REPORT_MS) return;
+    if (now - this.#shownAt < PLAIN_REPORT_MS) return;
     this.#shownAt = now;
     write(`${text}\n`);
   }
@@ -645,10 +661,13 @@ function parseOptions() {
 
 function readUrl(text: string): string {
   const url = URL.parse(text);
+  const isBare = url && !url.username && !url.password && !url.search && !url.hash;
   const isSecret = url?.protocol === "https:" ||
     url?.protocol === "http:" && ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
-  if (url && isSecret) return url.href;
-  throw usageError("--url: an https address (http only of this machine, or the key could be read)");
+  if (isBare && isSecret) return url.href;
+  throw usageError(
+    "--url: an https address (http only of this machine, or the key could be read), nothing after its path",
+  );
 }
 
 function readFormat(text: string | undefined): Format {

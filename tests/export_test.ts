@@ -107,6 +107,8 @@ interface Run {
   args?: string[];
   /** Of Deno itself. */
   flags?: string[];
+  /** Of a terminal to run it on; what it shows is then its output. */
+  columns?: number;
   /** Where a file can grow no more: the write that tries ends the process in its middle. */
   longestFile?: number;
 }
@@ -122,7 +124,7 @@ class Folder {
   /** Starts an export of ten days of March 2026 to a file. */
   start(
     name: string,
-    { url = AUDIT_LOG_URL, key = null, args = [], flags = [], longestFile }: Run,
+    { url = AUDIT_LOG_URL, key = null, args = [], flags = [], columns, longestFile }: Run,
   ): Running {
     const command = [
       Deno.execPath(),
@@ -139,6 +141,10 @@ class Folder {
       `--out=${this.file(name)}`,
       ...args,
     ];
+    if (columns) {
+      const quoted = command.map((part) => `'${part}'`).join(" ");
+      command.splice(0, Infinity, "script", "-qec", `stty cols ${columns}; ${quoted}`, "/dev/null");
+    }
     if (longestFile) {
       command.unshift("sh", "-c", `ulimit -f ${Math.floor(longestFile / 512)}; exec "$@"`, "sh");
     }
@@ -469,7 +475,7 @@ describe("export.ts", () => {
     for (let i = 0; i < broken; i++) {
       const { code, stderr } = await folder.run("log.csv", run);
       assertEquals([code, folder.files()], [1, []], stderr);
-      assertMatch(stderr, /^Gave up: 1 try failed\. /m);
+      assertMatch(stderr, /^Gave up \(--tries=1\)\. /m);
     }
     await folder.export("log.csv", run);
     assertEquals(await content(folder.file("log.csv")), await log(organization));
@@ -548,8 +554,68 @@ describe("export.ts", () => {
       key: organization.token,
     });
     assertEquals(code, 1);
-    assertMatch(stderr, /Gave up: the log has changed behind us 11 times in a row\. Run the same/);
+    assertMatch(stderr, /Gave up: the log keeps changing behind us\. Run the same/);
   });
+
+  it("goes on as long as it gets further, however often the log changes behind it", async () => {
+    const organization = await newLog(12_500);
+    using folder = new Folder();
+    const changedAt = [0];
+    let firstItem: Page["items"][number] | undefined;
+    await using proxy = new Proxy(organization, async ({ query }, forward) => {
+      const offset = Number(query.get("offset"));
+      if (firstItem && offset > (changedAt.at(-1) ?? 0)) {
+        changedAt.push(offset);
+        await sql`
+          insert into public.audit_entries
+            (organization_id, created_at, action, user_email, agent_name)
+          values (${organization.id}, ${firstItem.created_at}::timestamptz - interval '1 ms',
+            'feedback_given', 'late@example.com', 'Late')`;
+      }
+      const answer = await forward();
+      [firstItem] = (JSON.parse(answer.body) as Page).items;
+      return answer;
+    });
+    await folder.export("log.csv", { url: proxy.url, key: organization.token });
+    assert(changedAt.length > 11);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  it("says how to go on when it is interrupted", async () => {
+    const organization = await newLog(1_500);
+    using folder = new Folder();
+    let running: Running | undefined;
+    await using proxy = new Proxy(organization, async ({ number }, forward) => {
+      if (number === 2) running?.process.kill("SIGINT");
+      return await forward();
+    });
+    const run = { url: proxy.url, key: organization.token };
+    running = folder.start("log.csv", run);
+    const { code, stderr } = await running.output;
+    assertEquals(code, 130);
+    assertMatch(stderr, /\nInterrupted\. Nothing is lost: run the same command again/);
+    await folder.export("log.csv", run);
+    assertEquals(proxy.requests[2]?.offset, 999);
+    assertEquals(await content(folder.file("log.csv")), await log(organization));
+  });
+
+  for (const columns of [30, 80]) {
+    it(`shows a bar on a terminal of ${columns} columns, and never wraps`, async () => {
+      const organization = await newLog(3_500);
+      using folder = new Folder();
+      await using proxy = new Proxy(organization, forwardOnly);
+      const { code, stdout } = await folder.run("log.csv", {
+        url: proxy.url,
+        key: organization.token,
+        columns,
+      });
+      assertEquals(code, 0, stdout);
+      const shown = stdout.split("\r").filter((text) => text.includes(" of 3,500 entries"));
+      assertEquals(shown.length, 4);
+      assert(shown.every((text) => text.replace(/\x1b\[K/, "").trim().length < columns), stdout);
+      assertEquals(shown.some((text) => /, [\d,]+\/s, \d+ s left █+░*/.test(text)), columns === 80);
+    });
+  }
 
   it("waits as long as RateLimit and Retry-After say, and 429 is no failure", async () => {
     const organization = await newLog(1_500);
@@ -588,7 +654,7 @@ describe("export.ts", () => {
     assert(last - first > 100, "waits between them, 1.5 s on average");
     assertStringIncludes(
       stderr,
-      "Gave up: 5 tries in a row failed. The last: Status 503 (request id r-1).\n" +
+      "Gave up (--tries=5). The last: Status 503, request id r-1.\n" +
         "Nothing is lost: run the same command again",
     );
     assertEquals(folder.files(), ["log.csv.part", "log.csv.progress"]);
@@ -654,7 +720,7 @@ describe("export.ts", () => {
         const { token: key } = organization;
         const { code, stderr } = await folder.run("log.csv", { url: proxy.url, key });
         assertEquals([code, folder.files()], [2, []], stderr);
-        assertMatch(stderr, /^The API refuses the request \(400, .*Correct the options\.\n$/);
+        assertMatch(stderr, /^The API refuses the request \(400\)\. Correct the options\.\n$/);
       }
     });
 
@@ -690,6 +756,8 @@ describe("export.ts", () => {
           /^--url: an https address/,
         ],
         ["an address that is none", ["--url=example.com"], /^--url: /],
+        ["an address with a query", ["--url=https://example.com/?action=x"], /^--url: /],
+        ["an address with a password", ["--url=https://a:b@example.com/"], /^--url: /],
       ] as const
     ) {
       it(`with code 2 and a hint: ${name}`, async () => {
@@ -776,6 +844,15 @@ describe("export.ts", () => {
       Deno.writeFileSync(folder.file("log.csv.part"), part);
       await folder.export("log.csv", run);
       assertEquals(await content(folder.file("log.csv")), await log(organization));
+    });
+
+    it("to write through a link to another file", async () => {
+      const organization = await newLog(10);
+      using folder = new Folder();
+      Deno.writeTextFileSync(folder.file("another"), "");
+      Deno.symlinkSync(folder.file("another"), folder.file("log.csv.part"));
+      assertEquals((await folder.run("log.csv", { key: organization.token })).code, 2);
+      assertEquals(Deno.readTextFileSync(folder.file("another")), "");
     });
 
     it("to touch what it has not written", async () => {
