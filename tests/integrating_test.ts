@@ -2,10 +2,10 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import {
-  age,
   AUDIT_LOG_URL,
   connect,
   type Entry,
+  getPage,
   newOrganization,
   type Organization,
   signUp,
@@ -81,20 +81,55 @@ function startBadConnection(refusals: ((() => Response) | null)[]) {
   };
 }
 
-/** Runs a program of the page; what it printed. */
-async function run(command: string[], url: string, { token }: Organization): Promise<string> {
+/** Runs a program of the page, which must end with a code; what it printed. */
+async function run(
+  command: string[],
+  url: string,
+  { token }: Organization,
+  expected = 0,
+): Promise<string> {
   const [program = "", ...args] = command;
-  const { success, stdout, stderr } = await new Deno.Command(program, {
+  const { code, stdout, stderr } = await new Deno.Command(program, {
     args,
     cwd: folder,
     env: { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
+    // One that hangs would hang the tests.
+    signal: AbortSignal.timeout(30_000),
   }).output();
-  assert(success, new TextDecoder().decode(stderr));
+  assertEquals(code, expected, new TextDecoder().decode(stderr));
   return new TextDecoder().decode(stdout);
 }
 
 function idsOf(lines: string): string[] {
-  return lines.trim().split("\n").map((line) => JSON.parse(line).id);
+  return lines.split("\n").slice(0, -1).map((line) => JSON.parse(line).id);
+}
+
+/** The tail of an organization, with a place of its own. */
+function tailOf(organization: Organization) {
+  const path = `${folder}/${organization.id}`;
+  const command = `mkdir -p ${path} && cd ${path} && python3 ../tail.py 2> errors`;
+  return {
+    /** The ids of the entries that a run prints. */
+    async tail(url = AUDIT_LOG_URL, code = 0): Promise<string[]> {
+      return idsOf(await run(["sh", "-c", command], url, organization, code));
+    },
+    async writePlace({ created_at }: { created_at: string }, positions: unknown[]): Promise<void> {
+      await Deno.mkdir(path, { recursive: true });
+      const place = { start: created_at.slice(0, 10), positions };
+      await Deno.writeTextFile(`${path}/tail.json`, JSON.stringify(place));
+    },
+    errors: () => Deno.readTextFile(`${path}/errors`),
+  };
+}
+
+function daysAgo(days: number): { created_at: string } {
+  return { created_at: new Date(Date.now() - days * 86_400_000).toISOString() };
+}
+
+/** What the recipes call the first entry of a log: its id and time. */
+async function nameOfFirst({ token }: Organization): Promise<[string, string]> {
+  const { items: [first] } = await getPage(token, "start=0001-01-01&end=9999-12-31&limit=1");
+  return [first?.id ?? "", first?.created_at ?? ""];
 }
 
 function limitReached(): Response {
@@ -114,6 +149,7 @@ describe("docs/integrating.md", () => {
       EMAIL: admin.email,
       PASSWORD: admin.password,
       ORGANIZATION_ID: organization.id,
+      OLD_API_KEY_ID: organization.apiKeyId,
       REPOSITORY: fileURLToPath(new URL("..", import.meta.url)),
       SIEM_URL: `http://127.0.0.1:${siem.server.addr.port}`,
     });
@@ -121,19 +157,21 @@ describe("docs/integrating.md", () => {
 
     const outputOf = (part: string) =>
       ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
-    assertEquals(JSON.parse(outputOf("--retry 5")).total, 31);
+    assertEquals(JSON.parse(outputOf("cat page.json")).total, 31);
     assertMatch(outputOf("read.ts"), /message_created: 30, feedback_given: 1/);
     assertEquals(JSON.parse(outputOf("audit_log.py")).created_at, "2026-11-20T23:59:59.999Z");
-    assertMatch(outputOf("export.ts"), /\b2 entries/);
+    assertMatch(outputOf("export.ts"), /\b1 entry[^]*\b2 entries/);
     assertEquals(outputOf("wc -l").split(/\s+/), ["2", "2"]);
-    assertEquals(JSON.parse(outputOf("tail.py")).count, 2);
+    assertEquals(JSON.parse(outputOf("tail.py")).positions.at(-1)[0], 2);
     assertEquals(siem.names.size, 2);
     assertMatch(outputOf('end=2026-11-01"'), /"code":"invalid_parameters".*exit code 22/s);
     assertMatch(outputOf("pck_revoked"), /"code":"unauthorized".*exit code 22/s);
     assertMatch(outputOf("grep -i ratelimit"), /"default";r=\d+;t=\d+/);
     assertMatch(outputOf("create_api_key"), /"token":"pck_/);
     assertEquals(outputOf("%{http_code}"), "200");
-    assertEquals(JSON.parse(outputOf("last_used_at")).length, 2);
+    assertEquals(JSON.parse(outputOf("hint,last_used_at")).length, 1);
+    assertEquals(JSON.parse(outputOf("name,last_used_at"))[0].name, "test");
+    assert(JSON.parse(outputOf("revoke_api_key")).revoked_at);
     assert(ran.every(({ output }) => output !== ""));
   });
 
@@ -156,51 +194,47 @@ describe("docs/integrating.md", () => {
 
   it("tails every entry, also a late one and those of days without a run", async () => {
     const organization = await newOrganization(admin);
-    const at = (days: number) => ({
-      created_at: new Date(Date.now() - days * 864e5).toISOString(),
-    });
-    const tail = () => run(["python3", "tail.py"], AUDIT_LOG_URL, organization);
-    const place = `${folder}/tail.json`;
-    await Deno.remove(place).catch(() => {});
+    const { tail, writePlace } = tailOf(organization);
+    // As a run of five days ago would have left its place.
+    await writeEntries(organization.id, [daysAgo(5)]);
+    await writePlace(daysAgo(5), [[0, null], [1, await nameOfFirst(organization)]]);
+    await writeEntries(organization.id, [daysAgo(4), daysAgo(3), daysAgo(1)]);
+    assertEquals((await tail()).length, 3);
+    assertEquals(await tail(), []);
 
-    // A run of five days ago, as it would have left its place.
-    await writeEntries(organization.id, [at(5)]);
-    const [first] = await sql`
-      select id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at
-      from public.audit_entries where organization_id = ${organization.id}`;
-    const [start, last_run] = [at(6), at(5)].map(({ created_at }) => created_at.slice(0, 10));
-    await Deno.writeTextFile(
-      place,
-      JSON.stringify({ start, count: 1, last: [first?.id, first?.created_at], last_run }),
-    );
-    await writeEntries(organization.id, [at(5.5), at(4), at(3), at(1)]);
-    assertEquals(idsOf(await tail()).length, 5);
-    assertEquals(await tail(), "");
-    await age(sql, organization.apiKeyId, "1 minute");
+    // Between two of those that it has: it prints what comes after the first.
+    await writeEntries(organization.id, [daysAgo(3.5)]);
+    assertEquals((await tail()).length, 3);
+    assertEquals(await tail(), []);
 
     // One that is not due yet holds nothing up.
-    await writeEntries(organization.id, [at(-30), at(0)]);
-    assertEquals(idsOf(await tail()).length, 1);
-    await writeEntries(organization.id, [at(0)]);
-    assertEquals(idsOf(await tail()).length, 1);
+    await writeEntries(organization.id, [daysAgo(-30), daysAgo(0)]);
+    assertEquals((await tail()).length, 1);
+  });
+
+  it("tails on from the day of its oldest position, and says so, when all have moved", async () => {
+    const organization = await newOrganization(admin);
+    const { tail, writePlace, errors } = tailOf(organization);
+    await writeEntries(organization.id, [daysAgo(5)]);
+    await writePlace(daysAgo(10), [[1, await nameOfFirst(organization)]]);
+    await writeEntries(organization.id, [daysAgo(7), daysAgo(0)]);
+    assertEquals((await tail()).length, 2);
+    const day = daysAgo(5).created_at.slice(0, 10);
+    assertEquals(await errors(), `The log has changed before ${day}: export those days again.\n`);
+    assertEquals(await tail(), []);
   });
 
   it("tails on from the entry at which the key was revoked", async () => {
     const organization = await newOrganization(admin);
     const ids = await fill(organization, 1500);
-    const last_run = "2026-11-20";
-    await Deno.writeTextFile(
-      `${folder}/tail.json`,
-      JSON.stringify({ start: last_run, count: 0, last: null, last_run }),
-    );
+    const { tail, writePlace, errors } = tailOf(organization);
+    await writePlace({ created_at: "2026-11-20" }, [[0, null]]);
     await using revoked = startBadConnection([
       null,
       () => new Response("revoked", { status: 401 }),
     ]);
-    const command = ["sh", "-c", "python3 tail.py 2> tail.err || true"];
-    const before = await run(command, revoked.url, organization);
-    assertEquals(await Deno.readTextFile(`${folder}/tail.err`), "401: revoked\n");
-    const after = await run(["python3", "tail.py"], AUDIT_LOG_URL, organization);
-    assertEquals(idsOf(before + after), ids);
+    const before = await tail(revoked.url, 2);
+    assertEquals(await errors(), "401: revoked\n");
+    assertEquals([...before, ...await tail()], ids);
   });
 });

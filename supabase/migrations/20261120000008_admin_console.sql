@@ -5,6 +5,8 @@ create view public.api_key_usage with (security_invoker = true) as
 select
   k.id as api_key_id,
   k.organization_id,
+  k.name,
+  k.hint,
   k.created_at,
   k.revoked_at,
   r.accepted_at[cardinality(r.accepted_at)] as last_used_at,
@@ -14,7 +16,7 @@ select
   ) as requests_last_minute
 from public.api_keys k
 join private.rate_limits r on r.api_key_id = k.id;
-comment on view public.api_key_usage is 'When each API key was last accepted, and how many of its 60 requests the last minute has used.';
+comment on view public.api_key_usage is 'Each API key: when it was last accepted, and how many of its 60 requests the last minute has used.';
 revoke all on public.api_key_usage from public, anon, authenticated, service_role;
 grant select on public.api_key_usage to authenticated;
 

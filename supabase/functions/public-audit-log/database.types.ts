@@ -145,7 +145,9 @@ export type Database = {
         Row: {
           "api_key_id": string;
           "created_at": string;
+          "hint": string;
           "last_used_at": string | null;
+          "name": string;
           "organization_id": string;
           "requests_last_minute": number | null;
           "revoked_at": string | null;
