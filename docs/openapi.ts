@@ -1,7 +1,9 @@
+import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "openapi-typescript";
 import { z } from "zod";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
+import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page.ts";
 import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
 import { Query } from "../supabase/functions/public-audit-log/query.ts";
@@ -45,9 +47,12 @@ const PAGE: Page = {
 
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
-  "Cache-Control": text("Answers are for the key's holder alone", "no-store"),
-  "Vary": text("Answers differ by key", "Authorization"),
-  "X-Content-Type-Options": text("The answer is what Content-Type says", "nosniff"),
+  "Cache-Control": text("Answers are for the key's holder alone", COMMON_HEADERS["Cache-Control"]),
+  "Vary": text("Answers differ by key", COMMON_HEADERS["Vary"]),
+  "X-Content-Type-Options": text(
+    "The answer is what Content-Type says",
+    COMMON_HEADERS["X-Content-Type-Options"],
+  ),
   "X-Request-Id": text("What to quote when something is wrong", REQUEST_ID, { format: "uuid" }),
   "RateLimit-Policy": text(
     "The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds",
@@ -101,7 +106,8 @@ written. \`total\` is exact. Any page costs what the first one costs.
 it, and after a 429 wait as many seconds as \`Retry-After\` says.
 
 **Changes.** Fields, headers, optional parameters, statuses, action codes and error codes may be added:
-ignore what you do not know. Nothing that is here changes its meaning or goes away.`,
+ignore what you do not know, and let a program that checks answers pass it. Nothing that is here
+changes its meaning or goes away.`,
   },
   servers: [
     {
@@ -122,6 +128,12 @@ ignore what you do not know. Nothing that is here changes its meaning or goes aw
           "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
           "empty page with the true `total`.",
         parameters: parameters(),
+        "x-codeSamples": [{
+          lang: "Shell",
+          label: "curl",
+          source: 'curl "$AUDIT_LOG_URL?start=2026-11-01&end=2026-11-20" \\\n' +
+            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
+        }],
         responses: {
           200: {
             description: "A page",
@@ -168,7 +180,9 @@ ignore what you do not know. Nothing that is here changes its meaning or goes aw
         type: "http",
         scheme: "bearer",
         bearerFormat: "pck_…",
-        description: "An API key that an administrator made in the admin console (RFC 6750)",
+        description:
+          "Send `Authorization: Bearer pck_…` (RFC 6750): an API key that an administrator " +
+          "of the organization made in the admin console.",
       },
     },
     headers: HEADERS,
@@ -185,7 +199,7 @@ const FILES = {
   ),
 };
 
-const isCheck = Deno.args[0] === "--check";
+const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }).values;
 for (const [name, text] of Object.entries(FILES)) {
   const file = new URL(name, import.meta.url);
   if (!isCheck) {

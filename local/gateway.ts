@@ -28,7 +28,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
         return problem("internal_error", crypto.randomUUID());
       });
     }
-    if (url.pathname === "/docs") return serveReference();
+    if (/^\/docs\/?$/.test(url.pathname)) return serveReference();
     return serveConsole(url.pathname) ??
       Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
   });

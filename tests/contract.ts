@@ -14,15 +14,15 @@ const RESPONSES: Record<string, DocumentedResponse> =
 
 interface DocumentedResponse {
   headers: Record<string, { $ref: string }>;
-  content: Record<string, { schema: { $ref: string }; example: unknown }>;
+  content: Record<string, { schema: { $ref: string }; example: object }>;
 }
 
 /** The statuses that docs/openapi.json documents. */
 export const DOCUMENTED_STATUSES = Object.keys(RESPONSES).map(Number);
 
 /** The document's example of the body of an answer. */
-export function exampleOf(status: number): unknown {
-  return Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
+export function exampleOf(status: number): object {
+  return Object.values(RESPONSES[status]?.content ?? {})[0]?.example ?? {};
 }
 
 /** The document's examples of the headers of an answer, by name. */
