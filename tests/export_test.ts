@@ -584,13 +584,12 @@ describe("export.ts", () => {
   it("says how to go on when it is interrupted", async () => {
     const organization = await newLog(1_500);
     using folder = new Folder();
-    let running: Running | undefined;
     await using proxy = new Proxy(organization, async ({ number }, forward) => {
-      if (number === 2) running?.process.kill("SIGINT");
+      if (number === 2) running.process.kill("SIGINT");
       return await forward();
     });
     const run = { url: proxy.url, key: organization.token };
-    running = folder.start("log.csv", run);
+    const running: Running = folder.start("log.csv", run);
     const { code, stderr } = await running.output;
     assertEquals(code, 130);
     assertMatch(stderr, /\nInterrupted\. Nothing is lost: run the same command again/);
@@ -612,7 +611,7 @@ describe("export.ts", () => {
       assertEquals(code, 0, stdout);
       const shown = stdout.split("\r").filter((text) => text.includes(" of 3,500 entries"));
       assertEquals(shown.length, 4);
-      assert(shown.every((text) => text.replace(/\x1b\[K/, "").trim().length < columns), stdout);
+      assert(shown.every((text) => text.replace("\x1b[K", "").trim().length < columns), stdout);
       assertEquals(shown.some((text) => /, [\d,]+\/s, \d+ s left █+░*/.test(text)), columns === 80);
     });
   }
