@@ -29,10 +29,12 @@ async function main(): Promise<void> {
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
   await tests("tests", stack, []);
+  await tests("tests of clients", stack, ["tests/clients"]);
+  await tests("tests of attacks", stack, ["tests/attacks"]);
   const browser = await check("a browser for the console's tests", findBrowser);
   if (!browser) return;
   Deno.env.set("CHROMIUM", browser);
-  await tests("tests of the console", stack, ["tests/browser"]);
+  await tests("tests in a browser", stack, ["tests/browser"]);
   await tests("tests of faults, on stacks of their own", null, ["tests/faults"]);
 }
 

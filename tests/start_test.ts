@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
 import { DEMO_EMAILS, DEMO_PASSWORD } from "../local/demo.ts";
@@ -146,11 +146,30 @@ async function runExample({ output }: Start): Promise<Page> {
   return JSON.parse(new TextDecoder().decode(stdout));
 }
 
-describe("deno task start", () => {
-  it("prints an example that shows a seeded log, is described by status, and stops on Ctrl-C", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
+/** A checksum of all entries of a machine's database. */
+async function checksum(machine: Machine): Promise<string> {
+  const sql = postgres((await machine.status()).get("DB_URL") ?? "");
+  const [row] = await sql`
+    select md5(string_agg(e::text, ' ' order by organization_id, created_at, id)) as checksum
+    from public.audit_entries e`;
+  await sql.end();
+  return row?.["checksum"];
+}
 
+describe("deno task start", () => {
+  // For the tests that leave them as they are: a start takes seconds.
+  const machine = new Machine();
+  const another = new Machine();
+  let started: Start;
+  beforeAll(async () => {
+    [started] = await Promise.all([machine.start(), another.start()]);
+  });
+  afterAll(async () => {
+    await machine[Symbol.asyncDispose]();
+    await another[Symbol.asyncDispose]();
+  });
+
+  it("prints an example that shows a seeded log, and is described by status", async () => {
     const page = await runExample(started);
     assertEquals(page.items.length, 2);
     await assertLeastPermissions(await functionProcess(started) ?? "");
@@ -170,20 +189,16 @@ describe("deno task start", () => {
     assertMatch(status.get("PUBLISHABLE_KEY") ?? "", /^sb_publishable_/);
     assertMatch(status.get("SECRET_KEY") ?? "", /^sb_secret_/);
     assertStringIncludes(started.output, status.get("DEMO_API_KEY") ?? "none");
+  });
 
+  it("refuses to run twice, or to be reset, on the data of a running one", async () => {
     const second = await machine.run("start");
     assertEquals(second.code, 1);
     assertStringIncludes(second.text, "Already running");
     assertEquals((await machine.run("reset")).code, 1);
-
-    assertEquals(await stop(started, "SIGINT"), 0);
-    assertEquals(await machine.openPorts(), []);
-    assertEquals((await machine.run("status")).code, 1);
   });
 
   it("seeds two organizations, each with an administrator and a year of entries up to today", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
     const status = await machine.status();
     const sql = postgres(status.get("DB_URL") ?? "");
     const organizations = await sql`
@@ -209,22 +224,50 @@ describe("deno task start", () => {
       const { data } = await client.auth.signInWithPassword({ email, password: DEMO_PASSWORD });
       assertEquals(data.user?.email, email);
     }
-    await stop(started, "SIGINT");
   });
 
   it("seeds the same on every machine", async () => {
-    const checksums = await Promise.all([1, 2].map(async () => {
-      await using machine = new Machine();
-      const started = await machine.start();
-      const sql = postgres((await machine.status()).get("DB_URL") ?? "");
-      const [row] = await sql`
-        select md5(string_agg(e::text, ' ' order by organization_id, created_at, id)) as checksum
-        from public.audit_entries e`;
-      await sql.end();
-      await stop(started, "SIGINT");
-      return row?.["checksum"];
-    }));
-    assertEquals(checksums[0], checksums[1]);
+    assertEquals(await checksum(another), await checksum(machine));
+  });
+
+  it("does not pass a key on to whatever host a request names", async () => {
+    for (const host of ["127.0.0.2", "api.internal", `[::1]:${machine.apiPort}`]) {
+      const text = await rawRequest(machine.apiPort, "GET", { Host: host });
+      assertMatch(text, /^HTTP\/1.1 401 /);
+    }
+  });
+
+  it("passes every method on to the function", async () => {
+    const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
+    assertEquals([unknown.status, await unknown.json()], [404, {
+      message: "no route for /functions/v1/other",
+    }]);
+    for (const method of ["TRACE", "get", "PURGE", "PROPFIND"]) {
+      const text = await rawRequest(machine.apiPort, method, { Host: "127.0.0.1" });
+      assertMatch(text, /^HTTP\/1.1 405 /);
+      assertMatch(text, /^allow: GET\r$/im);
+    }
+  });
+
+  it("stops on Ctrl-C, having logged each request in one line without the token or its hash", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    const logged = started.output.length;
+    const token = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    await runExample(started);
+    const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
+    await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
+      headers: { Authorization: `Bearer ${typo}` },
+    }).then((response) => response.body?.cancel());
+    assertEquals(await stop(started, "SIGINT"), 0);
+    assertEquals(await machine.openPorts(), []);
+    assertEquals((await machine.run("status")).code, 1);
+
+    const written = started.output.slice(logged);
+    const lines = written.match(/^\{.*\}$/gm)?.map((line) => JSON.parse(line));
+    assertEquals(lines?.map(({ status }) => status), [200, 401]);
+    assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
+    assert(!written.includes(await tokenHash(token)), written);
   });
 
   it("keeps its data between starts, and starts after having been killed", async () => {
@@ -244,6 +287,15 @@ describe("deno task start", () => {
     // Nothing, or a zombie that nobody has waited for.
     assertMatch(new TextDecoder().decode(ps.stdout), /^(Z.*\s*)?$/);
     assertEquals(await stop(second, "SIGTERM"), 0);
+    assertEquals(await machine.openPorts(), []);
+  });
+
+  it("ends, and says why, when the function's process ends by itself", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    Deno.kill(Number(await functionProcess(started)), "SIGKILL");
+    assertEquals((await started.process.status).code, 1);
+    assertStringIncludes(started.output, "The function's process has ended");
     assertEquals(await machine.openPorts(), []);
   });
 
@@ -270,58 +322,6 @@ describe("deno task start", () => {
       assertEquals(code, 2);
       assertStringIncludes(text, "--api-port=54321");
     }
-  });
-
-  it("ends, and says why, when the function's process ends by itself", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
-    Deno.kill(Number(await functionProcess(started)), "SIGKILL");
-    assertEquals((await started.process.status).code, 1);
-    assertStringIncludes(started.output, "The function's process has ended");
-    assertEquals(await machine.openPorts(), []);
-  });
-
-  it("does not pass a key on to whatever host a request names", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
-    for (const host of ["127.0.0.2", "api.internal", `[::1]:${machine.apiPort}`]) {
-      const text = await rawRequest(machine.apiPort, "GET", { Host: host });
-      assertMatch(text, /^HTTP\/1.1 401 /);
-    }
-    await stop(started, "SIGINT");
-  });
-
-  it("passes every method on to the function", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
-    const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
-    assertEquals([unknown.status, await unknown.json()], [404, {
-      message: "no route for /functions/v1/other",
-    }]);
-    for (const method of ["TRACE", "get", "PURGE", "PROPFIND"]) {
-      const text = await rawRequest(machine.apiPort, method, { Host: "127.0.0.1" });
-      assertMatch(text, /^HTTP\/1.1 405 /);
-      assertMatch(text, /^allow: GET\r$/im);
-    }
-    await stop(started, "SIGINT");
-  });
-
-  it("logs each request in one JSON line, without the token or its hash", async () => {
-    await using machine = new Machine();
-    const started = await machine.start();
-    const logged = started.output.length;
-    const token = (await machine.status()).get("DEMO_API_KEY") ?? "";
-    await runExample(started);
-    const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
-    await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
-      headers: { Authorization: `Bearer ${typo}` },
-    }).then((response) => response.body?.cancel());
-    await stop(started, "SIGINT");
-    const lines = started.output.slice(logged).match(/^\{.*\}$/gm)?.map((line) => JSON.parse(line));
-    assertEquals(lines?.map(({ status }) => status), [200, 401]);
-    const written = started.output.slice(logged);
-    assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
-    assert(!written.includes(await tokenHash(token)), written);
   });
 });
 

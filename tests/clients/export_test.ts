@@ -13,9 +13,9 @@ import {
   randomFrom,
   signUp,
   UNKNOWN_TOKEN,
-} from "./helpers.ts";
+} from "../helpers.ts";
 
-const EXPORT = fileURLToPath(new URL("../examples/export.ts", import.meta.url));
+const EXPORT = fileURLToPath(new URL("../../examples/export.ts", import.meta.url));
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
 const LONGEST_RUN_MS = 15_000;
 const RANGE = { start: "2026-03-01", end: "2026-03-10" };

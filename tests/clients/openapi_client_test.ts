@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import createClient from "openapi-fetch";
-import type { paths } from "../docs/openapi.d.ts";
-import { AUDIT_LOG_URL, MESSAGE_DATA, newOrganization, signUp, writeEntries } from "./helpers.ts";
+import type { paths } from "../../docs/openapi.d.ts";
+import { AUDIT_LOG_URL, MESSAGE_DATA, newOrganization, signUp, writeEntries } from "../helpers.ts";
 
 const admin = await signUp();
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../local/edge_function.ts";
+import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   age,
   AUDIT_LOG_URL,
@@ -12,18 +12,13 @@ import {
   signUp,
   UNKNOWN_TOKEN,
   writeEntries,
-} from "./helpers.ts";
-import { hostileRequest } from "./hostile_input/requests.ts";
-import { malformedRequests, unfinishedRequests } from "./hostile_input/malformed_http.ts";
-import { type RawResponse, sendAndLeave, sendRaw, type Server } from "./hostile_input/raw_http.ts";
-import {
-  type HttpRequest,
-  judge,
-  type KnownKeys,
-  type Verdict,
-} from "./hostile_input/second_reading.ts";
+} from "../helpers.ts";
+import { hostileRequest } from "./hostile_requests.ts";
+import { malformedRequests, unfinishedRequests } from "./malformed_http.ts";
+import { type RawResponse, sendAndLeave, sendRaw, type Server } from "./raw_http.ts";
+import { type HttpRequest, judge, type KnownKeys, type Verdict } from "./second_reading.ts";
 
-// More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/hostile_input_test.ts
+// More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/attacks/hostile_input_test.ts
 const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 10_000);
 const SEED = Number(Deno.env.get("FUZZ_SEED") ?? 1);
 /** One in so many goes through the gateway, the others straight to a function's own process. */

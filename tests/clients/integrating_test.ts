@@ -10,7 +10,7 @@ import {
   type Organization,
   signUp,
   writeEntries,
-} from "./helpers.ts";
+} from "../helpers.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
 const sql = connect();
@@ -150,7 +150,7 @@ describe("docs/integrating.md", () => {
       PASSWORD: admin.password,
       ORGANIZATION_ID: organization.id,
       OLD_API_KEY_ID: organization.apiKeyId,
-      REPOSITORY: fileURLToPath(new URL("..", import.meta.url)),
+      REPOSITORY: fileURLToPath(new URL("../..", import.meta.url)),
       SIEM_URL: `http://127.0.0.1:${siem.server.addr.port}`,
     });
     await siem.server.shutdown();

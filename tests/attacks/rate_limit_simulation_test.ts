@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { startEdgeFunction } from "../local/edge_function.ts";
+import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   connect,
   newOrganization,
@@ -9,7 +9,7 @@ import {
   randomFrom,
   signUp,
   TWO_DAYS,
-} from "./helpers.ts";
+} from "../helpers.ts";
 
 // The limit under arrival times that are made to break one. Nobody waits: before each request, the
 // times that the database keeps are aged until it is the moment for the request to come. What is

@@ -3,12 +3,12 @@ import { describe, it } from "@std/testing/bdd";
 import { createClient } from "@supabase/supabase-js";
 import { join } from "node:path";
 import postgres from "postgres";
-import { freePort } from "../local/free_port.ts";
-import { startGateway } from "../local/gateway.ts";
-import { databaseUrl } from "../local/postgres.ts";
-import { type Stack, startStack } from "../local/stack.ts";
-import { tokenHash } from "../supabase/functions/public-audit-log/token.ts";
-import { MESSAGE_DATA, TWO_DAYS } from "./helpers.ts";
+import { freePort } from "../../local/free_port.ts";
+import { startGateway } from "../../local/gateway.ts";
+import { databaseUrl } from "../../local/postgres.ts";
+import { type Stack, startStack } from "../../local/stack.ts";
+import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { MESSAGE_DATA, TWO_DAYS } from "../helpers.ts";
 
 // Keys are made, used rightly and used wrongly on a stack of this file's own; then everything that
 // was written anywhere is searched for them.

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-const DOCS = new URL("../docs/", import.meta.url);
+const DOCS = new URL("../../docs/", import.meta.url);
 
 /** A command of a recipe, and what it printed. */
 export interface Ran {
