@@ -47,7 +47,7 @@ function signal(pids: number[], name: Deno.Signal): void {
 
 /** What is logged when the database goes away: its last words, or that there was no answer. */
 const GONE =
-  /the database system is|terminating connection|connection to the database was closed|ECONN|EPIPE/;
+  /the database system is|terminating connection|connection to the database was closed|ended by the other party|ECONN|EPIPE/;
 
 describe("the service mends itself, with only lawful answers, when", () => {
   it("all connections to the database are cut, ten times", async () => {
