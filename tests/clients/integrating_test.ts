@@ -46,8 +46,8 @@ function entries(): Entry[] {
       created_at: `2026-11-${String(i % 20 + 1).padStart(2, "0")}T10:00:${i}Z`,
     })),
     { created_at: "2026-11-20T23:59:59.999Z", action: "feedback_given" as const, data: {} },
-    { created_at: new Date(now).toISOString() },
-    { created_at: new Date(now + 1).toISOString() },
+    { created_at: new Date(now - 20_000).toISOString() },
+    { created_at: new Date(now - 19_999).toISOString() },
   ];
 }
 
@@ -117,6 +117,9 @@ function tailOf(organization: Organization) {
       await Deno.mkdir(path, { recursive: true });
       const place = { start: created_at.slice(0, 10), positions };
       await Deno.writeTextFile(`${path}/tail.json`, JSON.stringify(place));
+    },
+    async positions(): Promise<[number, unknown][]> {
+      return JSON.parse(await Deno.readTextFile(`${path}/tail.json`)).positions;
     },
     errors: () => Deno.readTextFile(`${path}/errors`),
   };
@@ -208,8 +211,12 @@ describe("docs/integrating.md", () => {
     assertEquals(await tail(), []);
 
     // One that is not due yet holds nothing up.
-    await writeEntries(organization.id, [daysAgo(-30), daysAgo(0)]);
+    await writeEntries(organization.id, [daysAgo(-30), daysAgo(0.001)]);
     assertEquals((await tail()).length, 1);
+
+    // Of the last seconds: others may still come before it.
+    await writeEntries(organization.id, [daysAgo(0)]);
+    assertEquals(await tail(), []);
   });
 
   it("tails on from the day of its oldest position, and says so, when all have moved", async () => {
@@ -217,11 +224,54 @@ describe("docs/integrating.md", () => {
     const { tail, writePlace, errors } = tailOf(organization);
     await writeEntries(organization.id, [daysAgo(5)]);
     await writePlace(daysAgo(10), [[1, await nameOfFirst(organization)]]);
-    await writeEntries(organization.id, [daysAgo(7), daysAgo(0)]);
+    await writeEntries(organization.id, [daysAgo(7), daysAgo(0.001)]);
     assertEquals((await tail()).length, 2);
     const day = daysAgo(5).created_at.slice(0, 10);
     assertEquals(await errors(), `The log has changed before ${day}: export those days again.\n`);
     assertEquals(await tail(), []);
+  });
+
+  it("tails on when more old entries were deleted than its place is from the end", async () => {
+    const organization = await newOrganization(admin);
+    const { tail, writePlace } = tailOf(organization);
+    await writeEntries(organization.id, [daysAgo(3), daysAgo(2)]);
+    await writePlace(daysAgo(5), [[0, null], [9, await nameOfFirst(organization)]]);
+    assertEquals((await tail()).length, 2);
+  });
+
+  it("keeps one position an hour", async () => {
+    const organization = await newOrganization(admin);
+    const { tail, writePlace, positions } = tailOf(organization);
+    await fill(organization, 96);
+    await writePlace({ created_at: "2026-11-20" }, [[0, null]]);
+    assertEquals((await tail()).length, 96);
+    assertEquals(
+      (await positions()).map(([count]) => count),
+      Array.from({ length: 25 }, (_, hour) => hour * 4),
+    );
+  });
+
+  it("shows the key to no other address, nor in a message", async () => {
+    const organization = await newOrganization(admin);
+    const shown: (string | null)[] = [];
+    await using other = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+      ({ headers }) => {
+        shown.push(headers.get("Authorization"));
+        return new Response(null, { status: 401 });
+      },
+    );
+    const { tail, errors } = tailOf(organization);
+    await using moved = startBadConnection([
+      () => Response.redirect(`http://127.0.0.1:${other.addr.port}/`),
+    ]);
+    await tail(moved.url, 2);
+    assertEquals(shown, [null]);
+
+    // As a file with Windows's ends of lines leaves it.
+    const broken = { ...organization, token: `${organization.token}\r` };
+    await tailOf(broken).tail(AUDIT_LOG_URL, 2);
+    assertEquals(await errors(), "AUDIT_LOG_API_KEY holds no API key: one begins with pck_\n");
   });
 
   it("tails on from the entry at which the key was revoked", async () => {
