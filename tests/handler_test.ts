@@ -132,6 +132,10 @@ describe("handler: a fault behind it", () => {
     "an accepted decision without an organization": () =>
       Response.json({ decision: "accepted", api_key_id: KEY_ID, remaining: 1, reset: 1 }),
     "a query answered without a page": acceptedWithoutPage,
+    "items that are no list": () => accepted("secret cause"),
+    "half an entry in all": () => accepted("[]", 0.5),
+    "a reset before now": () =>
+      Response.json({ decision: "rate_limited", api_key_id: KEY_ID, reset: -1 }),
     "an error that is a list": () => Response.json(["secret cause"], { status: 500 }),
     "an error that is a text": () => Response.json("secret cause", { status: 500 }),
     "an error that is null": () => Response.json(null, { status: 500 }),

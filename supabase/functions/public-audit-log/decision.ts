@@ -11,18 +11,18 @@ const Decision = z.discriminatedUnion("decision", [
   z.object({
     decision: z.literal("rate_limited"),
     api_key_id: z.string(),
-    reset: z.number(),
+    reset: z.int().positive(),
   }),
   z.object({
     decision: z.literal("accepted"),
     api_key_id: z.string(),
     organization_id: z.string(),
-    remaining: z.number(),
-    reset: z.number(),
+    remaining: z.int().nonnegative(),
+    reset: z.int().positive(),
     page: z.object({
-      total: z.number(),
+      total: z.int().nonnegative(),
       /** A JSON array, as text: passed on unread, so that a number in `data` keeps every digit. */
-      items: z.string(),
+      items: z.string().startsWith("[").endsWith("]"),
     }).nullable(),
   }),
 ]);
