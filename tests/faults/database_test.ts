@@ -1,3 +1,4 @@
+import { assert } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -14,16 +15,17 @@ const MAX_CONNECTIONS = 60;
 const PID_FILE = join(stack.postgres.dataDir, "postmaster.pid");
 
 /** A connection as the superuser, who is let in last, too. */
-function connectAsAdmin(): postgres.Sql {
+function connectAsAdmin(onclose = () => {}): postgres.Sql {
   const { port, adminPassword } = stack.postgres;
-  return postgres(databaseUrl(port, "supabase_admin", adminPassword), { max: 1 });
+  return postgres(databaseUrl(port, "supabase_admin", adminPassword), { max: 1, onclose });
 }
 
 /** Cuts all connections but one's own. */
 async function cutConnections(admin: postgres.Sql): Promise<void> {
-  await admin`
+  const cut = await admin`
     select pg_terminate_backend(pid) from pg_stat_activity
     where backend_type = 'client backend' and pid <> pg_backend_pid()`;
+  assert(cut.length > 0, "there was no connection to cut");
 }
 
 /** The server and all its processes. */
@@ -46,8 +48,16 @@ function signal(pids: number[], name: Deno.Signal): void {
 }
 
 /** What is logged when the database goes away: its last words, or that there was no answer. */
-const GONE =
-  /the database system is|terminating connection|connection to the database was closed|ended by the other party|ECONN|EPIPE/;
+const GONE = new RegExp(
+  [
+    "the database system is",
+    "terminating connection",
+    "connection to the database was closed",
+    "socket has been ended",
+    "ECONN",
+    "EPIPE",
+  ].join("|"),
+);
 
 describe("the service mends itself, with only lawful answers, when", () => {
   it("all connections to the database are cut, ten times", async () => {
@@ -81,10 +91,12 @@ describe("the service mends itself, with only lawful answers, when", () => {
 
   it("one of the database's processes is killed, and it recovers by itself", async () => {
     await underLoad({ stack, causes: GONE }, async (load) => {
-      const admin = connectAsAdmin();
+      let isClosed = false;
+      const admin = connectAsAdmin(() => isClosed = true);
       const [{ pid }] = await admin<[{ pid: number }]>`select pg_backend_pid() as pid`;
       signal([pid], "SIGKILL");
       await load.answers(40);
+      assert(isClosed, "the process was not killed");
       await admin.end();
     });
   });
@@ -102,7 +114,7 @@ describe("the service mends itself, with only lawful answers, when", () => {
   });
 
   it("the database has no connection left", async () => {
-    await underLoad({ stack, causes: /53300|terminating connection|closed/ }, async (load) => {
+    await underLoad({ stack, causes: new RegExp(`53300|${GONE.source}`) }, async (load) => {
       const admin = connectAsAdmin();
       await cutConnections(admin);
       const others = Array.from({ length: MAX_CONNECTIONS }, connectAsAdmin);
@@ -110,6 +122,20 @@ describe("the service mends itself, with only lawful answers, when", () => {
       await load.answers(40, 500);
       await Promise.all([admin, ...others].map((sql) => sql.end()));
     });
+  });
+
+  it("the database takes no writes, as a standby or one whose disk is almost full", async () => {
+    const admin = connectAsAdmin();
+    // This connection must write again.
+    await admin`set default_transaction_read_only = off`;
+    await underLoad({ stack, causes: /25006/ }, async (load) => {
+      await admin`alter system set default_transaction_read_only = on`;
+      await admin`select pg_reload_conf()`;
+      await load.answers(40, 500);
+      await admin`alter system reset default_transaction_read_only`;
+      await admin`select pg_reload_conf()`;
+    });
+    await admin.end();
   });
 
   it("somebody holds a lock on the counters of all keys, and all connections wait for it", async () => {
