@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import type { TestStack } from "../../local/test_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
@@ -59,6 +60,8 @@ interface Key {
   /** Entries whose insert was begun, and those whose insert was acknowledged. */
   begun: number;
   written: number;
+  /** Whether its revocation was begun, and not acknowledged. */
+  isBeingRevoked: boolean;
   /** Requests sent, and those answered with 200. */
   asked: number;
   accepted: number;
@@ -71,11 +74,12 @@ interface Answer {
   status: number;
 }
 
-/** Requests of all keys in turn on a few connections, and entries written in between. */
+/** Requests of all keys in turn on a few connections; entries written and keys revoked in between. */
 export class Load {
   readonly #options: LoadOptions;
   readonly #keys: Key[];
   readonly #answers: Answer[] = [];
+  #revoked = 0;
   /** When the last acknowledged write was sent. */
   #lastWrite = -Infinity;
   /** Called after each answer. */
@@ -91,6 +95,7 @@ export class Load {
     this.#keys = keys;
     const toRead = inTurn(keys);
     this.#running = [
+      this.#revokeKeys(),
       this.#repeat((key) => this.#write(key), inTurn(keys.slice(-WRITTEN))),
       ...Array.from({ length: CONNECTIONS }, () => this.#repeat((key) => this.#read(key), toRead)),
     ];
@@ -131,6 +136,7 @@ export class Load {
   /** Asserts that all answers were lawful, and that the database has it all. */
   async assertLawful(): Promise<void> {
     assertEquals(this.#wrongs, []);
+    assertEquals(this.#revoked > 0, true, "no key was revoked meanwhile");
     this.#assertCausesLogged();
     const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
     for (const key of this.#keys) {
@@ -205,11 +211,31 @@ export class Load {
     }
   }
 
+  /** Revokes two keys a second, each until that is acknowledged. */
+  async #revokeKeys(): Promise<void> {
+    const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
+    const keys = this.#keys.slice(0, -WRITTEN).filter(({ due }) => due === 200);
+    for (let key = keys.pop(); key && !this.#ended; await delay(500)) {
+      key.isBeingRevoked = true;
+      try {
+        await sql`update public.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
+      } catch {
+        // The fault. It may have been revoked or not.
+        continue;
+      }
+      key.due = 401;
+      key.isBeingRevoked = false;
+      this.#revoked++;
+      key = keys.pop();
+    }
+    await sql.end();
+  }
+
   async #read(key: Key): Promise<void> {
     const { stack, edgeFunction } = this.#options;
     const url = edgeFunction?.url ?? `${stack.apiUrl}/functions/v1/public-audit-log`;
     const { start, end, limit } = QUERY;
-    const { written } = key;
+    const { written, due } = key;
     const sent = performance.now();
     key.asked++;
     try {
@@ -225,7 +251,10 @@ export class Load {
       const time = performance.now() - sent;
       if (time > LONGEST) throw new Error(`answered after ${time} ms`);
       if (status === 500) await this.#assertBare(response, text);
-      else assertEquals(status, key.due, text);
+      else {
+        const isDue = status === due || status === key.due || status === 401 && key.isBeingRevoked;
+        assertEquals(isDue, true, `${status} instead of ${key.due}: ${text}`);
+      }
       if (status === 200) assertPage(JSON.parse(text), key, written);
       if (status === 200 || status === 429) assertReset(response.headers);
       this.#answers.push({ key, sent, status });
@@ -325,5 +354,7 @@ async function makeKeys(stack: TestStack): Promise<Key[]> {
       case n when 1 then 401 when 2 then 429 else 200 end as due
     from made order by n`;
   await sql.end();
-  return rows.map((row) => ({ ...row, begun: 0, written: 0, asked: 0, accepted: 0 }) as Key);
+  return rows.map((row) =>
+    ({ ...row, begun: 0, written: 0, isBeingRevoked: false, asked: 0, accepted: 0 }) as Key
+  );
 }
