@@ -8,6 +8,8 @@ const supabase = createClient(
   { auth: { persistSession: false, autoRefreshToken: false } },
 );
 
+const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
+
 Deno.serve(async (request) => {
   const parameters = new URL(request.url).searchParams;
   const token = request.headers.get("Authorization")?.replace("Bearer ", "");
@@ -33,7 +35,8 @@ Deno.serve(async (request) => {
     .lt("created_at", new Date(Date.parse(end) + 86_400_000).toISOString())
     .order("created_at").order("id")
     .range(offset, offset + limit - 1);
-  if (action) query = query.eq("action", action);
+  // By its number, which has an index.
+  if (action) query = query.eq("action_number", 1 + ACTIONS.indexOf(action));
   const { data: items, count: total, error } = await query;
   if (error) return Response.json({ error: "internal" }, { status: 500 });
   return Response.json({
