@@ -63,12 +63,13 @@ describe("the function's process", () => {
     "import from a stranger": /Requires import access/,
     "import from esm.sh": /Requires import access/,
     "import from GitHub": /Requires import access/,
-    // Refused for the sake of the lockfile: without --frozen the attempt alone would rewrite it.
-    "import from npm": /lockfile is out of date/,
+    "import from npm": /npm package not found in cache: .*, --cached-only is specified/,
   };
 
   it(`cannot ${Object.keys(refusals).join(", ")}`, async () => {
     const main = new URL("permission_probe.ts", import.meta.url);
+    const lockfile = new URL("../deno.lock", import.meta.url);
+    const locked = await Deno.readTextFile(lockfile);
     await using probe = await startEdgeFunction({ ...options, main });
     using stranger = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     for (const [attempt, refusal] of Object.entries(refusals)) {
@@ -79,5 +80,6 @@ describe("the function's process", () => {
         .then((response) => response.text(), String);
       assertMatch(answer, refusal, attempt);
     }
+    assertEquals(await Deno.readTextFile(lockfile), locked);
   });
 });

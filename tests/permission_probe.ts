@@ -20,7 +20,8 @@ const ATTEMPTS: Record<string, (stranger: string) => unknown> = {
   "import from a stranger": (stranger) => import(`http://${stranger}/x.ts`),
   "import from esm.sh": () => import(["https://esm.sh", "ms"].join("/")),
   "import from GitHub": () => import(["https://raw.githubusercontent.com", "a/b/x.ts"].join("/")),
-  "import from npm": () => import(["npm:left-pad", "1.2.0"].join("@")),
+  // A package that no machine has in its cache.
+  "import from npm": () => import(["npm:public-audit-log-has-no-such-package", "1.2.0"].join("@")),
 };
 
 Deno.serve(async (request) => {
