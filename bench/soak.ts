@@ -2,6 +2,7 @@
 import autocannon from "autocannon";
 import { parseArgs } from "node:util";
 import postgres from "postgres";
+import { Constants } from "../supabase/functions/public-audit-log/database.types.ts";
 import {
   type FunctionUnderLoad,
   makeKeys,
@@ -25,7 +26,7 @@ const CONNECTIONS = 8;
 const WRITERS = 4;
 /** Entries are written for today and so many days before it; those of the last of them are deleted. */
 const DAYS = 7;
-const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
+const ACTIONS = Constants.public.Enums.audit_action;
 const ORGANIZATIONS = Array.from({ length: 10 }, () => crypto.randomUUID());
 /** A well-formed token that no key has. */
 const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
@@ -194,7 +195,7 @@ function disposable(run: postgres.Sql) {
   return { run, [Symbol.asyncDispose]: () => run.end() };
 }
 
-function pick(values: string[]): string {
+function pick(values: readonly string[]): string {
   return values[Math.floor(Math.random() * values.length)] ?? "";
 }
 

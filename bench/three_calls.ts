@@ -1,6 +1,7 @@
 // The handler that one writes first: select the key, count the request, select the page with its exact
 // count. Three calls through supabase-js, a fixed window, an offset that the database walks.
 import { createClient } from "@supabase/supabase-js";
+import { Constants } from "../supabase/functions/public-audit-log/database.types.ts";
 
 const supabase = createClient(
   Deno.env.get("SUPABASE_URL") ?? "",
@@ -8,7 +9,7 @@ const supabase = createClient(
   { auth: { persistSession: false, autoRefreshToken: false } },
 );
 
-const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
+const ACTIONS: readonly string[] = Constants.public.Enums.audit_action;
 
 Deno.serve(async (request) => {
   const parameters = new URL(request.url).searchParams;

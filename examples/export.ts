@@ -97,6 +97,7 @@ interface Entry {
   data?: unknown;
 }
 
+/** As in docs/openapi.d.ts; here again, so that this file can be copied alone. */
 interface Page {
   organization_id: string;
   start: string;
@@ -138,6 +139,7 @@ async function main(): Promise<number> {
     next = RESUME;
     exitCode = GAVE_UP;
     Deno.addSignalListener("SIGINT", () => {
+      part[Symbol.dispose]();
       console.error(`\nInterrupted. ${RESUME}`);
       Deno.exit(INTERRUPTED);
     });

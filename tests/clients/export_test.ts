@@ -350,6 +350,15 @@ function inTwoSeconds(): string {
   return new Date(Date.now() + 2_000).toUTCString();
 }
 
+/** Changes the log before pages are read, by their number; what the bisection asks for is no page. */
+function changeBefore(changes: Record<number, () => Promise<void>>): Behaviour {
+  let pages = 0;
+  return async ({ query }, forward) => {
+    if (query.get("limit") === "1000") await changes[++pages]?.();
+    return await forward();
+  };
+}
+
 const forwardOnly: Behaviour = (_request, forward) => forward();
 
 describe("export.ts", () => {
@@ -484,14 +493,11 @@ describe("export.ts", () => {
   it("goes back to the last day that is unchanged, not to the beginning", async () => {
     const organization = await newLog(4_000);
     using folder = new Folder();
-    let pages = 0;
-    await using proxy = new Proxy(organization, async ({ query }, forward) => {
-      const isPage = query.get("limit") === "1000";
-      if (isPage) pages++;
-      if (isPage && pages === 4) await fill(organization.id, 1, 7, 1);
-      if (isPage && pages === 6) await fill(organization.id, 1, 5, 1);
-      return await forward();
+    const behaviour = changeBefore({
+      4: () => fill(organization.id, 1, 7, 1),
+      6: () => fill(organization.id, 1, 5, 1),
     });
+    await using proxy = new Proxy(organization, behaviour);
     const { stderr } = await folder.export("log.csv", { url: proxy.url, key: organization.token });
     assertEquals(await content(folder.file("log.csv")), await log(organization));
     assertStringIncludes(stderr, "The log has changed behind us: back to entry 2,400.\n");
@@ -530,14 +536,11 @@ describe("export.ts", () => {
   it("sees that a late entry goes again", async () => {
     const organization = await newLog(4_000);
     using folder = new Folder();
-    let pages = 0;
-    await using proxy = new Proxy(organization, async ({ query }, forward) => {
-      const isPage = query.get("limit") === "1000";
-      if (isPage) pages++;
-      if (isPage && pages === 4) await fill(organization.id, 1, 1, 1);
-      if (isPage && pages === 6) await deleteEntries(organization.id, "2026-03-01T00:00:00Z", 1);
-      return await forward();
+    const behaviour = changeBefore({
+      4: () => fill(organization.id, 1, 1, 1),
+      6: () => deleteEntries(organization.id, "2026-03-01T00:00:00Z", 1),
     });
+    await using proxy = new Proxy(organization, behaviour);
     await folder.export("log.csv", { url: proxy.url, key: organization.token });
     assertEquals(await content(folder.file("log.csv")), await log(organization));
   });
@@ -581,20 +584,23 @@ describe("export.ts", () => {
     assertEquals(await content(folder.file("log.csv")), await log(organization));
   });
 
-  it("says how to go on when it is interrupted", async () => {
+  it("says how to go on when it is interrupted, and leaves nothing when it has nothing", async () => {
     const organization = await newLog(1_500);
     using folder = new Folder();
+    let running: Running;
     await using proxy = new Proxy(organization, async ({ number }, forward) => {
-      if (number === 2) running.process.kill("SIGINT");
+      if (number === 1 || number === 3) running.process.kill("SIGINT");
       return await forward();
     });
     const run = { url: proxy.url, key: organization.token };
-    const running: Running = folder.start("log.csv", run);
-    const { code, stderr } = await running.output;
-    assertEquals(code, 130);
-    assertMatch(stderr, /\nInterrupted\. Nothing is lost: run the same command again/);
+    for (const left of [[], ["log.csv.part", "log.csv.progress"]]) {
+      running = folder.start("log.csv", run);
+      const { code, stderr } = await running.output;
+      assertEquals([code, folder.files()], [130, left]);
+      assertMatch(stderr, /\nInterrupted\. Nothing is lost: run the same command again/);
+    }
     await folder.export("log.csv", run);
-    assertEquals(proxy.requests[2]?.offset, 999);
+    assertEquals(proxy.requests.map(({ offset }) => offset), [0, 0, 999, 999]);
     assertEquals(await content(folder.file("log.csv")), await log(organization));
   });
 

@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import type { TestStack } from "../../local/test_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
@@ -13,6 +12,9 @@ const WRITTEN = 8;
 
 /** From one request of a connection to its next: no key comes to more than 60 a minute. */
 const PACE = 110;
+
+/** From one revocation to the next: most keys work to the end. */
+const REVOCATION_PACE = 500;
 
 /** What no answer may take longer than, in milliseconds. */
 const LONGEST = 10_000;
@@ -78,6 +80,7 @@ interface Answer {
 export class Load {
   readonly #options: LoadOptions;
   readonly #keys: Key[];
+  readonly #sql: postgres.Sql;
   readonly #answers: Answer[] = [];
   #revoked = 0;
   /** When the last acknowledged write was sent. */
@@ -94,8 +97,10 @@ export class Load {
     this.#options = options;
     this.#keys = keys;
     const toRead = inTurn(keys);
+    const spare = keys.slice(0, -WRITTEN).filter(({ due }) => due === 200).reverse();
+    this.#sql = postgres(options.stack.databaseUrl, { max: 1 });
     this.#running = [
-      this.#revokeKeys(),
+      this.#repeat((key) => this.#revoke(key), inTurn(spare), REVOCATION_PACE),
       this.#repeat((key) => this.#write(key), inTurn(keys.slice(-WRITTEN))),
       ...Array.from({ length: CONNECTIONS }, () => this.#repeat((key) => this.#read(key), toRead)),
     ];
@@ -131,6 +136,7 @@ export class Load {
   async end(): Promise<void> {
     this.#ended = true;
     await Promise.all(this.#running);
+    await this.#sql.end();
   }
 
   /** Asserts that all answers were lawful, and that the database has it all. */
@@ -173,9 +179,13 @@ export class Load {
     }
   }
 
-  async #repeat(step: (key: Key) => Promise<void>, keys: Generator<Key, never>): Promise<void> {
+  async #repeat(
+    step: (key: Key) => Promise<void>,
+    keys: Generator<Key, never>,
+    milliseconds = PACE,
+  ): Promise<void> {
     while (!this.#ended) {
-      const pace = new Promise((resolve) => setTimeout(resolve, PACE));
+      const pace = new Promise((resolve) => setTimeout(resolve, milliseconds));
       await step(keys.next().value);
       await pace;
     }
@@ -211,24 +221,19 @@ export class Load {
     }
   }
 
-  /** Revokes two keys a second, each until that is acknowledged. */
-  async #revokeKeys(): Promise<void> {
-    const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
-    const keys = this.#keys.slice(0, -WRITTEN).filter(({ due }) => due === 200);
-    for (let key = keys.pop(); key && !this.#ended; await delay(500)) {
-      key.isBeingRevoked = true;
-      try {
-        await sql`update public.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
-      } catch {
-        // The fault. It may have been revoked or not.
-        continue;
-      }
-      key.due = 401;
-      key.isBeingRevoked = false;
-      this.#revoked++;
-      key = keys.pop();
+  /** Revokes a key. One whose revocation is not acknowledged may be revoked or not from then on. */
+  async #revoke(key: Key): Promise<void> {
+    key.isBeingRevoked = true;
+    try {
+      await this.#sql`
+        update public.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
+    } catch {
+      // The fault. What was acknowledged is what counts.
+      return;
     }
-    await sql.end();
+    key.due = 401;
+    key.isBeingRevoked = false;
+    this.#revoked++;
   }
 
   async #read(key: Key): Promise<void> {

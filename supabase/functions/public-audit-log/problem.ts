@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ParameterError } from "./query.ts";
+import { MAX_UNKNOWN, ParameterError } from "./query.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
 export const PROBLEMS = {
@@ -35,7 +35,7 @@ export const Problem = z.object({
     .describe("What is wrong, for a program. More codes may be added: go by the status then"),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
   errors: z.array(ParameterError).describe(
-    "With 400: every bad parameter; of unknown ones, the first 20",
+    `With 400: every bad parameter; of unknown ones, the first ${MAX_UNKNOWN}`,
   ).optional(),
 }).meta({ id: "Problem", description: "What went wrong (RFC 9457)" });
 

@@ -51,7 +51,7 @@ export type QueryResult =
   | { query?: never; errors: ParameterError[] };
 
 /** As many unknown parameters are named; a query string could hold thousands. */
-const MAX_UNKNOWN = 20;
+export const MAX_UNKNOWN = 20;
 
 /** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored. */
 export function parseQuery(parameters: URLSearchParams): QueryResult {
