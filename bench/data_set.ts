@@ -26,7 +26,7 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   }
   progress(entries, entries);
   await sql`vacuum (analyze) public.audit_entries`;
-  await sql`select private.fold_entry_counts()`;
+  await sql`select private.compact_entry_counts()`;
   await sql`vacuum (analyze) private.entry_counts`;
   const [exhaustedToken = "", ...tokens] = await makeKeys(sql, organizationId, 301);
   return { entries, organizationId, tokens, exhaustedToken };
@@ -75,28 +75,20 @@ async function makeKeys(
   organizationId: string,
   count: number,
 ): Promise<string[]> {
-  await sql`delete from public.api_keys where organization_id = ${organizationId}`;
+  await sql`delete from private.api_keys where organization_id = ${organizationId}`;
   await sql`
     delete from public.bench_api_keys where organization_id = ${organizationId}`;
   const rows = await sql`
-    select private.new_token() as token, gen_random_uuid() as id
-    from generate_series(1, ${count}::int)`;
-  const keys = rows.map((row) => ({ id: row["id"] as string, token: row["token"] as string }));
-  for (const { id, token } of keys) {
-    await sql`
-      with key as (
-        insert into public.api_keys (id, organization_id, name, hint)
-        values (${id}, ${organizationId}, 'benchmark', 'benchmark')
-        returning id
-      ), hash as (
-        insert into private.api_key_hashes select sha256(convert_to(${token}, 'UTF8')), id from key
-      ), counter as (
-        insert into private.rate_limits (api_key_id) select id from key
-      )
+    with made as materialized (
+      select private.insert_api_key(${organizationId}, 'benchmark') as key
+      from generate_series(1, ${count}::int)
+    ), copied as (
       insert into public.bench_api_keys
-      select id, ${organizationId}, encode(sha256(convert_to(${token}, 'UTF8')), 'hex') from key`;
-  }
-  return keys.map(({ token }) => token);
+      select (key ->> 'id')::uuid, ${organizationId}, encode(sha256(convert_to(key ->> 'token', 'UTF8')), 'hex')
+      from made
+    )
+    select key ->> 'token' as token from made`;
+  return rows.map((row) => row["token"]);
 }
 
 function progress(entries: number, done: number): void {

@@ -58,18 +58,8 @@ export async function makeKeys(
 ): Promise<string[]> {
   await sql`insert into public.organizations (id, name) values (${organizationId}, 'Load')`;
   const rows = await sql`
-    with made as materialized (
-      select gen_random_uuid() as id, private.new_token() as token from generate_series(1, ${count}::int)
-    ),
-    keys as (
-      insert into public.api_keys (id, organization_id, name, hint)
-      select id, ${organizationId}, 'load', 'load' from made
-    ),
-    hashes as (
-      insert into private.api_key_hashes select sha256(convert_to(token, 'UTF8')), id from made
-    ),
-    counters as (insert into private.rate_limits (api_key_id) select id from made)
-    select token from made`;
+    select private.insert_api_key(${organizationId}, 'load') ->> 'token' as token
+    from generate_series(1, ${count}::int)`;
   return rows.map((row) => row["token"]);
 }
 

@@ -109,7 +109,7 @@ async function main(): Promise<Verdict[]> {
   ]);
   seen.memory.push(await residentMemory(edgeFunction.pid));
   // What a session has done is otherwise reported a second later, and would count as done after vacuum.
-  await sql`select private.fold_entry_counts(), pg_stat_force_next_flush()`;
+  await sql`select private.compact_entry_counts(), pg_stat_force_next_flush()`;
   seen.folds++;
 
   const after = await tableStates(sql);
@@ -204,7 +204,7 @@ async function housekeep(sql: postgres.Sql, seen: Seen, end: number): Promise<vo
   const every = Math.max(1, Math.min(60, SECONDS / 10)) * 1000;
   for (let next = performance.now() + every; next < end; next += every) {
     await pause(next - performance.now());
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     seen.folds++;
     const oldest = `${day(DAYS - 1)}T00:00:00Z`;
     const { count } = await sql`
@@ -322,7 +322,7 @@ async function judge(
   const missing = [200, 400, 401, 429].filter((status) => !seen.statuses.has(status));
   const [errors] = await sql`
     select count(*)::int as n
-    from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_errors(o)`;
+    from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_mismatches(o)`;
   const [counts] = await sql`
     select
       count(*) filter (where day < (now() at time zone 'UTC')::date)::int as past,
@@ -330,7 +330,7 @@ async function judge(
     from private.entry_counts where organization_id = any (${ORGANIZATIONS}::uuid[])`;
   const [limits] = await sql`
     select max(cardinality(accepted_at))::int as most from private.rate_limits`;
-  const [keys] = await sql`select count(*)::int as n from public.api_keys`;
+  const [keys] = await sql`select count(*)::int as n from private.api_keys`;
   const rateLimits = vacuumed.find(({ name }) => name === "private.rate_limits");
   const bytes = (rateLimits?.tableBytes ?? NaN) + (rateLimits?.indexBytes ?? NaN);
   const [, middle = [], last = []] = thirds(seen.memory);

@@ -70,7 +70,7 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
   let writing = true;
   let folds = 0;
   const folder = (async () => {
-    for (; writing; folds++) await sql`select private.fold_entry_counts()`;
+    for (; writing; folds++) await sql`select private.compact_entry_counts()`;
   })();
   const { transactions, failed } = await pgbench(databaseUrl, script, 16, seconds);
   writing = false;
@@ -78,7 +78,7 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
   await sql`select pg_stat_clear_snapshot()`;
   const [errors] = await sql`
     select count(*)::int as n
-    from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_errors(o)`;
+    from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_mismatches(o)`;
   console.log(
     `  ${transactions} transactions, ${folds} folds: ${await deadlocks() - before} deadlocks, ` +
       `${failed} failed, ${errors?.["n"]} counts wrong`,

@@ -24,7 +24,7 @@ afterAll(() => sql.end());
 
 async function keysOf({ id }: Organization): Promise<number> {
   const [row] = await sql`
-    select count(*)::int as n from public.api_keys where organization_id = ${id}`;
+    select count(*)::int as n from private.api_keys where organization_id = ${id}`;
   return row?.["n"];
 }
 
@@ -44,7 +44,7 @@ describe("create_api_key()", () => {
     const [row] = await sql`
       select encode(token_hash, 'hex') as hash from private.api_key_hashes where api_key_id = ${apiKeyId}`;
     assertEquals(row?.["hash"], await tokenHash(token));
-    const [key] = await sql`select * from public.api_keys where id = ${apiKeyId}`;
+    const [key] = await sql`select * from private.api_keys where id = ${apiKeyId}`;
     const [limit] = await sql`select * from private.rate_limits where api_key_id = ${apiKeyId}`;
     assert(!JSON.stringify([key, limit]).includes(token.slice(7, -4)));
   });
@@ -53,7 +53,7 @@ describe("create_api_key()", () => {
     const { apiKeyId } = await newOrganization(admin);
     const [row] = await sql`
       select created_by, created_by_email, revoked_at, now() - created_at < '1 minute' as recent
-      from public.api_keys where id = ${apiKeyId}`;
+      from private.api_keys where id = ${apiKeyId}`;
     assertEquals({ ...row }, {
       created_by: admin.id,
       created_by_email: admin.email,
@@ -175,7 +175,7 @@ describe("revoke_api_key()", () => {
     ];
     assertNotEquals((first.data as { revoked_at: string }).revoked_at, undefined);
     assertEquals(second.data, first.data);
-    const [row] = await sql`select revoked_by from public.api_keys where id = ${apiKeyId}`;
+    const [row] = await sql`select revoked_by from private.api_keys where id = ${apiKeyId}`;
     assertEquals(row?.["revoked_by"], admin.id);
   });
 
@@ -245,8 +245,8 @@ describe("the database", () => {
     const { id, apiKeyId } = await newOrganization(admin);
     for (
       const statement of [
-        sql`insert into public.api_keys (organization_id, name, hint) values (${id}, ' ', 'x')`,
-        sql`insert into public.api_keys (organization_id, name, hint) values (${id}, ${
+        sql`insert into private.api_keys (organization_id, name, hint) values (${id}, ' ', 'x')`,
+        sql`insert into private.api_keys (organization_id, name, hint) values (${id}, ${
           "x".repeat(101)
         }, 'x')`,
         sql`update private.api_key_hashes set token_hash = 'x' where api_key_id = ${apiKeyId}`,
@@ -262,13 +262,13 @@ describe("the database", () => {
     const person = await signUp();
     const { id, apiKeyId } = await newOrganization(person);
     await sql`delete from auth.users where id = ${person.id}`;
-    const [orphan] = await sql`select created_by from public.api_keys where id = ${apiKeyId}`;
+    const [orphan] = await sql`select created_by from private.api_keys where id = ${apiKeyId}`;
     assertEquals(orphan?.["created_by"], null);
     await sql`delete from public.organizations where id = ${id}`;
     const [left] = await sql`
       select
         (select count(*) from public.organization_members where organization_id = ${id})
-        + (select count(*) from public.api_keys where organization_id = ${id})
+        + (select count(*) from private.api_keys where organization_id = ${id})
         + (select count(*) from private.api_key_hashes where api_key_id = ${apiKeyId})
         + (select count(*) from private.rate_limits where api_key_id = ${apiKeyId}) as rows`;
     assertEquals(left?.["rows"], "0");
@@ -336,7 +336,7 @@ describe("a key", () => {
       await transaction`
         select set_config('request.jwt.claims', ${JSON.stringify({ sub: NOBODYS_ID })}, true)`;
       await transaction`set local role authenticated`;
-      return await transaction`update public.api_keys set revoked_at = now(), revoked_by = ${NOBODYS_ID}`;
+      return await transaction`update private.api_keys set revoked_at = now(), revoked_by = ${NOBODYS_ID}`;
     });
     assertEquals(changed.count, 0);
   });

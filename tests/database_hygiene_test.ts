@@ -49,7 +49,7 @@ const RULES: Record<string, Rule> = {
         where i.indrelid = c.conrelid and i.indpred is null
           and (i.indkey::smallint[])[0:cardinality(c.conkey) - 1] operator(pg_catalog.@>) c.conkey
       )`,
-    breaks: "create table private.broken (key_id uuid references public.api_keys)",
+    breaks: "create table private.broken (key_id uuid references private.api_keys)",
   },
   "0002 auth_users_exposed": {
     query: `
@@ -106,7 +106,7 @@ const RULES: Record<string, Rule> = {
       select tablename, string_agg(indexname, ' ') from pg_indexes
       where schemaname in ('public', 'private')
       group by schemaname, tablename, regexp_replace(indexdef, '^.*? USING ', '') having count(*) > 1`,
-    breaks: "create index broken on public.api_keys (organization_id)",
+    breaks: "create index broken on private.api_keys (organization_id)",
   },
   "0010 security_definer_view": {
     query: `

@@ -74,7 +74,7 @@ function ignoreRollback(error: unknown): void {
 }
 
 async function countErrors({ id }: Organization): Promise<postgres.Row[]> {
-  return Array.from<postgres.Row>(await sql`select * from private.entry_count_errors(${id})`);
+  return Array.from<postgres.Row>(await sql`select * from private.entry_count_mismatches(${id})`);
 }
 
 /** The parts that an organization's count of a day is made of. */
@@ -111,7 +111,7 @@ describe("counts", () => {
     });
     let writing = true;
     const folder = (async () => {
-      while (writing) await sql`select private.fold_entry_counts()`;
+      while (writing) await sql`select private.compact_entry_counts()`;
     })();
     const reader = (async () => {
       while (writing) {
@@ -208,7 +208,7 @@ describe("counts", () => {
   it("follow retention: deleting entries lowers them", async () => {
     const { id, token } = await newOrganization(admin);
     await writeEntries(id, DAYS.map((day) => ({ created_at: `${day}T12:00:00Z` })));
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     await sql`
       delete from public.audit_entries where organization_id = ${id} and created_at < '2026-01-01'`;
     const page = await getPage(token, "start=2024-01-01&end=2026-12-31");
@@ -306,7 +306,7 @@ describe("fold_entry_counts()", () => {
     // Each connection of the pool is another backend, hence another part.
     await Promise.all(Array.from({ length: 8 }, () => write("2026-03-01T12:00:00Z")));
     await Promise.all(Array.from({ length: 8 }, () => write(today)));
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     const [past, ...rest] = await counts(organization.id);
     assertEquals({ ...past }, {
       day: "2026-03-01",
@@ -322,12 +322,12 @@ describe("fold_entry_counts()", () => {
     const { id } = await newOrganization(admin);
     const write = () => sql.begin((transaction) => insert(transaction, id));
     await write();
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     await write();
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     assertEquals((await counts(id)).map((row) => row["entries"]), [2]);
     await sql`delete from public.audit_entries where organization_id = ${id}`;
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     assertEquals(await counts(id), []);
   });
 
@@ -339,12 +339,12 @@ describe("fold_entry_counts()", () => {
     await insert(writer, organization.id);
     await sql.begin(async (folder) => {
       await folder`set local lock_timeout = '1s'`;
-      await folder`select private.fold_entry_counts()`;
+      await folder`select private.compact_entry_counts()`;
     });
     await writer`commit`;
     writer.release();
     assertEquals((await counts(organization.id)).map((row) => row["unfolded"]), [true]);
-    await sql`select private.fold_entry_counts()`;
+    await sql`select private.compact_entry_counts()`;
     assertEquals((await counts(organization.id)).map((row) => row["unfolded"]), [false]);
     assertEquals(await countErrors(organization), []);
   });
@@ -359,7 +359,7 @@ describe("fold_entry_counts() beside the deletion of an organization", () => {
       await deleter`select from public.organizations where id = ${id} for update`;
       await sql.begin(async (folder) => {
         await folder`set local lock_timeout = '1s'`;
-        await folder`select private.fold_entry_counts()`;
+        await folder`select private.compact_entry_counts()`;
       });
       await deleter`delete from public.organizations where id = ${id}`;
     });
@@ -367,7 +367,7 @@ describe("fold_entry_counts() beside the deletion of an organization", () => {
   });
 });
 
-describe("entry_count_errors() and repair_entry_counts()", () => {
+describe("entry_count_mismatches() and repair_entry_counts()", () => {
   it("find and mend counts that were changed by hand, while entries are written", async () => {
     const organization = await newOrganization(admin);
     const { id, token } = organization;

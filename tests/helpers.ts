@@ -76,11 +76,44 @@ export async function newOrganization(admin: Person, name = "Test"): Promise<Org
   return { id, apiKeyId: apiKey.id, token: apiKey.token };
 }
 
+/** An API key, as the functions of the admin console name it. */
+export interface ApiKey {
+  id: string;
+  organization_id: string;
+  name: string;
+  hint: string;
+  created_at: string;
+}
+
+export type NewApiKey = ApiKey & { token: string };
+
+export interface ApiKeyState {
+  created_by_email: string | null;
+  revoked_at: string | null;
+  revoked_by_email: string | null;
+  last_used_at: string | null;
+  requests_last_minute: number;
+}
+
 /** Makes an API key through the API that the admin console uses. */
 export async function createApiKey(admin: Person, organizationId: string, name = "test") {
   const { data } = await admin.client
     .rpc("create_api_key", { organization_id: organizationId, name }).throwOnError();
-  return data as { id: string; name: string; token: string; hint: string; created_at: string };
+  return data as unknown as NewApiKey;
+}
+
+/** Revokes an API key. */
+export async function revokeApiKey(admin: Person, { organization_id, id }: ApiKey) {
+  const { data } = await admin.client
+    .rpc("revoke_api_key", { organization_id, api_key_id: id }).throwOnError();
+  return data as unknown as ApiKey & { revoked_at: string; revoked_by_email: string };
+}
+
+/** What an administrator sees of an organization's keys. */
+export async function listApiKeys(admin: Person, organizationId: string) {
+  const { data } = await admin.client
+    .rpc("list_api_keys", { organization_id: organizationId }).throwOnError();
+  return data as unknown as (Omit<ApiKey, "organization_id"> & ApiKeyState)[];
 }
 
 /** An entry to write: what matters to the test; the rest is filled in. */

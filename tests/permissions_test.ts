@@ -62,8 +62,8 @@ describe("tables", () => {
       [
         "private.api_key_hashes insert api_key_id, token_hash",
         "private.rate_limits insert api_key_id",
-        "public.api_keys insert hint, id, name, organization_id",
-        "public.api_keys update revoked_at, revoked_by",
+        "private.api_keys insert hint, id, name, organization_id",
+        "private.api_keys update revoked_at, revoked_by",
       ],
     );
   });
@@ -78,9 +78,9 @@ describe("tables", () => {
         "private.entry_counts select_admin select authenticated",
         "private.rate_limits insert_admin insert authenticated",
         "private.rate_limits select_admin select authenticated",
-        "public.api_keys insert_admin insert authenticated",
-        "public.api_keys revoke_admin update authenticated",
-        "public.api_keys select_admin select authenticated",
+        "private.api_keys insert_admin insert authenticated",
+        "private.api_keys revoke_admin update authenticated",
+        "private.api_keys select_admin select authenticated",
         "public.audit_entries select_admin select authenticated",
         "public.organization_members select_own select authenticated",
         "public.organizations select_member select authenticated",

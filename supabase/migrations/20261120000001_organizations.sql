@@ -1,14 +1,24 @@
 -- Who may do what, for whom: organizations and the people in them.
 --
--- Two schemas. `public` is what the Data API serves. `private` is never served: it holds what no
--- client may reach of its own accord (hashes, counters, helpers).
+-- Two schemas. `public` is what the Data API serves: the three tables that the platform writes, and
+-- functions. `private` is never served: it holds everything else.
 --
--- Row level security decides, and functions run with the rights of their caller. The one that does
--- not, over all migrations: private.count_entries, a trigger, because whoever writes entries may not
--- write their counts.
+-- People reach functions, never tables. Row level security alone would not keep tenants apart: the
+-- planner estimates with statistics over everybody's rows, and the Data API passes its estimates on.
+-- It is on for every table, without policies for people, as a second wall.
+--
+-- A function in `public` has its caller's rights and only calls one in `private`. These have their
+-- owner's (security definer):
+--
+--  1. count_entries: a trigger. Whoever writes entries may not write their counts.
+--  2. find_api_key, answer_request: one request to the API, for service_role. The hash of a token says
+--     which organization's.
+--  3. list_organizations: for whoever is signed in, about themselves.
+--  4. list_api_keys, create_api_key, revoke_api_key, read_audit_log, daily_entry_counts: for
+--     administrators. The first statement of each is require_admin.
 
 create schema private;
-comment on schema private is 'Helpers and secrets. Not served by the Data API.';
+comment on schema private is 'Secrets and helpers. Not served by the Data API.';
 revoke all on schema private from public;
 grant usage on schema private to authenticated, service_role;
 
@@ -18,6 +28,9 @@ create table public.organizations (
   created_at timestamptz not null default now()
 );
 comment on table public.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
+alter table public.organizations enable row level security;
+revoke all on public.organizations from public, anon, authenticated, service_role;
+grant select, insert, update, delete on public.organizations to service_role;
 
 create type public.organization_role as enum ('admin', 'member');
 
@@ -28,29 +41,52 @@ create table public.organization_members (
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id)
 );
-comment on table public.organization_members is 'Who belongs to an organization. Only an admin may create and revoke its API keys.';
-
+comment on table public.organization_members is 'Who belongs to an organization. Only an admin may read its log, and create and revoke its API keys.';
 create index organization_members_user_id_idx on public.organization_members (user_id);
-
-create function private.administered_organizations() returns setof uuid
-language sql stable set search_path = ''
-as $$
-  select m.organization_id
-  from public.organization_members m
-  where m.user_id = (select auth.uid()) and m.role = 'admin'
-$$;
-comment on function private.administered_organizations is 'The organizations that the signed-in person administers.';
-revoke execute on function private.administered_organizations from public, anon, authenticated, service_role;
-grant execute on function private.administered_organizations to authenticated;
-
-alter table public.organizations enable row level security;
 alter table public.organization_members enable row level security;
+revoke all on public.organization_members from public, anon, authenticated, service_role;
+grant select, insert, update, delete on public.organization_members to service_role;
 
-create policy select_member on public.organizations for select to authenticated
-  using (id in (select m.organization_id from public.organization_members m where m.user_id = (select auth.uid())));
-create policy select_own on public.organization_members for select to authenticated
-  using (user_id = (select auth.uid()));
+create function private.refuse_access() returns void
+language plpgsql stable set search_path = ''
+as $$
+begin
+  raise exception 'you do not administer an organization with this id, or it has no such API key'
+    using errcode = 'insufficient_privilege';
+end
+$$;
+comment on function private.refuse_access is 'Raises 42501. One answer for what is another''s and for what does not exist.';
+revoke execute on function private.refuse_access from public, anon, authenticated, service_role;
 
-revoke all on public.organizations, public.organization_members from public, anon, authenticated, service_role;
-grant select on public.organizations, public.organization_members to authenticated;
-grant select, insert, update, delete on public.organizations, public.organization_members to service_role;
+create function private.require_admin(organization_id uuid) returns void
+language plpgsql stable set search_path = ''
+as $$
+begin
+  perform from public.organization_members m
+  where m.organization_id = require_admin.organization_id and m.user_id = auth.uid() and m.role = 'admin';
+  if not found then
+    perform private.refuse_access();
+  end if;
+end
+$$;
+comment on function private.require_admin is 'Raises 42501 unless the signed-in person administers the organization.';
+revoke execute on function private.require_admin from public, anon, authenticated, service_role;
+
+create function private.list_organizations() returns json
+language sql stable security definer set search_path = ''
+as $$
+  select coalesce(json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
+  from public.organization_members m
+  join public.organizations o on o.id = m.organization_id
+  where m.user_id = auth.uid()
+$$;
+comment on function private.list_organizations is 'public.list_organizations, with its owner''s rights.';
+revoke execute on function private.list_organizations from public, anon, authenticated, service_role;
+grant execute on function private.list_organizations to authenticated;
+
+create function public.list_organizations() returns json
+language sql stable set search_path = ''
+as $$ select private.list_organizations() $$;
+comment on function public.list_organizations is 'The organizations that the signed-in person belongs to, by name: [{id, name, role}]; role is admin or member.';
+revoke execute on function public.list_organizations from public, anon, authenticated, service_role;
+grant execute on function public.list_organizations to authenticated;

@@ -11,22 +11,19 @@ create table private.entry_counts (
   organization_id uuid not null references public.organizations on delete cascade,
   day date not null,
   action public.audit_action not null,
-  part integer not null,
+  writer_pid integer not null,
   entries integer not null,
   hours integer[] not null,
-  primary key (organization_id, day, action, part)
+  primary key (organization_id, day, action, writer_pid)
 ) with (fillfactor = 50);
 comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
-comment on column private.entry_counts.part is 'Process id of the backend that counted, or 0 when folded.';
+comment on column private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
 comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 
-create index entry_counts_unfolded_idx on private.entry_counts (day) where part <> 0;
+create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
-create policy select_admin on private.entry_counts for select to authenticated
-  using (organization_id in (select private.administered_organizations()));
 revoke all on private.entry_counts from public, anon, authenticated, service_role;
-grant select on private.entry_counts to authenticated, service_role;
 
 create function private.count_entries() returns trigger
 language plpgsql security definer set search_path = ''
@@ -49,10 +46,10 @@ begin
     where c.organization_id = counted.organization_id
       and c.day = counted.day
       and c.action = counted.action
-      and c.part = pg_backend_pid();
+      and c.writer_pid = pg_backend_pid();
     -- Nobody else inserts a row of this backend's, so this cannot conflict.
     if not found then
-      insert into private.entry_counts (organization_id, day, action, part, entries, hours)
+      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
       values (
         counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
         array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h)
@@ -72,33 +69,38 @@ create trigger count_deleted
   after delete on public.audit_entries referencing old table as changed
   for each statement execute function private.count_entries();
 
-create function private.fold_entry_counts() returns bigint
+create function private.compact_entry_counts(max_counts integer default 1000) returns boolean
 language plpgsql volatile set search_path = ''
 as $$
 declare
-  folded bigint;
+  found_more boolean;
 begin
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
-  with movable as materialized (
+  with wanted as materialized (
+    select u.organization_id, u.day, u.action
+    from private.entry_counts u
+    where u.writer_pid <> 0 and u.day < (clock_timestamp() at time zone 'UTC')::date
+    group by u.day, u.organization_id, u.action
+    order by u.day, u.organization_id, u.action
+    limit max_counts
+  ),
+  movable as materialized (
     -- Never waits for a writer or a deletion, so that none can wait for it in a circle.
-    select c.organization_id, c.day, c.action, c.part
-    from private.entry_counts c
+    select c.organization_id, c.day, c.action, c.writer_pid
+    from wanted w
+    join private.entry_counts c using (organization_id, day, action)
     join public.organizations o on o.id = c.organization_id
-    where (c.organization_id, c.day, c.action) in (
-      select u.organization_id, u.day, u.action from private.entry_counts u
-      where u.part <> 0 and u.day < (now() at time zone 'UTC')::date
-    )
     for update of c skip locked
     for key share of o skip locked
   ),
   moved as (
     -- By key, not by ctid: a row may have got a new version since this statement's snapshot.
     delete from private.entry_counts c using movable m
-    where c.organization_id = m.organization_id and c.day = m.day and c.action = m.action and c.part = m.part
+    where c.organization_id = m.organization_id and c.day = m.day and c.action = m.action and c.writer_pid = m.writer_pid
     returning c.*
   ),
   inserted as (
-    insert into private.entry_counts (organization_id, day, action, part, entries, hours)
+    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
     select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour)
     from (
       select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries
@@ -108,14 +110,16 @@ begin
     group by h.organization_id, h.day, h.action
     having bool_or(h.entries <> 0)
   )
-  select count(*) into folded from moved where part <> 0;
-  return folded;
+  -- Those that writers hold are left for the next run, which must not be waited for here.
+  select (select count(*) from wanted) = max_counts and exists (select from moved where writer_pid <> 0)
+  into found_more;
+  return found_more;
 end
 $$;
-comment on function private.fold_entry_counts is 'Adds the parts of past days up into one row each, beside writers; the parts it moved. Readers then have fewer rows to add. Run it every night (README).';
-revoke execute on function private.fold_entry_counts from public, anon, authenticated, service_role;
+comment on function private.compact_entry_counts is 'Adds the partial counts of past days up into one row each, beside writers, for at most so many days and actions; whether there may be more. Readers then have fewer rows to add.';
+revoke execute on function private.compact_entry_counts from public, anon, authenticated, service_role;
 
-create function private.entry_count_errors(organization_id uuid)
+create function private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action public.audit_action, hour integer, difference bigint)
 language sql stable set search_path = ''
 as $$
@@ -127,22 +131,22 @@ as $$
       extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
       count(*) as entries
     from public.audit_entries e
-    where e.organization_id = entry_count_errors.organization_id
+    where e.organization_id = entry_count_mismatches.organization_id
     group by grouping sets ((1, 2, 3), (1, 2))
     union all
     select c.day, c.action, null, -c.entries
     from private.entry_counts c
-    where c.organization_id = entry_count_errors.organization_id
+    where c.organization_id = entry_count_mismatches.organization_id
     union all
     select c.day, c.action, h.hour, -h.entries
     from private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
-    where c.organization_id = entry_count_errors.organization_id
+    where c.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour
   having sum(d.entries) <> 0
 $$;
-comment on function private.entry_count_errors is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day. difference: entries that the counts lack.';
-revoke execute on function private.entry_count_errors from public, anon, authenticated, service_role;
+comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day. difference: entries that the counts lack.';
+revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;
 
 create function private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = ''
@@ -157,7 +161,7 @@ begin
   end if;
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   perform from public.organizations o where o.id = repair_entry_counts.organization_id for key share;
-  insert into private.entry_counts as c (organization_id, day, action, part, entries, hours)
+  insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
   select
     repair_entry_counts.organization_id,
     e.day,
@@ -170,7 +174,7 @@ begin
       group by h
       order by h
     )
-  from private.entry_count_errors(repair_entry_counts.organization_id) e
+  from private.entry_count_mismatches(repair_entry_counts.organization_id) e
   group by e.day, e.action
   on conflict on constraint entry_counts_pkey do update
   set entries = c.entries + excluded.entries,
@@ -179,5 +183,5 @@ begin
   return repaired;
 end
 $$;
-comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_errors finds, beside writers; how many counts of a day and action were wrong.';
+comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers; how many counts of a day and action were wrong.';
 revoke execute on function private.repair_entry_counts from public, anon, authenticated, service_role;

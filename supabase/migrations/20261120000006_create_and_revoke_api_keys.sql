@@ -1,4 +1,4 @@
--- An organization's administrators make and revoke its keys. The token is in the answer of
+-- An organization's administrators make, revoke and list its keys. The token is in the answer of
 -- create_api_key and nowhere else, ever.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and 6 base62 characters of checksum: the
@@ -19,7 +19,6 @@ as $$
 $$;
 comment on function private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
 revoke execute on function private.base62 from public, anon, authenticated, service_role;
-grant execute on function private.base62 to authenticated;
 
 create function private.new_token() returns text
 language sql volatile set search_path = ''
@@ -29,7 +28,7 @@ as $$
   ),
   -- Bytes of 248 and more are passed over (248 = 4 * 62), or the first digits would be likelier.
   body as materialized (
-    -- Not by a function of ours: auto_explain can log what such a one is given.
+    -- Inlined: auto_explain can log the arguments of our functions.
     select 'pck_' || string_agg(
       substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', byte % 62 + 1, 1), ''
     ) as text
@@ -45,34 +44,66 @@ as $$
 $$;
 comment on function private.new_token is 'A new API key token, in clear.';
 revoke execute on function private.new_token from public, anon, authenticated, service_role;
-grant execute on function private.new_token to authenticated;
 
-create function public.create_api_key(
-  organization_id uuid,
-  name text,
-  -- Chosen by a caller who may have to ask again, not knowing whether the first time succeeded: the
-  -- second time then fails instead of making another key.
-  api_key_id uuid default null
-) returns json
+create function private.api_key_name(given text) returns text
+language plpgsql immutable set search_path = ''
+as $$
+declare
+  spaces constant text := '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]';
+  -- Controls and format characters (Unicode categories Cc, Cf, Zl, Zp), and the rest of what fonts show
+  -- as nothing: fillers, variation selectors, the empty Braille pattern.
+  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f'
+    '\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb'
+    '\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]';
+  -- Where they are needed: in an emoji; in an Indic script after a virama; in the Arabic script, to end a
+  -- letter that would join the next one (RFC 5892 appendix A).
+  emoji constant text := '[\u00a9\u00ae\u203c-\u27bf\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]';
+  in_emoji constant text := '(?<=' || emoji || ')\ufe0f|(?<=[#*0-9])\ufe0f(?=\u20e3)'
+    '|(?<=' || emoji || '|\ufe0f)\u200d(?=' || emoji || ')';
+  in_script constant text := '(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c\u200d](?=[\u0900-\u0dff])'
+    '|(?<=[\u0620\u0626\u0628\u062a-\u062e\u0633-\u063f\u0641-\u0647\u0649\u064a\u066e\u066f\u0678-\u0687\u069a-\u06bf\u06c1\u06c2\u06cc\u06ce\u06d0\u06d1\u06fa-\u06fc\u06ff])'
+    '\u200c(?=[\u0620-\u064a\u066e-\u06d3])';
+  name constant text := normalize(regexp_replace(given, '^' || spaces || '+|' || spaces || '+$', '', 'g'), nfc);
+  hidden constant text := substring(regexp_replace(name, in_emoji || '|' || in_script, '', 'g') from invisible);
+begin
+  if hidden is not null then
+    raise exception 'the name of an API key has a character that cannot be seen, U+%: remove it',
+      lpad(upper(to_hex(ascii(hidden))), 4, '0')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if name is null or name = '' or char_length(name) > 100 then
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return name;
+end
+$$;
+comment on function private.api_key_name is 'The name of an API key as it is kept: without spaces around it, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has what cannot be seen, by which two names could look alike.';
+revoke execute on function private.api_key_name from public, anon, authenticated, service_role;
+
+create function private.insert_api_key(organization_id uuid, name text, api_key_id uuid default null) returns json
 language plpgsql volatile set search_path = ''
 as $$
 declare
   token constant text := private.new_token();
   -- Here and not in the insert: auto_explain can log the values of a statement.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
-  api_key public.api_keys;
+  api_key private.api_keys;
 begin
-  insert into public.api_keys as k (id, organization_id, name, hint)
+  insert into private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email)
   values (
-    coalesce(create_api_key.api_key_id, gen_random_uuid()),
-    create_api_key.organization_id,
-    btrim(create_api_key.name),
-    left(token, 7) || '…' || right(token, 4)
+    insert_api_key.organization_id,
+    coalesce(insert_api_key.api_key_id, gen_random_uuid()),
+    private.api_key_name(insert_api_key.name),
+    left(token, 7) || '…' || right(token, 4),
+    auth.uid(),
+    auth.jwt() ->> 'email'
   )
   returning k.* into api_key;
-  insert into private.api_key_hashes (token_hash, api_key_id)
-  values (hash, api_key.id);
-  insert into private.rate_limits (api_key_id) values (api_key.id);
+  insert into private.api_key_hashes (token_hash, organization_id, api_key_id)
+  values (hash, api_key.organization_id, api_key.id);
+  insert into private.rate_limits (organization_id, api_key_id)
+  values (api_key.organization_id, api_key.id);
   return json_build_object(
     'id', api_key.id,
     'organization_id', api_key.organization_id,
@@ -82,35 +113,53 @@ begin
     'token', token
   );
 exception
-  when insufficient_privilege then
-    raise exception 'only an administrator of the organization may create its API keys'
-      using errcode = 'insufficient_privilege';
   when unique_violation then
     raise exception 'an API key with this id has been created before: its token cannot be shown again'
       using errcode = 'unique_violation';
-  when check_violation or not_null_violation then
-    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
-      using errcode = 'invalid_parameter_value';
 end
 $$;
-comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A blank or overlong name is 22023, an id that has been used before 23505.';
+comment on function private.insert_api_key is 'Makes an API key, in the name of the signed-in person if there is one.';
+revoke execute on function private.insert_api_key from public, anon, authenticated, service_role;
+
+create function private.create_api_key(organization_id uuid, name text, api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return private.insert_api_key(organization_id, name, api_key_id);
+end
+$$;
+comment on function private.create_api_key is 'public.create_api_key, with its owner''s rights.';
+revoke execute on function private.create_api_key from public, anon, authenticated, service_role;
+grant execute on function private.create_api_key to authenticated;
+
+create function public.create_api_key(
+  organization_id uuid,
+  name text,
+  -- To retry safely, send your own: a repeat fails with 23505 instead of making a second key.
+  api_key_id uuid default null
+) returns json
+language sql volatile set search_path = ''
+as $$ select private.create_api_key(organization_id, name, api_key_id) $$;
+comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, an id that has been used before 23505.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
 
-create function public.revoke_api_key(api_key_id uuid) returns json
-language plpgsql volatile set search_path = ''
+create function private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  api_key public.api_keys;
+  api_key private.api_keys;
 begin
-  update public.api_keys k
-  set revoked_at = now(), revoked_by = auth.uid()
-  where k.id = api_key_id and k.revoked_at is null;
-  select k.* into api_key from public.api_keys k where k.id = api_key_id;
-  -- A key that does not exist and a key of somebody else's are the same answer.
+  perform private.require_admin(organization_id);
+  update private.api_keys k
+  set revoked_at = now(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
+  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
+  select k.* into api_key
+  from private.api_keys k
+  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
   if not found then
-    raise exception 'only an administrator of the organization may revoke its API keys'
-      using errcode = 'insufficient_privilege';
+    perform private.refuse_access();
   end if;
   return json_build_object(
     'id', api_key.id,
@@ -118,10 +167,57 @@ begin
     'name', api_key.name,
     'hint', api_key.hint,
     'created_at', api_key.created_at,
-    'revoked_at', api_key.revoked_at
+    'revoked_at', api_key.revoked_at,
+    'revoked_by_email', api_key.revoked_by_email
   );
 end
 $$;
+comment on function private.revoke_api_key is 'public.revoke_api_key, with its owner''s rights.';
+revoke execute on function private.revoke_api_key from public, anon, authenticated, service_role;
+grant execute on function private.revoke_api_key to authenticated;
+
+create function public.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = ''
+as $$ select private.revoke_api_key(organization_id, api_key_id) $$;
 comment on function public.revoke_api_key is 'Revokes an API key: from the commit on every request with it is 401. Revoking again changes nothing. For an administrator of the organization; others get 42501.';
 revoke execute on function public.revoke_api_key from public, anon, authenticated, service_role;
 grant execute on function public.revoke_api_key to authenticated;
+
+create function private.list_api_keys(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'id', k.id,
+        'name', k.name,
+        'hint', k.hint,
+        'created_at', k.created_at,
+        'created_by_email', k.created_by_email,
+        'revoked_at', k.revoked_at,
+        'revoked_by_email', k.revoked_by_email,
+        'last_used_at', r.accepted_at[cardinality(r.accepted_at)],
+        'requests_last_minute', (
+          select count(*) from unnest(r.accepted_at) as t where t > clock_timestamp() - interval '60 seconds'
+        )
+      )
+      order by k.revoked_at desc nulls first, k.created_at desc, k.id
+    ), '[]')
+    from private.api_keys k
+    join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    where k.organization_id = list_api_keys.organization_id
+  );
+end
+$$;
+comment on function private.list_api_keys is 'public.list_api_keys, with its owner''s rights.';
+revoke execute on function private.list_api_keys from public, anon, authenticated, service_role;
+grant execute on function private.list_api_keys to authenticated;
+
+create function public.list_api_keys(organization_id uuid) returns json
+language sql stable set search_path = ''
+as $$ select private.list_api_keys(organization_id) $$;
+comment on function public.list_api_keys is 'All API keys of an organization, active ones first, then the latest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, last_used_at, requests_last_minute}]. One JSON value, so that the Data API''s max_rows cannot cut it. For an administrator; others get 42501.';
+revoke execute on function public.list_api_keys from public, anon, authenticated, service_role;
+grant execute on function public.list_api_keys to authenticated;

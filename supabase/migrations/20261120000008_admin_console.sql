@@ -1,24 +1,27 @@
--- What an organization's administrators read in the admin console, besides the tables themselves.
--- Row level security decides here too: for anybody else there are no keys and no entries.
+-- What an organization's administrators read of its log.
 
-create view public.api_key_usage with (security_invoker = true) as
-select
-  k.id as api_key_id,
-  k.organization_id,
-  k.name,
-  k.hint,
-  k.created_at,
-  k.revoked_at,
-  r.accepted_at[cardinality(r.accepted_at)] as last_used_at,
-  (
-    select count(*)::integer from unnest(r.accepted_at) as t
-    where t > clock_timestamp() - interval '60 seconds'
-  ) as requests_last_minute
-from public.api_keys k
-join private.rate_limits r on r.api_key_id = k.id;
-comment on view public.api_key_usage is 'Each API key: when it was last accepted, and how many of its 60 requests the last minute has used.';
-revoke all on public.api_key_usage from public, anon, authenticated, service_role;
-grant select on public.api_key_usage to authenticated;
+create function private.read_audit_log(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean
+) returns json
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return private.read_page(
+    organization_id, start_date, end_date, action,
+    least(greatest(page_limit, 0), 1000), greatest(page_offset, 0), coalesce(newest_first, true)
+  );
+end
+$$;
+comment on function private.read_audit_log is 'public.read_audit_log, with its owner''s rights.';
+revoke execute on function private.read_audit_log from public, anon, authenticated, service_role;
+grant execute on function private.read_audit_log to authenticated;
 
 create function public.read_audit_log(
   organization_id uuid,
@@ -31,11 +34,50 @@ create function public.read_audit_log(
 ) returns json
 language sql stable set search_path = ''
 as $$
-  select private.read_page(
-    organization_id, start_date, end_date, action,
-    least(greatest(page_limit, 0), 1000), greatest(page_offset, 0), coalesce(newest_first, true)
+  select private.read_audit_log(
+    organization_id, start_date, end_date, action, page_limit, page_offset, newest_first
   )
 $$;
-comment on function public.read_audit_log is 'A page of an organization''s log for its signed-in administrators: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has at most 1000 entries.';
+comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has at most 1000 entries. For an administrator; others get 42501.';
 revoke execute on function public.read_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.read_audit_log to authenticated;
+
+create function private.daily_entry_counts(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action
+) returns json
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return (
+    select coalesce(json_agg(json_build_object('day', d.day, 'entries', d.entries) order by d.day), '[]')
+    from (
+      select c.day, sum(c.entries) as entries
+      from private.entry_counts c
+      where c.organization_id = daily_entry_counts.organization_id
+        and c.day between start_date and end_date
+        and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
+      group by c.day
+      having sum(c.entries) <> 0
+    ) as d
+  );
+end
+$$;
+comment on function private.daily_entry_counts is 'public.daily_entry_counts, with its owner''s rights.';
+revoke execute on function private.daily_entry_counts from public, anon, authenticated, service_role;
+grant execute on function private.daily_entry_counts to authenticated;
+
+create function public.daily_entry_counts(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action default null
+) returns json
+language sql stable set search_path = ''
+as $$ select private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
+comment on function public.daily_entry_counts is 'How many entries each UTC day of a range has, days without any left out: [{day, entries}]. For an administrator; others get 42501.';
+revoke execute on function public.daily_entry_counts from public, anon, authenticated, service_role;
+grant execute on function public.daily_entry_counts to authenticated;

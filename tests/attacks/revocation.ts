@@ -1,4 +1,4 @@
-import { get, type Person } from "../helpers.ts";
+import { type ApiKey, get, type Person } from "../helpers.ts";
 
 /**
  * Keeps three requests with a key in flight, and revokes it after so many answers; the statuses of
@@ -6,7 +6,7 @@ import { get, type Person } from "../helpers.ts";
  */
 export async function revokeUnderLoad(
   admin: Person,
-  { id, token }: { id: string; token: string },
+  { id, organization_id, token }: ApiKey,
   answers: number,
 ): Promise<number[]> {
   let revoked = false;
@@ -22,7 +22,8 @@ export async function revokeUnderLoad(
     }
   });
   await Promise.race([inUse.promise, ...readers]);
-  await admin.client.rpc("revoke_api_key", { api_key_id: id }).throwOnError();
+  await admin.client.rpc("revoke_api_key", { organization_id, api_key_id: id })
+    .throwOnError();
   revoked = true;
   await Promise.all(readers);
   return lateAnswers;

@@ -493,7 +493,7 @@ describe("the list of keys", () => {
 
   it("says so when it is empty", async () => {
     const { admin, organization: { apiKeyId } } = await newAdmin();
-    await sql`delete from public.api_keys where id = ${apiKeyId}`;
+    await sql`delete from private.api_keys where id = ${apiKeyId}`;
     await using opened = await openConsole(browser, admin);
     await opened.page.getByText("No keys yet.").waitFor();
   });

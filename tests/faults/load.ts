@@ -149,7 +149,7 @@ export class Load {
       const [row] = await sql`
         select
           (select count(*)::int from public.audit_entries where organization_id = o.id) as entries,
-          (select count(*)::int from private.entry_count_errors(o.id)) as count_errors,
+          (select count(*)::int from private.entry_count_mismatches(o.id)) as count_errors,
           (select cardinality(accepted_at) from private.rate_limits where api_key_id = ${key.id}) as counted
         from public.organizations o where o.id = ${key.organizationId}`;
       const { entries, count_errors: countErrors, counted } = row ?? {};
@@ -226,7 +226,7 @@ export class Load {
     key.isBeingRevoked = true;
     try {
       await this.#sql`
-        update public.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
+        update private.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
     } catch {
       // The fault. What was acknowledged is what counts.
       return;
@@ -341,23 +341,21 @@ function day(fromToday: number): string {
 async function makeKeys(stack: TestStack): Promise<Key[]> {
   const sql = postgres(stack.databaseUrl, { max: 1 });
   const rows = await sql`
-    with made as materialized (
-      select n, gen_random_uuid() as id, gen_random_uuid() as organization_id, private.new_token() as token
-      from generate_series(1, ${KEYS}::int) as n
-    ), organization as (
-      insert into public.organizations (id, name) select organization_id, 'Fault' from made
-    ), api_key as (
-      insert into public.api_keys (id, organization_id, name, hint, revoked_at)
-      select id, organization_id, 'fault', '', case when n = 1 then now() end from made
-    ), hash as (
-      insert into private.api_key_hashes select sha256(convert_to(token, 'UTF8')), id from made
-    ), rate_limit as (
-      insert into private.rate_limits (api_key_id, accepted_at)
-      select id, case when n = 2 then array_fill(clock_timestamp(), array[60]) else '{}' end from made
+    with organization as (
+      insert into public.organizations (name) select 'Fault' from generate_series(1, ${KEYS}::int)
+      returning id
     )
-    select id, organization_id as "organizationId", token,
+    select key ->> 'id' as id, key ->> 'organization_id' as "organizationId", key ->> 'token' as token,
       case n when 1 then 401 when 2 then 429 else 200 end as due
-    from made order by n`;
+    from (
+      select row_number() over () as n, private.insert_api_key(id, 'fault') as key from organization
+    ) as made
+    order by n`;
+  const [revoked, exhausted] = rows;
+  await sql`update private.api_keys set revoked_at = now() where id = ${revoked?.["id"]}`;
+  await sql`
+    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    where api_key_id = ${exhausted?.["id"]}`;
   await sql.end();
   return rows.map((row) =>
     ({ ...row, begun: 0, written: 0, isBeingRevoked: false, asked: 0, accepted: 0 }) as Key

@@ -3,55 +3,9 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 export type Database = {
   "public": {
     Tables: {
-      "api_keys": {
-        Row: {
-          "created_at": string;
-          "created_by": string | null;
-          "created_by_email": string | null;
-          "hint": string;
-          "id": string;
-          "name": string;
-          "organization_id": string;
-          "revoked_at": string | null;
-          "revoked_by": string | null;
-        };
-        ComputedFields: never;
-        Insert: {
-          "created_at"?: string;
-          "created_by"?: string | null;
-          "created_by_email"?: string | null;
-          "hint": string;
-          "id"?: string;
-          "name": string;
-          "organization_id": string;
-          "revoked_at"?: string | null;
-          "revoked_by"?: string | null;
-        };
-        Update: {
-          "created_at"?: string;
-          "created_by"?: string | null;
-          "created_by_email"?: string | null;
-          "hint"?: string;
-          "id"?: string;
-          "name"?: string;
-          "organization_id"?: string;
-          "revoked_at"?: string | null;
-          "revoked_by"?: string | null;
-        };
-        Relationships: [
-          {
-            foreignKeyName: "api_keys_organization_id_fkey";
-            columns: ["organization_id"];
-            isOneToOne: false;
-            referencedRelation: "organizations";
-            referencedColumns: ["id"];
-          },
-        ];
-      };
       "audit_entries": {
         Row: {
           "action": Database["public"]["Enums"]["audit_action"];
-          "action_number": number;
           "agent_name": string;
           "created_at": string;
           "data": NonNullable<Json>;
@@ -62,7 +16,6 @@ export type Database = {
         ComputedFields: never;
         Insert: {
           "action": Database["public"]["Enums"]["audit_action"];
-          "action_number"?: never;
           "agent_name": string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -72,7 +25,6 @@ export type Database = {
         };
         Update: {
           "action"?: Database["public"]["Enums"]["audit_action"];
-          "action_number"?: never;
           "agent_name"?: string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -141,34 +93,24 @@ export type Database = {
       };
     };
     Views: {
-      "api_key_usage": {
-        Row: {
-          "api_key_id": string;
-          "created_at": string;
-          "hint": string;
-          "last_used_at": string | null;
-          "name": string;
-          "organization_id": string;
-          "requests_last_minute": number | null;
-          "revoked_at": string | null;
-        };
-        ComputedFields: never;
-        Relationships: [
-          {
-            foreignKeyName: "api_keys_organization_id_fkey";
-            columns: ["organization_id"];
-            isOneToOne: false;
-            referencedRelation: "organizations";
-            referencedColumns: ["id"];
-          },
-        ];
-      };
+      [_ in never]: never;
     };
     Functions: {
       "create_api_key": {
         Args: { "api_key_id"?: string; "name": string; "organization_id": string };
         Returns: Json;
       };
+      "daily_entry_counts": {
+        Args: {
+          "action"?: Database["public"]["Enums"]["audit_action"];
+          "end_date": string;
+          "organization_id": string;
+          "start_date": string;
+        };
+        Returns: Json;
+      };
+      "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
+      "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
       "public_audit_log": {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
@@ -193,7 +135,10 @@ export type Database = {
         };
         Returns: Json;
       };
-      "revoke_api_key": { Args: { "api_key_id": string }; Returns: Json };
+      "revoke_api_key": {
+        Args: { "api_key_id": string; "organization_id": string };
+        Returns: Json;
+      };
     };
     Enums: {
       "audit_action": "agent_added" | "conversation_created" | "message_created" | "feedback_given";
