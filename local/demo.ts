@@ -22,7 +22,7 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
   const credentials = { email: DEMO_EMAILS[0], password: DEMO_PASSWORD };
   const { error: authError } = await client.auth.signInWithPassword(credentials);
   if (authError) throw authError;
-  const { data: organizations, error } = await client.from("organizations").select("id");
+  const { data: organizations, error } = await client.rpc("list_organizations");
   if (error) throw error;
   const { data: apiKey, error: rpcError } = await client.rpc("create_api_key", {
     organization_id: organizations[0]?.id,
@@ -35,9 +35,10 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
 
 async function isActive(token: string, databaseUrl: string): Promise<boolean> {
   const sql = postgres(databaseUrl, { max: 1 });
-  const keys = await sql`select from private.find_active_key(decode(${await tokenHash(
-    token,
-  )}, 'hex'))`;
+  const keys = await sql`
+    select from private.api_key_hashes h
+    join private.api_keys k on k.organization_id = h.organization_id and k.id = h.api_key_id
+    where h.token_hash = decode(${await tokenHash(token)}, 'hex') and k.revoked_at is null`;
   await sql.end();
   return keys.length === 1;
 }

@@ -4,11 +4,14 @@ import {
   age,
   client,
   connect,
+  createApiKey,
   type Entry,
   get,
   getPage,
+  listApiKeys,
   newOrganization,
   type Person,
+  revokeApiKey,
   signUp,
   TWO_DAYS,
   writeEntries,
@@ -18,12 +21,6 @@ const sql = connect();
 const admin = await signUp();
 const stranger = await signUp();
 afterAll(() => sql.end());
-
-async function usage(person: Person, organizationId: string) {
-  const { data } = await person.client.from("api_key_usage").select()
-    .eq("organization_id", organizationId).throwOnError();
-  return data;
-}
 
 async function readLog(person: Person, organizationId: string, given: object = {}) {
   const { data } = await person.client.rpc("read_audit_log", {
@@ -36,11 +33,27 @@ async function readLog(person: Person, organizationId: string, given: object = {
   return { total: page.total, items: JSON.parse(page.items) };
 }
 
-describe("api_key_usage", () => {
+describe("list_organizations()", () => {
+  it("gives the organizations that a person belongs to, by name, and in which role", async () => {
+    const [person, other] = [await signUp(), await signUp()];
+    const call = async () => (await person.client.rpc("list_organizations").throwOnError()).data;
+    assertEquals(await call(), []);
+    const last = await newOrganization(person, "Zzz");
+    const first = await newOrganization(other, "Aaa");
+    await client("service_role").from("organization_members")
+      .insert({ organization_id: first.id, user_id: person.id, role: "member" }).throwOnError();
+    assertEquals(await call(), [
+      { id: first.id, name: "Aaa", role: "member" },
+      { id: last.id, name: "Zzz", role: "admin" },
+    ]);
+  });
+});
+
+describe("list_api_keys()", () => {
   it("says when a key was last accepted and how many requests its last minute used", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
-    const unused = (await usage(admin, id))[0];
-    assertEquals(unused?.api_key_id, apiKeyId);
+    const [unused] = await listApiKeys(admin, id);
+    assertEquals(unused?.id, apiKeyId);
     assertEquals([unused?.last_used_at, unused?.requests_last_minute], [null, 0]);
     await get(token);
     await age(sql, apiKeyId, "61 seconds");
@@ -48,21 +61,31 @@ describe("api_key_usage", () => {
     await age(sql, apiKeyId, "58 seconds");
     await get(token);
     const before = Date.now();
-    const [row] = await usage(admin, id);
-    assertEquals(row?.requests_last_minute, 2);
-    assert(Math.abs(before - Date.parse(row?.last_used_at ?? "")) < 5_000);
+    const [used] = await listApiKeys(admin, id);
+    assertEquals(used?.requests_last_minute, 2);
+    assert(Math.abs(before - Date.parse(used?.last_used_at ?? "")) < 5_000);
     await age(sql, apiKeyId, "60 seconds");
-    assertEquals((await usage(admin, id))[0]?.requests_last_minute, 0);
+    assertEquals((await listApiKeys(admin, id))[0]?.requests_last_minute, 0);
   });
 
-  it("shows nothing to strangers, members and nobody", async () => {
+  it("gives active keys first, then the latest first, and says who made and revoked them", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const second = await createApiKey(admin, id, "second");
+    const third = await createApiKey(admin, id, "third");
+    await revokeApiKey(admin, third);
+    const keys = await listApiKeys(admin, id);
+    assertEquals(keys.map((key) => key.id), [second.id, apiKeyId, third.id]);
+    assertEquals(
+      keys.map((key) => [key.created_by_email, key.revoked_by_email]),
+      [[admin.email, null], [admin.email, null], [admin.email, admin.email]],
+    );
+  });
+
+  it("gives all of 1,200 keys: the Data API's limit of rows cuts nothing", async () => {
     const { id } = await newOrganization(admin);
-    const member = await signUp();
-    await client("service_role").from("organization_members")
-      .insert({ organization_id: id, user_id: member.id, role: "member" }).throwOnError();
-    for (const person of [stranger, member]) assertEquals(await usage(person, id), []);
-    const { error } = await client("anon").from("api_key_usage").select();
-    assertEquals(error?.code, "42501");
+    await sql`
+      select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 1199)`;
+    assertEquals((await listApiKeys(admin, id)).length, 1200);
   });
 });
 
@@ -96,24 +119,59 @@ describe("read_audit_log()", () => {
     const { total, items } = await readLog(admin, id, { page_limit: 5000 });
     assertEquals([total, items.length], [1001, 1000]);
   });
+});
 
-  it("shows nothing to strangers and members, and is refused to nobody", async () => {
+describe("daily_entry_counts()", () => {
+  it("gives how many entries each day has, of all actions or of one", async () => {
     const { id } = await newOrganization(admin);
-    await writeEntries(id, [{}, {}]);
+    await writeEntries(id, [
+      { created_at: "2026-02-28T23:59:59.999Z" },
+      { created_at: "2026-03-01T00:00:00Z" },
+      { created_at: "2026-03-01T12:00:00Z", action: "agent_added" },
+      { created_at: "2026-03-05T12:00:00Z" },
+    ]);
+    const counts = async (given: object = {}) => {
+      const range = { organization_id: id, start_date: "2026-03-01", end_date: "2026-03-31" };
+      const { data } = await admin.client.rpc("daily_entry_counts", { ...range, ...given })
+        .throwOnError();
+      return data;
+    };
+    assertEquals(await counts(), [
+      { day: "2026-03-01", entries: 2 },
+      { day: "2026-03-05", entries: 1 },
+    ]);
+    assertEquals(await counts({ action: "agent_added" }), [{ day: "2026-03-01", entries: 1 }]);
+    assertEquals(await counts({ start_date: "2026-04-01", end_date: "2026-04-01" }), []);
+  });
+});
+
+describe("what administrators ask", () => {
+  it("is refused to strangers, members and nobody, in the same words as for what does not exist", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
     const member = await signUp();
     await client("service_role").from("organization_members")
       .insert({ organization_id: id, user_id: member.id, role: "member" }).throwOnError();
-    for (const person of [stranger, member]) {
-      assertEquals(await readLog(person, id), { total: 0, items: [] });
-      const { data } = await person.client.from("audit_entries").select("id")
-        .eq("organization_id", id).throwOnError();
-      assertEquals(data, []);
+    const messages = new Set<string>();
+    for (const organization_id of [id, crypto.randomUUID()]) {
+      for (const [rank, caller] of [stranger.client, member.client, client("anon")].entries()) {
+        const range = { organization_id, start_date: "2026-03-01", end_date: "2026-03-02" };
+        for (
+          const { error, status } of [
+            await caller.rpc("list_api_keys", { organization_id }),
+            await caller.rpc("create_api_key", { organization_id, name: "x" }),
+            await caller.rpc("create_api_key", { organization_id, name: " " }),
+            await caller.rpc("revoke_api_key", { organization_id, api_key_id: apiKeyId }),
+            await caller.rpc("read_audit_log", range),
+            await caller.rpc("daily_entry_counts", range),
+          ]
+        ) {
+          assertEquals([error?.code, status], ["42501", rank === 2 ? 401 : 403]);
+          if (rank < 2) messages.add(JSON.stringify(error));
+        }
+      }
     }
-    const { error } = await client("anon").rpc("read_audit_log", {
-      organization_id: id,
-      start_date: "2026-03-01",
-      end_date: "2026-03-02",
-    });
-    assertEquals(error?.code, "42501");
+    assertEquals(messages.size, 1);
+    await getPage(token);
+    assertEquals((await listApiKeys(admin, id)).length, 1);
   });
 });

@@ -12,6 +12,7 @@ import {
   newOrganization,
   type Organization,
   type Page,
+  revokeApiKey,
   send,
   signUp,
   TWO_DAYS,
@@ -367,8 +368,8 @@ describe("401", () => {
   }
 
   it("has one body for missing, malformed, unknown and revoked tokens", async () => {
-    const { apiKeyId, token } = await organizationWith();
-    await admin.client.rpc("revoke_api_key", { api_key_id: apiKeyId }).throwOnError();
+    const { id, apiKeyId, token } = await organizationWith();
+    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
     const bodies = [];
     for (
       const headers of [

@@ -100,8 +100,8 @@ describe("writing an entry", () => {
       "a time before the year 1": { created_at: "0001-12-31T23:59:59Z BC" },
       "a time after the year 9999": { created_at: "10000-01-01T00:00:00Z" },
       "a user_email of more than 320 characters": { user_email: `${"x".repeat(320)}@example.com` },
-      "an agent_name of more than 1000 characters": { agent_name: "x".repeat(1001) },
-      "data of more than 16 kB": { data: { ...MESSAGE_DATA, more: "x".repeat(17_000) } },
+      "an agent_name of more than 200 characters": { agent_name: "x".repeat(201) },
+      "data of more than 4 kB": { data: { ...MESSAGE_DATA, more: "x".repeat(4_000) } },
       "an infinite time": { created_at: "infinity" },
       "an organization that does not exist": {
         organization_id: "00000000-0000-4000-8000-000000000000",

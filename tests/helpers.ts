@@ -103,7 +103,10 @@ export async function createApiKey(admin: Person, organizationId: string, name =
 }
 
 /** Revokes an API key. */
-export async function revokeApiKey(admin: Person, { organization_id, id }: ApiKey) {
+export async function revokeApiKey(
+  admin: Person,
+  { organization_id, id }: Pick<ApiKey, "organization_id" | "id">,
+) {
   const { data } = await admin.client
     .rpc("revoke_api_key", { organization_id, api_key_id: id }).throwOnError();
   return data as unknown as ApiKey & { revoked_at: string; revoked_by_email: string };

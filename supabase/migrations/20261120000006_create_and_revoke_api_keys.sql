@@ -68,7 +68,7 @@ declare
 begin
   if hidden is not null then
     raise exception 'the name of an API key has a character that cannot be seen, U+%: remove it',
-      lpad(upper(to_hex(ascii(hidden))), 4, '0')
+      upper(regexp_replace(to_hex(ascii(hidden) + x'1000000'::int), '^10*(?=.{4})', ''))
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then

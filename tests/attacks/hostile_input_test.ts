@@ -9,6 +9,7 @@ import {
   newOrganization,
   type Page,
   type Problem,
+  revokeApiKey,
   signUp,
   UNKNOWN_TOKEN,
   writeEntries,
@@ -74,7 +75,7 @@ async function makeKeys() {
     }
   }
   const [revoked, exhausted] = [await newOrganization(admin), await newOrganization(admin)];
-  await admin.client.rpc("revoke_api_key", { api_key_id: revoked.apiKeyId }).throwOnError();
+  await revokeApiKey(admin, { organization_id: revoked.id, id: revoked.apiKeyId });
   const known: KnownKeys = { active, exhausted: exhausted.token };
   return {
     known,

@@ -1,4 +1,4 @@
-import { type ApiKey, get, type Person } from "../helpers.ts";
+import { get, type NewApiKey, type Person, revokeApiKey } from "../helpers.ts";
 
 /**
  * Keeps three requests with a key in flight, and revokes it after so many answers; the statuses of
@@ -6,7 +6,7 @@ import { type ApiKey, get, type Person } from "../helpers.ts";
  */
 export async function revokeUnderLoad(
   admin: Person,
-  { id, organization_id, token }: ApiKey,
+  key: NewApiKey,
   answers: number,
 ): Promise<number[]> {
   let revoked = false;
@@ -15,15 +15,14 @@ export async function revokeUnderLoad(
   const readers = Array.from({ length: 3 }, async () => {
     for (let isLate = false; !isLate;) {
       isLate = revoked;
-      const response = await get(token);
+      const response = await get(key.token);
       await response.body?.cancel();
       if (isLate) lateAnswers.push(response.status);
       if (--answers === 0) inUse.resolve();
     }
   });
   await Promise.race([inUse.promise, ...readers]);
-  await admin.client.rpc("revoke_api_key", { organization_id, api_key_id: id })
-    .throwOnError();
+  await revokeApiKey(admin, key);
   revoked = true;
   await Promise.all(readers);
   return lateAnswers;

@@ -75,7 +75,7 @@ async function useKey(
   sql: postgres.Sql,
   log: (text: string) => void,
 ): Promise<string> {
-  const { id: keyId, token, client } = await newKey(stack);
+  const { id: keyId, organizationId, token, client } = await newKey(stack);
   const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
   tokens.push(token, typo);
 
@@ -122,7 +122,8 @@ async function useKey(
       headers: bearer,
     });
   }
-  await client.rpc("revoke_api_key", { api_key_id: keyId }).throwOnError();
+  await client.rpc("revoke_api_key", { organization_id: organizationId, api_key_id: keyId })
+    .throwOnError();
   await send(401, url, { headers: bearer });
   return answers;
 }
@@ -152,7 +153,12 @@ async function newKey({ apiUrl, publishableKey, secretKey }: Stack) {
   assertEquals(refused.error?.code, "22023");
   const { data } = await client.rpc("create_api_key", { organization_id, name: "test" })
     .throwOnError();
-  return { id: data.id as string, token: data.token as string, client };
+  return {
+    id: data.id as string,
+    organizationId: organization_id,
+    token: data.token as string,
+    client,
+  };
 }
 
 /** From now on, every statement and its parameters are in Postgres's log. */
@@ -175,8 +181,10 @@ async function explainKey(url: string): Promise<string[]> {
     set auto_explain.log_verbose = on;
     set client_min_messages = log`);
   const [key] = await session`
-    select public.create_api_key(id, 'explained') ->> 'token' as token
-    from public.organizations limit 1`;
+    select set_config('request.jwt.claim.sub', user_id::text, false),
+      set_config('request.jwt.claims', json_build_object('sub', user_id)::text, false),
+      public.create_api_key(organization_id, 'explained') ->> 'token' as token
+    from public.organization_members limit 1`;
   tokens.push(key?.["token"]);
   await session.end();
   return plans;
