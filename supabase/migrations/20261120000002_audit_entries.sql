@@ -2,7 +2,8 @@
 --
 -- The primary key is also the paging index. It starts with the organization, as every key here does, so
 -- that organizations can be distributed over machines without a change of the API. Paging through one
--- action has an index of its own: a rare action's entries are far apart in the other.
+-- action has an index of its own: a rare action's entries are far apart in the other. The third is the
+-- feed's: what has been written since, whatever its time.
 -- Deliberately without: an updated_at, a foreign key to the user or the agent (an entry outlives both).
 
 create type public.audit_action as enum (
@@ -38,6 +39,8 @@ create table public.audit_entries (
   user_email text not null,
   agent_name text not null,
   data jsonb not null default '{}',
+  -- For the feed. No writer can choose it: it is in no grant.
+  transaction_id xid8 not null default pg_current_xact_id(),
   primary key (organization_id, created_at, id),
   -- Every entry can be reached: the API takes the dates 0001-01-01 to 9999-12-31.
   constraint created_at_within_api_dates check (
@@ -62,9 +65,11 @@ create table public.audit_entries (
 );
 comment on table public.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column public.audit_entries.created_at is 'When the action happened.';
+comment on column public.audit_entries.transaction_id is 'The transaction that wrote the entry, by which the feed knows what a reader has seen.';
 comment on column public.audit_entries.data is 'Identifiers of the things concerned; which ones depends on the action.';
 
 create index audit_entries_action_idx on public.audit_entries (organization_id, action, created_at, id);
+create index audit_entries_transaction_idx on public.audit_entries (organization_id, transaction_id, created_at, id);
 
 create function private.refuse_change() returns trigger
 language plpgsql set search_path = ''

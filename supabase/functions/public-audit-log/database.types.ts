@@ -11,6 +11,7 @@ export type Database = {
           "data": NonNullable<Json>;
           "id": string;
           "organization_id": string;
+          "transaction_id": unknown;
           "user_email": string;
         };
         ComputedFields: never;
@@ -21,6 +22,7 @@ export type Database = {
           "data"?: NonNullable<Json>;
           "id"?: string;
           "organization_id": string;
+          "transaction_id"?: unknown;
           "user_email": string;
         };
         Update: {
@@ -30,6 +32,7 @@ export type Database = {
           "data"?: NonNullable<Json>;
           "id"?: string;
           "organization_id"?: string;
+          "transaction_id"?: unknown;
           "user_email"?: string;
         };
         Relationships: [
@@ -114,6 +117,7 @@ export type Database = {
       "public_audit_log": {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
+          "after"?: string;
           "end_date"?: string;
           "newest_first"?: boolean;
           "page_limit"?: number;
@@ -126,6 +130,7 @@ export type Database = {
       "read_audit_log": {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
+          "after"?: string;
           "end_date": string;
           "newest_first"?: boolean;
           "organization_id": string;

@@ -7,16 +7,24 @@ create function private.read_audit_log(
   action public.audit_action,
   page_limit integer,
   page_offset bigint,
-  newest_first boolean
+  newest_first boolean,
+  after text
 ) returns json
 language plpgsql stable security definer set search_path = ''
 as $$
+declare
+  page json;
 begin
   perform private.require_admin(organization_id);
-  return private.read_page(
+  page := private.read_entries(
     organization_id, start_date, end_date, action,
-    least(greatest(page_limit, 0), 1000), greatest(page_offset, 0), coalesce(newest_first, true)
+    least(greatest(page_limit, 1), 1000), greatest(page_offset, 0), coalesce(newest_first, true), after
   );
+  if page is null then
+    raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return page;
 end
 $$;
 comment on function private.read_audit_log is 'public.read_audit_log, with its owner''s rights.';
@@ -30,15 +38,17 @@ create function public.read_audit_log(
   action public.audit_action default null,
   page_limit integer default 100,
   page_offset bigint default 0,
-  newest_first boolean default true
+  newest_first boolean default true,
+  -- beginning, or the next of the answer before: then without offset, in the order of the feed.
+  after text default null
 ) returns json
 language sql stable set search_path = ''
 as $$
   select private.read_audit_log(
-    organization_id, start_date, end_date, action, page_limit, page_offset, newest_first
+    organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
   )
 $$;
-comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has at most 1000 entries. For an administrator; others get 42501.';
+comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has 1 to 1000 entries. With after, what its reader has not seen: {total, items, next}; a wrong cursor is 22023. For an administrator; others get 42501.';
 revoke execute on function public.read_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.read_audit_log to authenticated;
 

@@ -1,0 +1,127 @@
+-- A page of the log by its offset, at the same price wherever it is.
+
+create function private.count_matching(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action
+) returns bigint
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+as $$
+begin
+  return (
+    select coalesce(sum(c.entries), 0)
+    from private.entry_counts c
+    where c.organization_id = count_matching.organization_id
+      and c.day between start_date and end_date
+      and (count_matching.action is null or c.action = count_matching.action)
+  );
+end
+$$;
+comment on function private.count_matching is 'How many entries an organization has in a range of UTC days, both inclusive, of one action or of all.';
+revoke execute on function private.count_matching from public, anon, authenticated, service_role;
+
+create function private.read_page(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean
+) returns json
+-- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
+-- to the same moment. plpgsql keeps its plans from call to call, if it is told not to make new ones.
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+as $$
+declare
+  total bigint;
+  items text;
+  range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
+  page_size integer;
+  -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
+  -- day; then of an hour. Those of the hour are passed over, all others never touched.
+  skip bigint;
+  first_day date;
+  first_hour timestamptz;
+begin
+  total := private.count_matching(organization_id, start_date, end_date, action);
+  page_size := greatest(0, least(page_limit, total - page_offset));
+  if page_size = 0 then
+    return json_build_object('total', total, 'items', '[]');
+  end if;
+  skip := case when newest_first then total - page_offset - page_size else page_offset end;
+
+  select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
+  from (
+    select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
+    from private.entry_counts c
+    where c.organization_id = read_page.organization_id
+      and c.day between start_date and end_date
+      and (read_page.action is null or c.action = read_page.action)
+    group by c.day
+  ) as d
+  where d.running_total > skip
+  order by d.day
+  limit 1;
+
+  select first_day::timestamp at time zone 'UTC' + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
+  into strict first_hour, skip
+  from (
+    select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as running_total
+    from private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
+    where c.organization_id = read_page.organization_id
+      and c.day = first_day
+      and (read_page.action is null or c.action = read_page.action)
+    group by u.hour
+  ) as h
+  where h.running_total > skip
+  order by h.hour
+  limit 1;
+
+  select coalesce(
+    string_agg(i.item, ',' order by i.created_at, i.id) filter (where not newest_first),
+    string_agg(i.item, ',' order by i.created_at desc, i.id desc) filter (where newest_first)
+  )
+  into strict items
+  from (
+    select
+      e.created_at,
+      e.id,
+      -- Put together as text: in half the time of json_build_object, and without its spaces.
+      '{"id":"' || e.id
+        || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+        || '","action":"' || e.action
+        || '","user_email":' || to_json(e.user_email)
+        || ',"agent_name":' || to_json(e.agent_name)
+        || ',"data":' || e.data
+        || '}' as item
+    from (
+      -- Two branches for two indexes; the one whose first condition is false is never started. Rows are
+      -- compared in the second, so that no other index fits its order: a kept plan knows no sizes.
+      (
+        select e.* from public.audit_entries e
+        where read_page.action is null
+          and e.organization_id = read_page.organization_id
+          and e.created_at >= first_hour and e.created_at < range_end
+        order by e.created_at, e.id
+        limit page_size offset skip
+      )
+      union all
+      (
+        select e.* from public.audit_entries e
+        where read_page.action is not null
+          and e.organization_id = read_page.organization_id
+          and (e.action, e.created_at) >= (read_page.action, first_hour)
+          and (e.action, e.created_at) < (read_page.action, range_end)
+        order by e.action, e.created_at, e.id
+        limit page_size offset skip
+      )
+    ) as e
+  ) as i;
+  -- The items stay text: the function passes them on unread, so a number in data keeps every digit.
+  return json_build_object('total', total, 'items', '[' || items || ']');
+end
+$$;
+comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them as the text of a JSON array.';
+revoke execute on function private.read_page from public, anon, authenticated, service_role;

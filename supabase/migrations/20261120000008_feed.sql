@@ -1,0 +1,410 @@
+-- The feed: every entry exactly once, at once, late ones too.
+--
+-- A reader holds a cursor: what it has seen, as a Postgres snapshot. Each entry keeps the transaction
+-- that wrote it, and new are the entries that the old snapshot could not see and the present one can.
+-- By time, entries would be missed: they are committed in another order than their created_at says. By
+-- transactions older than all running ones, none would be missed, but one that is forgotten open would
+-- stop every reader.
+--
+-- What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds it
+-- and the last place in it. The first batch may be the whole log. It comes by time, from the indexes for
+-- pages. Later ones come by transaction, from the feed's own index. So every page begins with a seek.
+--
+-- Transaction numbers tell how much the whole platform writes, which is other tenants' business. So a
+-- cursor is encrypted, then authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut
+-- to 128 bits. They mean something in one database on one timeline only: the authenticated text has
+-- both, and the request's organization, days and action, so that a cursor of others is none.
+
+create table private.feed_keys (
+  is_only boolean primary key default true check (is_only),
+  encryption_key bytea not null default extensions.gen_random_bytes(32),
+  authentication_key bytea not null default extensions.gen_random_bytes(32),
+  system_identifier bigint not null default (pg_control_system()).system_identifier
+);
+comment on table private.feed_keys is 'One row: the keys of all cursors, and the database cluster that they are for.';
+comment on column private.feed_keys.system_identifier is 'Another than the server''s when the database was restored elsewhere: adopt_restored_log() is due.';
+alter table private.feed_keys enable row level security;
+revoke all on private.feed_keys from public, anon, authenticated, service_role;
+insert into private.feed_keys default values;
+
+create type private.feed_cursor as (
+  -- What the reader had seen before the batch; null in the first one.
+  seen pg_snapshot,
+  -- The end of the batch; null between two.
+  bound pg_snapshot,
+  -- The last place that was read in it. Without a transaction in the first batch.
+  transaction_id xid8,
+  created_at timestamptz,
+  id uuid,
+  -- The last place in the first batch.
+  last_created_at timestamptz,
+  last_id uuid
+);
+
+-- In a snapshot's list of transactions, most are the next or the next but one: with a character for each
+-- distance below 62, and others as (number), 200 transactions in progress make 200 characters.
+create function private.pack_snapshot(snapshot pg_snapshot) returns text
+language plpgsql immutable strict set search_path = ''
+as $$
+begin
+  return (
+    select concat_ws(
+      ':', pg_snapshot_xmin(snapshot), pg_snapshot_xmax(snapshot),
+      coalesce(string_agg(
+        case
+          when distance < 62 then substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', distance::integer + 1, 1)
+          else '(' || distance || ')'
+        end,
+        '' order by x
+      ), '')
+    )
+    from (
+      select x, x::text::bigint - lag(x, 1, pg_snapshot_xmin(snapshot)) over (order by x)::text::bigint as distance
+      from pg_snapshot_xip(snapshot) as x
+    ) as in_progress
+  );
+end
+$$;
+comment on function private.pack_snapshot is 'A snapshot in few characters.';
+revoke execute on function private.pack_snapshot from public, anon, authenticated, service_role;
+
+create function private.unpack_snapshot(packed text) returns pg_snapshot
+language plpgsql immutable strict set search_path = ''
+as $$
+begin
+  return (
+    select concat_ws(
+      ':', split_part(packed, ':', 1), split_part(packed, ':', 2),
+      coalesce(string_agg((split_part(packed, ':', 1)::bigint + distance)::text, ',' order by n), '')
+    )::pg_snapshot
+    from (
+      select n, sum(
+        case
+          when length(m[1]) = 1 then position(m[1] in '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz') - 1
+          else btrim(m[1], '()')::bigint
+        end
+      ) over (order by n) as distance
+      from regexp_matches(split_part(packed, ':', 3), '\(\d+\)|.', 'g') with ordinality as list (m, n)
+    ) as in_progress
+  );
+end
+$$;
+comment on function private.unpack_snapshot is 'The snapshot that pack_snapshot was given.';
+revoke execute on function private.unpack_snapshot from public, anon, authenticated, service_role;
+
+create function private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
+language plpgsql stable set search_path = ''
+as $$
+declare
+  server constant bigint := (pg_control_system()).system_identifier;
+begin
+  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
+  from private.feed_keys k where k.system_identifier = server;
+  if not found then
+    raise exception 'this database has been restored: run select private.adopt_restored_log()'
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- The timeline: the first eight digits of the name of the file that the log of changes is at.
+  authenticated := convert_to(
+    concat_ws(' ', server, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''), 'UTF8'
+  );
+end
+$$;
+comment on function private.feed_key is 'The keys of cursors, and the text that is authenticated before them. Raises 55000 on a standby, and in a restored database until it is adopted.';
+revoke execute on function private.feed_key from public, anon, authenticated, service_role;
+
+create function private.encode_cursor(cursor private.feed_cursor, scope text) returns text
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  key constant record := private.feed_key(scope);
+  iv constant bytea := extensions.gen_random_bytes(16);
+  format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
+  message bytea;
+begin
+  message := iv || extensions.encrypt_iv(
+    convert_to(
+      array_to_string(
+        array[
+          private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
+          cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
+          to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text
+        ], ';', ''
+      ), 'UTF8'
+    ),
+    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+  );
+  message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+  return translate(encode(message, 'base64'), E'+/=\n', '-_');
+end
+$$;
+comment on function private.encode_cursor is 'A cursor as its reader is given it: base64url. scope: what it belongs to.';
+revoke execute on function private.encode_cursor from public, anon, authenticated, service_role;
+
+create function private.decode_cursor(encoded text, scope text) returns private.feed_cursor
+language plpgsql stable set search_path = ''
+as $$
+declare
+  key constant record := private.feed_key(scope);
+  message bytea;
+  body bytea;
+  fields text[];
+begin
+  if encoded !~ '^[A-Za-z0-9_-]+$' or length(encoded) not between 64 and 8192 or length(encoded) % 4 = 1 then
+    return null;
+  end if;
+  message := decode(rpad(translate(encoded, '-_', '+/'), (length(encoded) + 3) / 4 * 4, '='), 'base64');
+  body := substring(message for length(message) - 16);
+  if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
+      <> substring(message from length(message) - 15)
+    -- The last character has bits that mean nothing.
+    or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
+  then
+    return null;
+  end if;
+  fields := string_to_array(
+    convert_from(
+      extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'),
+      'UTF8'
+    ), ';', ''
+  );
+  return (
+    private.unpack_snapshot(fields[1]), private.unpack_snapshot(fields[2]),
+    fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid,
+    fields[6]::timestamp at time zone 'UTC', fields[7]::uuid
+  )::private.feed_cursor;
+end
+$$;
+comment on function private.decode_cursor is 'The cursor that encode_cursor was given; null when it is none of this scope and this database.';
+revoke execute on function private.decode_cursor from public, anon, authenticated, service_role;
+
+create function private.list_unseen(
+  organization_id uuid,
+  action public.audit_action,
+  range_start timestamptz,
+  range_end timestamptz,
+  page_size integer,
+  cursor private.feed_cursor,
+  out items text,
+  out entries integer,
+  out last_transaction_id xid8,
+  out last_created_at timestamptz,
+  out last_id uuid
+)
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+as $$
+declare
+  bound constant pg_snapshot := cursor.bound;
+  is_first_batch constant boolean := cursor.seen is null;
+  after_transaction xid8 := cursor.transaction_id;
+  after_time timestamptz := cursor.created_at;
+  after_id uuid := cursor.id;
+  last_time constant timestamptz := cursor.last_created_at;
+  last_entry_id constant uuid := cursor.last_id;
+  -- Of those that were in progress, the ones that have been committed since and are not read yet.
+  late_transactions constant xid8[] := array(
+    select x from pg_snapshot_xip(cursor.seen) as x
+    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, bound)
+  );
+  -- Where the ones begin that started after the old snapshot.
+  new_transaction xid8 := pg_snapshot_xmax(cursor.seen);
+  new_time timestamptz := '-infinity';
+  new_id uuid := '00000000-0000-0000-0000-000000000000';
+begin
+  if after_transaction >= new_transaction then
+    new_transaction := after_transaction;
+    new_time := after_time;
+    new_id := after_id;
+  end if;
+  select
+    coalesce(string_agg(i.item, ',' order by i.sort_transaction, i.created_at, i.id), ''),
+    count(*),
+    (array_agg(i.sort_transaction order by i.sort_transaction, i.created_at, i.id))[count(*)],
+    (array_agg(i.created_at order by i.sort_transaction, i.created_at, i.id))[count(*)],
+    (array_agg(i.id order by i.sort_transaction, i.created_at, i.id))[count(*)]
+  into strict items, entries, last_transaction_id, last_created_at, last_id
+  from (
+    select
+      case when not is_first_batch then e.transaction_id end as sort_transaction,
+      e.created_at,
+      e.id,
+      -- As in read_page.
+      '{"id":"' || e.id
+        || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+        || '","action":"' || e.action
+        || '","user_email":' || to_json(e.user_email)
+        || ',"agent_name":' || to_json(e.agent_name)
+        || ',"data":' || e.data
+        || '}' as item
+    from (
+      -- A branch for each index; those whose first condition is false are never started. Rows are
+      -- compared, so that no other index fits: a kept plan knows no sizes.
+      (
+        select e.* from public.audit_entries e
+        where is_first_batch and list_unseen.action is null
+          and e.organization_id = list_unseen.organization_id
+          and (e.created_at, e.id) > (after_time, after_id)
+          and (e.created_at, e.id) <= (last_time, last_entry_id)
+          and pg_visible_in_snapshot(e.transaction_id, bound)
+        order by e.created_at, e.id
+        limit page_size
+      )
+      union all
+      (
+        select e.* from public.audit_entries e
+        where is_first_batch and list_unseen.action is not null
+          and e.organization_id = list_unseen.organization_id
+          and (e.action, e.created_at, e.id) > (list_unseen.action, after_time, after_id)
+          and (e.action, e.created_at, e.id) <= (list_unseen.action, last_time, last_entry_id)
+          and pg_visible_in_snapshot(e.transaction_id, bound)
+        order by e.action, e.created_at, e.id
+        limit page_size
+      )
+      union all
+      (
+        select later.*
+        from (
+          (
+            select e.*
+            from unnest(late_transactions) as late (transaction_id)
+            cross join lateral (
+              select e.* from public.audit_entries e
+              where e.organization_id = list_unseen.organization_id
+                and e.transaction_id = late.transaction_id
+                and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
+                and e.created_at >= range_start and e.created_at < range_end
+                and (list_unseen.action is null or e.action = list_unseen.action)
+              order by e.transaction_id, e.created_at, e.id
+              limit page_size
+            ) as e
+          )
+          union all
+          (
+            select e.* from public.audit_entries e
+            where e.organization_id = list_unseen.organization_id
+              and (e.transaction_id, e.created_at, e.id) > (new_transaction, new_time, new_id)
+              and e.transaction_id < pg_snapshot_xmax(bound)
+              and pg_visible_in_snapshot(e.transaction_id, bound)
+              and e.created_at >= range_start and e.created_at < range_end
+              and (list_unseen.action is null or e.action = list_unseen.action)
+            order by e.transaction_id, e.created_at, e.id
+            limit page_size
+          )
+        ) as later
+        where not is_first_batch
+        order by later.transaction_id, later.created_at, later.id
+        limit page_size
+      )
+    ) as e
+  ) as i;
+end
+$$;
+comment on function private.list_unseen is 'The next entries of a batch: JSON objects with commas between them, how many, and the place of the last.';
+revoke execute on function private.list_unseen from public, anon, authenticated, service_role;
+
+create function private.read_feed(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action,
+  page_limit integer,
+  after text
+) returns json
+-- Stable: all its statements see one snapshot, which is the one that pg_current_snapshot() gives.
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+as $$
+declare
+  scope constant text := concat_ws(' ', organization_id, start_date, end_date, action);
+  present constant pg_snapshot := pg_current_snapshot();
+  range_start constant timestamptz := start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
+  cursor private.feed_cursor;
+  is_present boolean := false;
+  batch record;
+  items text[] := '{}';
+  room integer := page_limit;
+begin
+  if after <> 'beginning' then
+    cursor := private.decode_cursor(after, scope);
+    if cursor is null then
+      return null;
+    end if;
+  end if;
+  loop
+    if cursor.bound is null then
+      is_present := true;
+      cursor.bound := present;
+      cursor.created_at := '-infinity';
+      cursor.id := '00000000-0000-0000-0000-000000000000';
+      if cursor.seen is null then
+        cursor.created_at := range_start - interval '1 microsecond';
+        select e.created_at, e.id into cursor.last_created_at, cursor.last_id
+        from (
+          (
+            select e.created_at, e.id from public.audit_entries e
+            where read_feed.action is null
+              and e.organization_id = read_feed.organization_id
+              and e.created_at >= range_start and e.created_at < range_end
+            order by e.created_at desc, e.id desc
+            limit 1
+          )
+          union all
+          (
+            select e.created_at, e.id from public.audit_entries e
+            where read_feed.action is not null
+              and e.organization_id = read_feed.organization_id
+              and (e.action, e.created_at) >= (read_feed.action, range_start)
+              and (e.action, e.created_at) < (read_feed.action, range_end)
+            order by e.action desc, e.created_at desc, e.id desc
+            limit 1
+          )
+        ) as e;
+      else
+        cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
+      end if;
+    end if;
+    batch := private.list_unseen(organization_id, action, range_start, range_end, room, cursor);
+    items := items || nullif(batch.items, '');
+    if batch.entries = room then
+      cursor.transaction_id := batch.last_transaction_id;
+      cursor.created_at := batch.last_created_at;
+      cursor.id := batch.last_id;
+      exit;
+    end if;
+    -- The batch is at its end. What has come meanwhile is the next one.
+    cursor := (cursor.bound, null, null, null, null, null, null)::private.feed_cursor;
+    exit when is_present;
+    room := room - batch.entries;
+  end loop;
+  return json_build_object(
+    'total', private.count_matching(organization_id, start_date, end_date, action),
+    'items', '[' || array_to_string(items, ',') || ']',
+    'next', private.encode_cursor(cursor, scope)
+  );
+end
+$$;
+comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, items, next}; null when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
+revoke execute on function private.read_feed from public, anon, authenticated, service_role;
+
+create function private.adopt_restored_log() returns bigint
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  renumbered bigint := 0;
+begin
+  if (select k.system_identifier from private.feed_keys k) is distinct from (pg_control_system()).system_identifier then
+    -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
+    -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
+    alter table public.audit_entries disable trigger refuse_change;
+    update public.audit_entries e set transaction_id = '3'
+    where e.transaction_id >= pg_snapshot_xmin(pg_current_snapshot());
+    get diagnostics renumbered = row_count;
+    alter table public.audit_entries enable trigger refuse_change;
+  end if;
+  delete from private.feed_keys;
+  insert into private.feed_keys default values;
+  return renumbered;
+end
+$$;
+comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused. How many entries had to be renumbered.';
+revoke execute on function private.adopt_restored_log from public, anon, authenticated, service_role;

@@ -1,0 +1,145 @@
+-- One request to the API is one call of public_audit_log: whose token is it, then everything else within
+-- that organization, in one call: the key, the page, the count. It answers with a decision and never
+-- raises one: a raise would undo the count.
+-- No caller can name an organization. It follows from the hash of the token, and from nothing else.
+
+create function private.find_api_key(token_hash bytea, out organization_id uuid, out api_key_id uuid)
+-- plpgsql, because it keeps its plans from call to call.
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  select h.organization_id, h.api_key_id into organization_id, api_key_id
+  from private.api_key_hashes h
+  where h.token_hash = find_api_key.token_hash;
+end
+$$;
+comment on function private.find_api_key is 'The key of a token, active or not; nulls when there is none.';
+revoke execute on function private.find_api_key from public, anon, authenticated, service_role;
+grant execute on function private.find_api_key to service_role;
+
+create function private.read_entries(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean,
+  after text
+) returns json
+language plpgsql stable set search_path = ''
+as $$
+begin
+  if after is null then
+    return private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
+  end if;
+  return private.read_feed(organization_id, start_date, end_date, action, page_limit, after);
+end
+$$;
+comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen: read_page, read_feed.';
+revoke execute on function private.read_entries from public, anon, authenticated, service_role;
+
+create function private.answer_request(
+  organization_id uuid,
+  api_key_id uuid,
+  start_date date,
+  end_date date,
+  action public.audit_action,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean,
+  after text
+) returns json
+language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  looks_exhausted boolean;
+  request record;
+  page json;
+begin
+  select coalesce(
+    r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
+  )
+  into looks_exhausted
+  from private.api_keys k
+  join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+  where k.organization_id = answer_request.organization_id
+    and k.id = answer_request.api_key_id
+    and k.revoked_at is null;
+  if not found then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+
+  if after is not null then
+    -- What a cursor has seen is on disk before anybody holds the cursor: this request's commit, which
+    -- waits for it, comes later in the log of changes.
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+
+  -- The page before the count, although it may then be for nothing: counting takes the key's row until
+  -- the end, and requests of one key would wait for each other's pages. A key that looks exhausted gets
+  -- none. Without dates there is none to read: the function has found its query string invalid, and
+  -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
+  if start_date is not null and not looks_exhausted then
+    page := private.read_entries(
+      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+    );
+  end if;
+  request := private.count_request(organization_id, api_key_id);
+
+  -- Once more, after the wait for its turn: from the commit of a revocation on, nothing is accepted.
+  perform from private.api_keys k
+  where k.organization_id = answer_request.organization_id
+    and k.id = answer_request.api_key_id
+    and k.revoked_at is null;
+  if not found then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+  if not request.accepted then
+    return json_build_object('decision', 'rate_limited', 'api_key_id', api_key_id, 'reset', request.reset);
+  end if;
+  if start_date is not null and page is null then
+    page := private.read_entries(
+      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+    );
+  end if;
+  return json_build_object(
+    'decision', 'accepted',
+    'api_key_id', api_key_id,
+    'organization_id', organization_id,
+    'remaining', request.remaining,
+    'reset', request.reset,
+    'page', page
+  );
+end
+$$;
+comment on function private.answer_request is 'Answers one request with a key of one organization, as public_audit_log says.';
+revoke execute on function private.answer_request from public, anon, authenticated, service_role;
+grant execute on function private.answer_request to service_role;
+
+create function public.public_audit_log(
+  token_hash text,
+  start_date date default null,
+  end_date date default null,
+  action public.audit_action default null,
+  page_limit integer default 100,
+  page_offset bigint default 0,
+  newest_first boolean default false,
+  after text default null
+) returns json
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  key constant record := private.find_api_key(decode(token_hash, 'hex'));
+begin
+  if key.api_key_id is null then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+  return private.answer_request(
+    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+  );
+end
+$$;
+comment on function public.public_audit_log is 'Answers one request of the public audit log: unauthorized, rate_limited, or accepted with a page. Accepted without one: no dates were given, or after is no cursor for them. token_hash: SHA-256 in hexadecimal. For the Edge Function alone.';
+revoke execute on function public.public_audit_log from public, anon, authenticated, service_role;
+grant execute on function public.public_audit_log to service_role;
