@@ -1,11 +1,23 @@
 import root from "../deno.json" with { type: "json" };
 
-/** Renders openapi.json as one page for people, which loads nothing from elsewhere. */
-export async function renderReference(): Promise<string> {
-  const file = await Deno.makeTempFile({ suffix: ".html" });
-  await redocly("build-docs", "docs/openapi.json", "--inlineBundle", `--output=${file}`);
+/** Where openapi.json says that `deno task start` is. */
+const DEFAULT_API_URL = "http://127.0.0.1:54321";
+
+/**
+ * Renders openapi.json as one page for people, which loads nothing from elsewhere; `apiUrl` is where
+ * the local stack is.
+ */
+export async function renderReference(apiUrl = DEFAULT_API_URL): Promise<string> {
+  const folder = await Deno.makeTempDir();
+  const document = await Deno.readTextFile(new URL("openapi.json", import.meta.url));
+  await Deno.writeTextFile(
+    `${folder}/openapi.json`,
+    document.replaceAll(DEFAULT_API_URL, apiUrl),
+  );
+  const file = `${folder}/index.html`;
+  await redocly("build-docs", `${folder}/openapi.json`, "--inlineBundle", `--output=${file}`);
   const page = await Deno.readTextFile(file);
-  await Deno.remove(file);
+  await Deno.remove(folder, { recursive: true });
   // But for a logo; without one, its place stays empty.
   return page.replaceAll(/https:\/\/cdn\.redoc\.ly\/[\w./-]*/g, "data:,");
 }

@@ -325,6 +325,19 @@ describe("deno task start", () => {
   });
 });
 
+describe("deno task start --help", () => {
+  it("lists the options, and so does -h", async () => {
+    await using machine = new Machine();
+    for (const option of ["--help", "-h"]) {
+      const { code, text } = await machine.run("start", [option]);
+      assertEquals(code, 0);
+      for (const name of ["--api-port=", "--db-port=", "--data-dir=", "--help"]) {
+        assertStringIncludes(text, name);
+      }
+    }
+  });
+});
+
 describe("deno task build:console", () => {
   it("says what it needs when the project is not named", async () => {
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
