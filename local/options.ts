@@ -16,8 +16,8 @@ export const DATABASE_PORT = databasePort;
 /** Everything that `deno task start` keeps between two starts. */
 export const DATA_DIR = dataDir;
 
-/** What `deno task status` prints while a start runs. */
-export const STATUS_FILE = join(DATA_DIR, "status.env");
+/** Where a running start is, for `deno task status`: a `StackInfo` as JSON. */
+export const STATUS_FILE = join(DATA_DIR, "status.json");
 
 /** A command to suggest, as this one was typed: with its options, and by way of npx or not. */
 export function taskCommand(task: string, changes: Record<string, number> = {}): string {

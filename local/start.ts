@@ -42,7 +42,9 @@ async function main(): Promise<void> {
     log: (text) => Deno.stdout.writeSync(new TextEncoder().encode(text)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
-  await Deno.writeTextFile(STATUS_FILE, status(stack, apiKey), { mode: 0o600 });
+  const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;
+  const info: StackInfo = { apiUrl, databaseUrl, publishableKey, secretKey };
+  await Deno.writeTextFile(STATUS_FILE, JSON.stringify(info), { mode: 0o600 });
   console.log(welcome(stack, apiKey));
 
   const fault = await Promise.race([
@@ -64,16 +66,6 @@ function checkPort(port: number, option: string): void {
     }
     throw new Error(`Port ${port} cannot be used (${error}). Choose another: ${other}`);
   }
-}
-
-function status(stack: StackInfo, apiKey: string): string {
-  return Object.entries({
-    API_URL: stack.apiUrl,
-    DB_URL: stack.databaseUrl,
-    PUBLISHABLE_KEY: stack.publishableKey,
-    SECRET_KEY: stack.secretKey,
-    DEMO_API_KEY: apiKey,
-  }).map(([name, value]) => `${name}="${value}"\n`).join("");
 }
 
 function welcome(stack: StackInfo, apiKey: string): string {

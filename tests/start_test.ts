@@ -253,7 +253,7 @@ describe("deno task start", () => {
     await using machine = new Machine();
     const started = await machine.start();
     const logged = started.output.length;
-    const token = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    const token = started.output.match(/pck_\w+/)?.[0] ?? "";
     await runExample(started);
     const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
     await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
@@ -288,6 +288,30 @@ describe("deno task start", () => {
     assertMatch(new TextDecoder().decode(ps.stdout), /^(Z.*\s*)?$/);
     assertEquals(await stop(second, "SIGTERM"), 0);
     assertEquals(await machine.openPorts(), []);
+  });
+
+  it("and status print a key that works, also after the one before was revoked", async () => {
+    await using machine = new Machine();
+    const revoked = new Set<string>();
+    const revokeKeys = async () => {
+      const status = await machine.status();
+      const sql = postgres(status.get("DB_URL") ?? "");
+      await sql`update public.api_keys set revoked_at = now() where revoked_at is null`;
+      await sql.end();
+      revoked.add(status.get("DEMO_API_KEY") ?? "");
+    };
+    const first = await machine.start();
+    await revokeKeys();
+    const made = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    assert(!revoked.has(made));
+    assertEquals((await machine.status()).get("DEMO_API_KEY"), made);
+
+    await revokeKeys();
+    await stop(first, "SIGINT");
+    const second = await machine.start();
+    assertEquals((await runExample(second)).items.length, 2);
+    assertStringIncludes(second.output, (await machine.status()).get("DEMO_API_KEY") ?? "none");
+    assertEquals(revoked.size, 2);
   });
 
   it("ends, and says why, when the function's process ends by itself", async () => {
