@@ -1,6 +1,7 @@
 import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
+import { printable } from "../supabase/functions/public-audit-log/printable.ts";
 import { type StackInfo, startStack } from "./stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
@@ -39,7 +40,8 @@ async function main(): Promise<void> {
     databasePort: DATABASE_PORT,
     seed: true,
     progress: (step) => console.log(`  ${step} …`),
-    log: (text) => Deno.stdout.writeSync(new TextEncoder().encode(text)),
+    // Requests and refused statements have words of others in them.
+    log: (text) => console.log(printable(text.trimEnd(), 2000)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
   const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;

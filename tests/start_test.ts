@@ -237,6 +237,28 @@ describe("deno task start", () => {
     }
   });
 
+  it("logs the words of others bounded and without control characters", async () => {
+    const logged = started.output.length;
+    const secretKey = (await machine.status()).get("SECRET_KEY") ?? "";
+    const words = `\u001b[31m\n\u009b${"x".repeat(10_000)}`;
+    const id = encodeURIComponent(`eq.${words}`);
+    const refused = await fetch(
+      `http://127.0.0.1:${machine.apiPort}/rest/v1/organizations?id=${id}`,
+      {
+        headers: { apikey: secretKey },
+      },
+    );
+    await refused.body?.cancel();
+    assertEquals(refused.ok, false);
+    // A request after it: when its line is there, the other one is.
+    await runExample(started);
+    while (!/"status":200[^\n]*\n$/.test(started.output)) {
+      await new Promise((next) => setTimeout(next));
+    }
+    const lines = started.output.slice(logged).split("\n");
+    assertEquals(lines.filter((line) => line.length > 2_001 || /\p{C}/u.test(line)), []);
+  });
+
   it("passes every method on to the function", async () => {
     const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
     assertEquals([unknown.status, await unknown.json()], [404, {
