@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import openapiTypescript, { astToString } from "openapi-typescript";
+import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
 import { formatted } from "../local/format.ts";
 import { writeFile } from "../local/write_file.ts";

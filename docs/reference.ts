@@ -1,4 +1,5 @@
-import root from "../deno.json" with { type: "json" };
+/** With a lockfile of its own: a start downloads it when its reference page is first asked for. */
+const REDOCLY = "npm:@redocly/cli@2.77.0";
 
 /** Where openapi.json says that `deno task start` is. */
 const DEFAULT_API_URL = "http://127.0.0.1:54321";
@@ -29,7 +30,15 @@ export async function renderReference(apiUrl = DEFAULT_API_URL): Promise<string>
  */
 export async function redocly(...args: string[]): Promise<string> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--allow-all", root.imports["@redocly/cli"], ...args],
+    args: [
+      "run",
+      "--allow-all",
+      "--no-config",
+      "--lock=docs/redocly.lock",
+      "--frozen",
+      REDOCLY,
+      ...args,
+    ],
     cwd: new URL("..", import.meta.url),
     env: { REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" },
   }).output();

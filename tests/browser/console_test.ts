@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import type { Page } from "playwright-core";
 import {
   age,
   client,
@@ -17,6 +16,7 @@ import {
   launch,
   openConsole,
   overflow,
+  type Page,
   signIn,
   takePicture,
   violations,
