@@ -117,7 +117,8 @@ function Console({ email }: { email: string }) {
   );
 }
 
-// Where one is: #/<organization>/<view>. Nothing secret is ever in it.
+// Where one is: #/<organization>/<view>. Nothing secret is ever in it, and nothing else of the page's
+// address is read: a link chooses what is shown, among what the person may see, and changes nothing.
 
 function hashOf(organizationId: string, view: View): string {
   return `#/${organizationId}/${view}`;
