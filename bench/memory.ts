@@ -1,5 +1,5 @@
 // @ts-types="npm:@types/autocannon@7.12.7"
-import autocannon from "autocannon";
+import autocannon from "npm:autocannon@9.0.0";
 import { parseArgs } from "node:util";
 import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
 

@@ -1,5 +1,5 @@
 // @ts-types="npm:@types/autocannon@7.12.7"
-import autocannon from "autocannon";
+import autocannon from "npm:autocannon@9.0.0";
 import { parseArgs } from "node:util";
 import postgres from "postgres";
 import { Constants } from "../supabase/functions/public-audit-log/database.types.ts";

@@ -122,7 +122,8 @@ function names(organizations: Organization[]): string {
     .format(organizations.map(({ name }) => name));
 }
 
-// Where one is: #/<organization>/<view>. Nothing secret is ever in it.
+// Where one is: #/<organization>/<view>. Nothing secret is ever in it, and nothing else of the page's
+// address is read: a link chooses what is shown, among what the person may see, and changes nothing.
 
 function hashOf(organizationId: string, view: View): string {
   return `#/${organizationId}/${view}`;

@@ -20,6 +20,8 @@ const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PUBLISHAB
 const TIMEOUT_MS = 15_000;
 
 export const supabase = createClient<Database>(PROJECT_URL, PUBLISHABLE_KEY, {
+  // Otherwise a link with a session in it would sign its reader into the account of its writer.
+  auth: { detectSessionInUrl: false },
   // TanStack Query asks once more. Four times each would leave the person waiting for a message.
   db: { retry: false },
   global: {

@@ -1,6 +1,8 @@
 import { parseArgs } from "node:util";
-import openapiTypescript, { astToString } from "openapi-typescript";
+import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
+import { formatted } from "../local/format.ts";
+import { writeFile } from "../local/write_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
@@ -203,7 +205,7 @@ const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }
 for (const [name, text] of Object.entries(FILES)) {
   const file = new URL(name, import.meta.url);
   if (!isCheck) {
-    await Deno.writeTextFile(file, text);
+    await writeFile(file, text);
     console.log(`Written: docs/${name}`);
   } else if (await Deno.readTextFile(file).catch(() => "") !== text) {
     console.error(`docs/${name} is out of step with the function: deno task openapi`);
@@ -281,16 +283,4 @@ function problem(
     headers: headers([...COMMON, ...further]),
     content: content("application/problem+json", "Problem", example),
   };
-}
-
-async function formatted(extension: string, text: string): Promise<string> {
-  const format = new Deno.Command(Deno.execPath(), {
-    args: ["fmt", "--line-width=100", `--ext=${extension}`, "-"],
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  const result = new Response(format.stdout).text();
-  await new Response(text).body?.pipeTo(format.stdin);
-  if ((await format.status).success) return await result;
-  throw new Error(`deno fmt takes this for no ${extension}: ${text}`);
 }

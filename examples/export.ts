@@ -14,7 +14,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 // With its version, so that this file runs wherever it is copied.
-// deno-lint-ignore no-import-prefix
 import { stringify } from "npm:csv-stringify@6.9.0/sync";
 
 const USAGE = `Exports the audit log of an organization to a file.

@@ -1,3 +1,4 @@
+import { formatted } from "./format.ts";
 import { supabase } from "./supabase_cli.ts";
 
 /** The types of the database's public schema, as generated. */
@@ -6,7 +7,11 @@ export const TYPES_FILE = new URL(
   import.meta.url,
 );
 
-/** Generates the types from a database with the Supabase CLI, and formats them. */
+/**
+ * Generates the types from a database with the Supabase CLI, and formats them.
+ *
+ * @throws {Error} with what the CLI or the formatter said, if it fails.
+ */
 export async function databaseTypes(databaseUrl: string): Promise<string> {
   const types = await supabase(
     "gen",
@@ -15,12 +20,5 @@ export async function databaseTypes(databaseUrl: string): Promise<string> {
     "--schema=public",
     `--remote=${databaseUrl}`,
   );
-  const format = new Deno.Command(Deno.execPath(), {
-    args: ["fmt", "--line-width=100", "--ext=ts", "-"],
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  const formatted = new Response(format.stdout).text();
-  await new Response(types).body?.pipeTo(format.stdin);
-  return await formatted;
+  return await formatted("ts", types);
 }

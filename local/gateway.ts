@@ -29,7 +29,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
         return problem("internal_error", crypto.randomUUID());
       });
     }
-    if (/^\/docs\/?$/.test(url.pathname)) return serveReference();
+    if (/^\/docs\/?$/.test(url.pathname)) return serveReference(`http://127.0.0.1:${port}`);
     return serveConsole(url.pathname) ??
       Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
   });

@@ -14,11 +14,6 @@ Deno.exit(counts.failed ? 1 : 0);
 async function main(): Promise<void> {
   await check("format", () => deno("fmt", "--check"));
   await check("lint", () => deno("lint"));
-  // Without the tests: @std comes from JSR, which may be out of reach, and is in no lockfile then.
-  await check(
-    "lockfile",
-    () => deno("check", "--frozen", "bench", "console", "docs", "examples", "local", "supabase"),
-  );
   await check("types", async () => await deno("check", ...await stdFlags(), "."));
   await check("OpenAPI document is in step", () => deno("task", "openapi", "--check"));
   await check("OpenAPI document is well made", () => redocly("lint", "docs/openapi.json"));

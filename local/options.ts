@@ -5,7 +5,8 @@ import { parseArgs } from "node:util";
 const USAGE = `Options of deno task start, status and reset:
   --api-port=54321   port of the API
   --db-port=54322    port of Postgres
-  --data-dir=…       where everything is kept between two starts (default: local/data)`;
+  --data-dir=…       where everything is kept between two starts (default: local/data)
+  -h, --help         prints this`;
 
 const { apiPort, databasePort, dataDir, given } = readOptions();
 
@@ -15,8 +16,8 @@ export const DATABASE_PORT = databasePort;
 /** Everything that `deno task start` keeps between two starts. */
 export const DATA_DIR = dataDir;
 
-/** What `deno task status` prints while a start runs. */
-export const STATUS_FILE = join(DATA_DIR, "status.env");
+/** Where a running start is, for `deno task status`: a `StackInfo` as JSON. */
+export const STATUS_FILE = join(DATA_DIR, "status.json");
 
 /** A command to suggest, as this one was typed: with its options, and by way of npx or not. */
 export function taskCommand(task: string, changes: Record<string, number> = {}): string {
@@ -28,13 +29,18 @@ export function taskCommand(task: string, changes: Record<string, number> = {}):
 
 function readOptions() {
   try {
-    const { values: given } = parseArgs({
+    const { help, ...given } = parseArgs({
       options: {
         "api-port": { type: "string" },
         "db-port": { type: "string" },
         "data-dir": { type: "string" },
+        "help": { type: "boolean", short: "h" },
       },
-    });
+    }).values;
+    if (help) {
+      console.log(USAGE);
+      Deno.exit();
+    }
     const apiPort = readPort("api-port", given["api-port"] ?? "54321");
     const databasePort = readPort("db-port", given["db-port"] ?? "54322");
     if (apiPort === databasePort) throw new RangeError("--api-port and --db-port are the same");

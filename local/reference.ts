@@ -13,9 +13,9 @@ const POLICY = [
 
 let page: Promise<string> | undefined;
 
-/** Answers with the reference page. It is rendered when it is first asked for: two seconds. */
-export async function serveReference(): Promise<Response> {
-  page ??= renderReference().catch((error) => {
+/** Answers with the reference page of a stack. Rendered when first asked for: two seconds. */
+export async function serveReference(apiUrl: string): Promise<Response> {
+  page ??= renderReference(apiUrl).catch((error) => {
     page = undefined;
     throw error;
   });

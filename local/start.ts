@@ -1,6 +1,7 @@
 import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
+import { printable } from "../supabase/functions/public-audit-log/printable.ts";
 import { type StackInfo, startStack } from "./stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
@@ -39,10 +40,13 @@ async function main(): Promise<void> {
     databasePort: DATABASE_PORT,
     seed: true,
     progress: (step) => console.log(`  ${step} …`),
-    log: (text) => Deno.stdout.writeSync(new TextEncoder().encode(text)),
+    // Requests and refused statements have words of others in them.
+    log: (text) => console.log(printable(text.trimEnd(), 2000)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
-  await Deno.writeTextFile(STATUS_FILE, status(stack, apiKey), { mode: 0o600 });
+  const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;
+  const info: StackInfo = { apiUrl, databaseUrl, publishableKey, secretKey };
+  await Deno.writeTextFile(STATUS_FILE, JSON.stringify(info), { mode: 0o600 });
   console.log(welcome(stack, apiKey));
 
   const fault = await Promise.race([
@@ -64,16 +68,6 @@ function checkPort(port: number, option: string): void {
     }
     throw new Error(`Port ${port} cannot be used (${error}). Choose another: ${other}`);
   }
-}
-
-function status(stack: StackInfo, apiKey: string): string {
-  return Object.entries({
-    API_URL: stack.apiUrl,
-    DB_URL: stack.databaseUrl,
-    PUBLISHABLE_KEY: stack.publishableKey,
-    SECRET_KEY: stack.secretKey,
-    DEMO_API_KEY: apiKey,
-  }).map(([name, value]) => `${name}="${value}"\n`).join("");
 }
 
 function welcome(stack: StackInfo, apiKey: string): string {

@@ -15,7 +15,9 @@ const OFFLINE: Record<string, string> = {
  * many company networks: there, the same names stand for packages of the npm registry.
  */
 export async function stdFlags(): Promise<string[]> {
-  if (await jsrAnswers()) return [];
+  // deno-std has no types: to Deno's own resolution it is untyped, to that of node_modules without exports.
+  const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
+  if (await jsrAnswers()) return flags;
   console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");
   const imports: Record<string, string> = {};
   const pinned = { ...root.imports, ...edgeFunction.imports, ...adminConsole.imports };
@@ -25,7 +27,7 @@ export async function stdFlags(): Promise<string[]> {
   }
   await Deno.mkdir(dirname(IMPORT_MAP), { recursive: true });
   await Deno.writeTextFile(IMPORT_MAP, JSON.stringify({ imports: { ...imports, ...OFFLINE } }));
-  return [`--import-map=${IMPORT_MAP}`];
+  return [...flags, `--import-map=${IMPORT_MAP}`];
 }
 
 async function jsrAnswers(): Promise<boolean> {

@@ -12,7 +12,14 @@ export async function supabase(...args: string[]): Promise<string> {
   const command = await hasNpx()
     ? new Deno.Command(NPX, { args: ["--yes", specifier, ...args], ...OPTIONS })
     : new Deno.Command(Deno.execPath(), {
-      args: ["run", "--allow-all", "--no-lock", `npm:${specifier}`, ...args],
+      args: [
+        "run",
+        "--allow-all",
+        "--no-lock",
+        "--node-modules-dir=none",
+        `npm:${specifier}`,
+        ...args,
+      ],
       ...OPTIONS,
     });
   const { success, stdout, stderr } = await command.output();

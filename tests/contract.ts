@@ -1,5 +1,5 @@
-import addFormats from "ajv-formats";
-import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "npm:ajv-formats@3.0.1";
+import { Ajv2020 } from "npm:ajv@8.20.0/dist/2020.js";
 import { assert } from "@std/assert";
 import document from "../docs/openapi.json" with { type: "json" };
 

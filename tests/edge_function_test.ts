@@ -63,7 +63,7 @@ describe("the function's process", () => {
     "import from a stranger": /Requires import access/,
     "import from esm.sh": /Requires import access/,
     "import from GitHub": /Requires import access/,
-    "import from npm": /npm package not found in cache: .*, --cached-only is specified/,
+    "import from npm": /Could not find a matching package for .* in the node_modules directory/,
   };
 
   it(`cannot ${Object.keys(refusals).join(", ")}`, async () => {

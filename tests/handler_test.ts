@@ -78,7 +78,9 @@ describe("handler: the database", () => {
   it("is asked once for an invalid query too, without a page", async () => {
     const { send, calls } = setUp(acceptedWithoutPage);
     assertEquals((await send("/public-audit-log?start=x")).status, 400);
-    assertEquals(calls.map(({ body }) => body), [{ token_hash: await tokenHash(TOKEN) }]);
+    assertEquals((await send(`${PATH}${"&".repeat(10_000)}`)).status, 400);
+    const asked = { token_hash: await tokenHash(TOKEN) };
+    assertEquals(calls.map(({ body }) => body), [asked, asked]);
   });
 
   it("is not asked about other paths and methods and malformed tokens", async () => {
@@ -88,6 +90,35 @@ describe("handler: the database", () => {
     assertEquals((await send(PATH, null)).status, 401);
     assertEquals((await send(PATH, `${TOKEN.slice(0, -1)}0`)).status, 401);
     assertEquals(calls, []);
+  });
+});
+
+describe("handler: a query string", () => {
+  it("is not even parsed when the token is missing or malformed, or when it is too long", async () => {
+    const { send } = setUp(acceptedWithoutPage);
+    const requests = [
+      () => send(PATH, null),
+      () => send(PATH, "x"),
+      () => send(`${PATH}${"&x".repeat(5000)}`),
+    ];
+    const { URLSearchParams } = globalThis;
+    const parsed: unknown[] = [];
+    globalThis.URLSearchParams = class extends URLSearchParams {
+      constructor(...given: ConstructorParameters<typeof URLSearchParams>) {
+        parsed.push(given);
+        super(...given);
+      }
+    };
+    try {
+      const statuses = [];
+      for (const request of requests) statuses.push((await request()).status);
+      assertEquals(statuses, [401, 401, 400]);
+      assertEquals(parsed, []);
+      await send();
+      assertEquals(parsed.length, 1);
+    } finally {
+      globalThis.URLSearchParams = URLSearchParams;
+    }
   });
 });
 
@@ -200,6 +231,23 @@ describe("handler: the log", () => {
       lines[0]?.error ?? "",
       /^Error: public_audit_log failed: 200, \d+ characters, no JSON$/,
     );
+  });
+
+  it("is bounded and holds no control characters, whatever an answer says", async () => {
+    const hostile = '\u001b[31m\r\n{"status":200}\u009b\u202e\u2028\u0000'.repeat(1000);
+    const answers = [
+      () => Response.json({ code: hostile, message: hostile, details: hostile }, { status: 500 }),
+      () => Response.json({ decision: hostile }),
+      () => new Response(hostile, { status: 502 }),
+      () => Promise.reject(new TypeError(hostile, { cause: new Error(hostile) })),
+    ];
+    for (const answer of answers) {
+      const { send, lines } = setUp(answer);
+      assertEquals((await send()).status, 500);
+      const { error = "" } = lines[0] ?? {};
+      assert(error.length <= 501, error);
+      assert(!/[\p{C}\p{Zl}\p{Zp}]/u.test(error), JSON.stringify(error));
+    }
   });
 
   it("never has a token or its hash, whatever the answer", async () => {

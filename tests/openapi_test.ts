@@ -189,8 +189,12 @@ describe("deno task openapi --check", () => {
 async function copyOfRepository(): Promise<string> {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const copy = await Deno.makeTempDir();
-  for (const name of ["deno.json", "deno.lock", "docs", "supabase", "console"]) {
-    await cp(`${root}${name}`, `${copy}/${name}`, { recursive: true });
+  for (const name of ["deno.json", "deno.lock", "docs", "local", "supabase", "console"]) {
+    await cp(`${root}${name}`, `${copy}/${name}`, {
+      recursive: true,
+      // A running start's database.
+      filter: (path) => path !== `${root}local/data`,
+    });
   }
   await Deno.symlink(`${root}node_modules`, `${copy}/node_modules`);
   return copy;

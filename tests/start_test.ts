@@ -258,6 +258,28 @@ describe("deno task start", () => {
     }
   });
 
+  it("logs the words of others bounded and without control characters", async () => {
+    const logged = started.output.length;
+    const secretKey = (await machine.status()).get("SECRET_KEY") ?? "";
+    const words = `\u001b[31m\n\u009b${"x".repeat(10_000)}`;
+    const id = encodeURIComponent(`eq.${words}`);
+    const refused = await fetch(
+      `http://127.0.0.1:${machine.apiPort}/rest/v1/organizations?id=${id}`,
+      {
+        headers: { apikey: secretKey },
+      },
+    );
+    await refused.body?.cancel();
+    assertEquals(refused.ok, false);
+    // A request after it: when its line is there, the other one is.
+    await runExample(started);
+    while (!/"status":200[^\n]*\n$/.test(started.output)) {
+      await new Promise((next) => setTimeout(next));
+    }
+    const lines = started.output.slice(logged).split("\n");
+    assertEquals(lines.filter((line) => line.length > 2_001 || /\p{C}/u.test(line)), []);
+  });
+
   it("passes every method on to the function", async () => {
     const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
     assertEquals([unknown.status, await unknown.json()], [404, {
@@ -274,7 +296,7 @@ describe("deno task start", () => {
     await using machine = new Machine();
     const started = await machine.start();
     const logged = started.output.length;
-    const token = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    const token = started.output.match(/pck_\w+/)?.[0] ?? "";
     await runExample(started);
     const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
     await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
@@ -314,6 +336,30 @@ describe("deno task start", () => {
     assertEquals(await stop(second, "SIGTERM"), 0);
     assert(await isGone(postgrest), "PostgREST still runs");
     assertEquals(await machine.openPorts(), []);
+  });
+
+  it("and status print a key that works, also after the one before was revoked", async () => {
+    await using machine = new Machine();
+    const revoked = new Set<string>();
+    const revokeKeys = async () => {
+      const status = await machine.status();
+      const sql = postgres(status.get("DB_URL") ?? "");
+      await sql`update public.api_keys set revoked_at = now() where revoked_at is null`;
+      await sql.end();
+      revoked.add(status.get("DEMO_API_KEY") ?? "");
+    };
+    const first = await machine.start();
+    await revokeKeys();
+    const made = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    assert(!revoked.has(made));
+    assertEquals((await machine.status()).get("DEMO_API_KEY"), made);
+
+    await revokeKeys();
+    await stop(first, "SIGINT");
+    const second = await machine.start();
+    assertEquals((await runExample(second)).items.length, 2);
+    assertStringIncludes(second.output, (await machine.status()).get("DEMO_API_KEY") ?? "none");
+    assertEquals(revoked.size, 2);
   });
 
   it("ends, and says why, when the function's process ends by itself", async () => {
@@ -385,6 +431,19 @@ describe("deno task start", () => {
       const { code, text } = await machine.run("start", options);
       assertEquals(code, 2);
       assertStringIncludes(text, "--api-port=54321");
+    }
+  });
+});
+
+describe("deno task start --help", () => {
+  it("lists the options, and so does -h", async () => {
+    await using machine = new Machine();
+    for (const option of ["--help", "-h"]) {
+      const { code, text } = await machine.run("start", [option]);
+      assertEquals(code, 0);
+      for (const name of ["--api-port=", "--db-port=", "--data-dir=", "--help"]) {
+        assertStringIncludes(text, name);
+      }
     }
   });
 });

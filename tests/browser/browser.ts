@@ -1,6 +1,13 @@
-import { AxeBuilder } from "@axe-core/playwright";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
+import {
+  type Browser,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "npm:playwright-core@1.65.1";
 import type { Person } from "../helpers.ts";
+
+export type { Page };
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;

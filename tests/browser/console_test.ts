@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import type { Page } from "playwright-core";
 import {
   age,
   client,
@@ -20,6 +19,7 @@ import {
   launch,
   openConsole,
   overflow,
+  type Page,
   signIn,
   takePicture,
   violations,
@@ -191,6 +191,73 @@ describe("signing in", () => {
     await page.getByText("Your session has ended. Sign in again.").waitFor();
     await signIn(page, admin);
     await page.getByText("No entries").waitFor();
+  });
+});
+
+describe("a link to the console", () => {
+  /** What ends an address in which Auth, a stranger or an earlier version might say something. */
+  async function endings(): Promise<string[]> {
+    const { admin: stranger, organization } = await newAdmin("The stranger's");
+    const { data } = await stranger.client.auth.getSession();
+    const session = new URLSearchParams({
+      access_token: data.session?.access_token ?? "",
+      refresh_token: data.session?.refresh_token ?? "",
+      expires_in: "3600",
+      token_type: "bearer",
+    });
+    return [
+      `#${session}`,
+      `#${session}&type=magiclink`,
+      `#${session}&type=recovery`,
+      `?${session}`,
+      `#/${organization.id}/keys?${session}`,
+      `?code=${crypto.randomUUID()}`,
+      `?token_hash=${"0".repeat(56)}&type=magiclink`,
+      "#error=access_denied&error_code=otp_expired&error_description=Your+key+has+leaked",
+      `#/${organization.id}/create_api_key?name=x`,
+      "#/../../auth/v1/logout",
+      "#__proto__/constructor",
+    ];
+  }
+
+  it("signs nobody in", async () => {
+    await using opened = await openConsole(browser, null);
+    const { page } = opened;
+    const calls: string[] = [];
+    page.on("request", (request) => {
+      if (/\/(auth|rest)\/v1\//.test(request.url())) calls.push(request.url());
+    });
+    for (const ending of await endings()) {
+      await page.goto("about:blank");
+      await page.goto(`${CONSOLE_URL}${ending}`);
+      await page.getByLabel("Password").waitFor();
+      assertEquals(await page.evaluate("localStorage.length"), 0, ending);
+    }
+    assertEquals(calls, []);
+  });
+
+  it("signs nobody out or into another account, and neither makes nor revokes a key", async () => {
+    const { admin, organization } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    const session = await page.evaluate("JSON.stringify({ ...localStorage })");
+    const calls: string[] = [];
+    page.on("request", (request) => {
+      if (/\/auth\/v1\/|\/(create|revoke|rotate)_api_key/.test(request.url())) {
+        calls.push(request.url());
+      }
+    });
+    for (const ending of await endings()) {
+      await page.goto("about:blank");
+      await page.goto(`${CONSOLE_URL}${ending}`);
+      await row(page, "Active").waitFor();
+      await page.getByText(admin.email).first().waitFor();
+      assertEquals(await page.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
+      assert(!(await page.content()).includes("The stranger's"), ending);
+      assert(!(await page.content()).includes("has leaked"), ending);
+    }
+    assertEquals(calls, []);
+    assertEquals((await get(organization.token)).status, 200);
   });
 });
 

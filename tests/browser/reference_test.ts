@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import document from "../../docs/openapi.json" with { type: "json" };
 import { CONSOLE_URL, launch, openPage, overflow, takePicture, WIDTHS } from "./browser.ts";
@@ -22,6 +22,12 @@ describe("the reference page", () => {
       ...Object.keys(document.components.schemas.Page.properties),
     ];
     assertEquals(names.filter((name) => !text.includes(name)), []);
+  });
+
+  it("names the stack that serves it, whatever its port", async () => {
+    const text = await (await fetch(REFERENCE_URL)).text();
+    assertStringIncludes(text, `"${CONSOLE_URL}functions/v1"`);
+    assert(!text.includes("127.0.0.1:54321"));
   });
 
   for (const width of WIDTHS) {

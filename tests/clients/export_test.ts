@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { parse as parseCsv } from "csv-parse/sync";
+import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import { fileURLToPath } from "node:url";
 import {
   age,

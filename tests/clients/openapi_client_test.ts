@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import createClient from "openapi-fetch";
+import createClient from "npm:openapi-fetch@0.17.0";
 import type { paths } from "../../docs/openapi.d.ts";
 import { AUDIT_LOG_URL, MESSAGE_DATA, newOrganization, signUp, writeEntries } from "../helpers.ts";
 

@@ -2,6 +2,7 @@ import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, pageLinks, rateLimitHeaders } from "./headers.ts";
 import type { Page } from "./page.ts";
+import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
 import { parseQuery } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
@@ -37,7 +38,7 @@ export function createHandler({ database, log }: HandlerOptions) {
     try {
       response = await answer(request, database, trace);
     } catch (error) {
-      trace.error = String(error);
+      trace.error = printable(String(error));
       response = problem("internal_error", trace.request_id);
     }
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
@@ -65,7 +66,7 @@ async function answer(
     return problem("unauthorized", id, { headers: challenge(token !== null) });
   }
 
-  const { query, errors } = parseQuery(url.searchParams);
+  const { query, errors } = parseQuery(url.search.slice(1));
   const hash = await tokenHash(token);
   const departure = performance.now();
   const decision = await decide(database, hash, query)

@@ -53,9 +53,19 @@ export type QueryResult =
 /** As many unknown parameters are named; a query string could hold thousands. */
 export const MAX_UNKNOWN = 20;
 
-/** Checks a query string. Anything unknown, repeated or out of range is an error, never ignored. */
-export function parseQuery(parameters: URLSearchParams): QueryResult {
-  const given = Map.groupBy(parameters, ([name]) => name);
+/** A longer query string is not parsed: there is none that is valid and needs it. */
+export const MAX_LENGTH = 8192;
+
+/**
+ * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an
+ * error, never ignored.
+ */
+export function parseQuery(text: string): QueryResult {
+  if (text.length > MAX_LENGTH) {
+    const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
+    return { errors: [{ parameter: "(query string)", detail }] };
+  }
+  const given = Map.groupBy(new URLSearchParams(text), ([name]) => name);
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
