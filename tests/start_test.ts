@@ -344,7 +344,7 @@ describe("deno task start", () => {
     const revokeKeys = async () => {
       const status = await machine.status();
       const sql = postgres(status.get("DB_URL") ?? "");
-      await sql`update public.api_keys set revoked_at = now() where revoked_at is null`;
+      await sql`update private.api_keys set revoked_at = now() where revoked_at is null`;
       await sql.end();
       revoked.add(status.get("DEMO_API_KEY") ?? "");
     };
