@@ -8,7 +8,7 @@ export interface paths {
     };
     /**
      * Read a page of the audit log
-     * @description The entries of the key's organization in a range of UTC days, both inclusive. A parameter that is unknown or given twice is an error, never ignored. An `offset` past the end is an empty page with the true `total`.
+     * @description The entries of the key's organization in a range of UTC days, both inclusive. A parameter that is unknown or given twice is an error, never ignored. An `offset` past the end is an empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the entries that the caller has not seen.
      */
     get: operations["readAuditLog"];
     put?: never;
@@ -73,7 +73,7 @@ export interface components {
       /** @description The name of the agent concerned */
       agent_name: string;
       /**
-       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message. More codes may be added: treat one that you do not know like these
+       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message
        * @enum {string}
        */
       action: "agent_added" | "conversation_created" | "feedback_given";
@@ -122,15 +122,14 @@ export interface components {
       detail: string;
       /**
        * @description What is wrong, for a program. More codes may be added: go by the status then
-       * @enum {string}
+       * @example invalid_parameters
+       * @example unauthorized
+       * @example not_found
+       * @example method_not_allowed
+       * @example rate_limited
+       * @example internal_error
        */
-      code:
-        | "invalid_parameters"
-        | "unauthorized"
-        | "not_found"
-        | "method_not_allowed"
-        | "rate_limited"
-        | "internal_error";
+      code: string;
       /**
        * Format: uuid
        * @description What to quote when reporting it; also in `X-Request-Id`
@@ -180,8 +179,8 @@ export interface components {
      */
     "Retry-After": number;
     /**
-     * @description The `first`, `prev`, `next` and `last` page, as queries relative to the request's address (RFC 8288); the last page has no `next`
-     * @example <?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
+     * @description The `first`, `prev`, `next` and `last` page (RFC 8288), as absolute addresses; the last page has no `next`. With `after`, `next` alone, and always: what to ask for next time
+     * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
     /**
@@ -212,6 +211,8 @@ export interface operations {
         limit?: number;
         /** @description How many of the matching entries come before the page's first */
         offset?: number;
+        /** @description What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The answer has the entries that are new since, late ones too; fewer than `limit` are all there are */
+        after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
       };
@@ -308,7 +309,7 @@ export interface operations {
            *         },
            *         {
            *           "parameter": "acton",
-           *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, order"
+           *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, after, order"
            *         }
            *       ]
            *     }
@@ -355,7 +356,7 @@ export interface operations {
            *       "type": "about:blank",
            *       "title": "Not Found",
            *       "status": 404,
-           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log, without a slash after it.",
+           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
            *       "code": "not_found",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
            *     }

@@ -11,7 +11,9 @@ import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/p
 import { Query } from "../supabase/functions/public-audit-log/query.ts";
 
 /** The version of the contract; CHANGELOG.md says what each brought. */
-const VERSION = "1.0.0";
+const VERSION = "1.1.0";
+
+const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
@@ -74,10 +76,10 @@ const HEADERS = {
     example: 60,
   },
   "Link": text(
-    "The `first`, `prev`, `next` and `last` page, as queries relative to the request's address " +
-      "(RFC 8288); the last page has no `next`",
-    '<?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ' +
-      '<?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"',
+    "The `first`, `prev`, `next` and `last` page (RFC 8288), as absolute addresses; the last page has " +
+      "no `next`. With `after`, `next` alone, and always: what to ask for next time",
+    `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
+      `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
   "WWW-Authenticate": text(
     "`error` only when a token was sent (RFC 6750 section 3)",
@@ -104,10 +106,14 @@ const DOCUMENT = {
 **Pages.** Entries come oldest first, so an \`offset\` keeps naming the same entry while newer ones are
 written. \`total\` is exact. Any page costs what the first one costs.
 
+**Following the log.** \`after=beginning\`, then always what the \`next\` of \`Link\` says: every entry exactly
+once, as soon as it is written, late ones too. Fewer entries than \`limit\` means that there are no more
+yet: ask again with that \`next\` a second later, or a day.
+
 **Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
 it, and after a 429 wait as many seconds as \`Retry-After\` says.
 
-**Changes.** Fields, headers, optional parameters, statuses, action codes and error codes may be added:
+**Changes.** Fields, headers, optional parameters, statuses and error codes may be added:
 ignore what you do not know, and let a program that checks answers pass it. Nothing that is here
 changes its meaning or goes away.`,
   },
@@ -128,7 +134,8 @@ changes its meaning or goes away.`,
         description:
           "The entries of the key's organization in a range of UTC days, both inclusive. A parameter " +
           "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
-          "empty page with the true `total`.",
+          "empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the " +
+          "entries that the caller has not seen.",
         parameters: parameters(),
         "x-codeSamples": [{
           lang: "Shell",
@@ -154,7 +161,8 @@ changes its meaning or goes away.`,
             { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
             {
               parameter: "acton",
-              detail: "unknown parameter: must be one of: start, end, action, limit, offset, order",
+              detail:
+                "unknown parameter: must be one of: start, end, action, limit, offset, after, order",
             },
           ]),
           401: problem(

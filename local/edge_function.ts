@@ -83,7 +83,7 @@ export function permissionFlags(apiUrl: string): string[] {
     "--no-prompt",
     // Port 0 is any free one, and only to listen on: nobody can be called there.
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
-    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
     // Deno lets every process import from some hosts and all of npm, and then writes it to the
     // lockfile: a way in, and out for data. It takes all three (Deno 2.9: --deny-import alone does
     // not close the hosts that are open by default).

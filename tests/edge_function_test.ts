@@ -28,7 +28,7 @@ describe("the function's process", () => {
     assertEquals(permissionFlags("http://127.0.0.1:54321"), [
       "--no-prompt",
       "--allow-net=127.0.0.1:0,127.0.0.1:54321",
-      "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+      "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
       "--deny-import",
       "--cached-only",
       "--frozen",

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { readEnvironment } from "../supabase/functions/public-audit-log/environment.ts";
 
 const URL = "https://project.example";
+const PUBLIC_URL = "https://project.example/functions/v1/public-audit-log";
 
 function read(variables: Record<string, string>) {
   return readEnvironment((name) => variables[name]);
@@ -16,13 +17,17 @@ describe("readEnvironment()", () => {
         SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
         SUPABASE_SERVICE_ROLE_KEY: "s",
       }),
-      { url: URL, secretKey: "d" },
+      { url: URL, secretKey: "d", publicUrl: PUBLIC_URL },
     );
   });
 
   it("takes another key of the dictionary when the default key has been deleted", () => {
     const keys = { SUPABASE_SECRET_KEYS: '{"second":"s"}', SUPABASE_SERVICE_ROLE_KEY: "old" };
-    assertEquals(read({ SUPABASE_URL: URL, ...keys }), { url: URL, secretKey: "s" });
+    assertEquals(read({ SUPABASE_URL: URL, ...keys }), {
+      url: URL,
+      secretKey: "s",
+      publicUrl: PUBLIC_URL,
+    });
   });
 
   it("takes the service role key of projects without a dictionary, or with an empty one", () => {
@@ -30,6 +35,7 @@ describe("readEnvironment()", () => {
       assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }), {
         url: URL,
         secretKey: "s",
+        publicUrl: PUBLIC_URL,
       });
     }
   });
@@ -44,6 +50,17 @@ describe("readEnvironment()", () => {
         "SUPABASE_SECRET_KEYS is not JSON",
       );
     }
+  });
+
+  it("takes another address for links where callers reach the function at one", () => {
+    const variables = { SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s" };
+    const publicUrl = "https://logs.example/audit";
+    assertEquals(read({ ...variables, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
+    assertThrows(
+      () => read({ ...variables, PUBLIC_AUDIT_LOG_URL: "logs" }),
+      Error,
+      "PUBLIC_AUDIT_LOG_URL is not an address",
+    );
   });
 
   it("never puts a key into the error", () => {

@@ -30,7 +30,11 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
       },
     },
   );
-  const handle = createHandler({ database, log: (line) => lines.push(line) });
+  const handle = createHandler({
+    database,
+    publicUrl: "https://project.example/functions/v1/public-audit-log",
+    log: (line) => lines.push(line),
+  });
   const send = (path = PATH, token: string | null = TOKEN, method = "GET") =>
     handle(
       new Request(`http://function.example${path}`, {

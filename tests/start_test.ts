@@ -153,7 +153,7 @@ async function assertLeastPermissions(pid: string): Promise<void> {
   assertEquals(flags?.map((flag) => flag.trim().replace(/:\d+$/, ":PORT")), [
     "--no-prompt",
     "--allow-net=127.0.0.1:0,127.0.0.1:PORT",
-    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS",
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
     "--deny-import",
     "--cached-only",
     "--frozen",

@@ -7,7 +7,7 @@ export type Database = SupabaseClient<Schema>;
 
 /** Makes the client of the platform itself: a secret key, no person's session to keep or to renew. */
 export function createDatabase(
-  { url, secretKey }: Environment,
+  { url, secretKey }: Pick<Environment, "url" | "secretKey">,
   options: { fetch?: typeof fetch } = {},
 ): Database {
   return createClient<Schema>(url, secretKey, {

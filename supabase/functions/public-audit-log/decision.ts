@@ -23,6 +23,8 @@ const Decision = z.discriminatedUnion("decision", [
       total: z.int().nonnegative(),
       /** A JSON array, as text: passed on unread, so that a number in `data` keeps every digit. */
       items: z.string().startsWith("[").endsWith("]"),
+      /** With `after`: what to ask for next time. */
+      next: z.string().optional(),
     }).nullable(),
   }),
 ]);
@@ -32,7 +34,8 @@ export type Decision = z.infer<typeof Decision>;
 
 /**
  * Asks the database about a request: the one round trip. Without a query (an invalid one) the
- * request is counted like any other, and the accepted decision has no page.
+ * request is counted like any other, and the accepted decision has no page; neither has it when
+ * `after` is no cursor of this organization and query.
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
@@ -50,6 +53,7 @@ export async function decide(
       page_offset: query.offset,
       newest_first: query.order === "desc",
       ...query.action && { action: query.action },
+      ...query.after && { after: query.after },
     },
   }).abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);

@@ -8,14 +8,18 @@ const SecretKeys = z.string().transform((text, context) => {
   }
 }).pipe(z.record(z.string(), z.string().min(1)));
 
-/** Where the Data API is, and the key that makes a caller `service_role`. */
 export interface Environment {
+  /** Where the Data API is. */
   url: string;
+  /** The key that makes a caller `service_role`. */
   secretKey: string;
+  /** Where callers reach the function, for the links to other pages. */
+  publicUrl: string;
 }
 
 /**
- * Reads what the platform gives every Edge Function; nothing has to be set by hand.
+ * Reads what the platform gives every Edge Function. Nothing has to be set by hand, but
+ * `PUBLIC_AUDIT_LOG_URL` when callers reach the function at an address of your own.
  * `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys by name: any will do, when the one that a new
  * project has, `default`, has been deleted. Projects from before it have `SUPABASE_SERVICE_ROLE_KEY`.
  *
@@ -28,7 +32,11 @@ export function readEnvironment(get: (name: string) => string | undefined): Envi
   if (!secretKey) {
     throw new Error("Cannot start: set SUPABASE_SECRET_KEYS or SUPABASE_SERVICE_ROLE_KEY");
   }
-  return { url, secretKey };
+  const publicUrl = get("PUBLIC_AUDIT_LOG_URL") ?? `${url}/functions/v1/public-audit-log`;
+  if (!URL.canParse(publicUrl)) {
+    throw new Error("Cannot start: PUBLIC_AUDIT_LOG_URL is not an address like https://…");
+  }
+  return { url, secretKey, publicUrl };
 }
 
 function anyKey(dictionary = "{}"): string | undefined {

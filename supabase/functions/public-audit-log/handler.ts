@@ -1,10 +1,10 @@
 import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
-import { challenge, COMMON_HEADERS, pageLinks, rateLimitHeaders } from "./headers.ts";
+import { challenge, COMMON_HEADERS, feedLink, pageLinks, rateLimitHeaders } from "./headers.ts";
 import type { Page } from "./page.ts";
 import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
-import { parseQuery } from "./query.ts";
+import { parseQuery, wrongCursor } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 
 /** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
@@ -23,6 +23,8 @@ export interface LogLine {
 
 export interface HandlerOptions {
   database: Database;
+  /** Where callers reach the function. */
+  publicUrl: string;
   log: (line: LogLine) => void;
 }
 
@@ -30,13 +32,13 @@ export interface HandlerOptions {
 type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
 
 /** The whole service as one function, from request to response. It never rejects. */
-export function createHandler({ database, log }: HandlerOptions) {
+export function createHandler({ database, publicUrl, log }: HandlerOptions) {
   return async function handle(request: Request): Promise<Response> {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
     let response: Response;
     try {
-      response = await answer(request, database, trace);
+      response = await answer(request, database, publicUrl, trace);
     } catch (error) {
       trace.error = printable(String(error));
       response = problem("internal_error", trace.request_id);
@@ -48,15 +50,19 @@ export function createHandler({ database, log }: HandlerOptions) {
   };
 }
 
+/** Some hosts leave the function's address in front; some clients end every address with a slash. */
+const PATH = /^(\/functions\/v1)?\/public-audit-log\/?$/;
+
 async function answer(
   request: Request,
   database: Database,
+  publicUrl: string,
   trace: Trace,
 ): Promise<Response> {
   const id = trace.request_id;
-  // A Host header that is none makes an address that is none.
+  // A malformed Host header makes `request.url` unparsable.
   const url = URL.parse(request.url);
-  if (url?.pathname !== "/public-audit-log") return problem("not_found", id);
+  if (!url || !PATH.test(url.pathname)) return problem("not_found", id);
   if (request.method !== "GET") {
     return problem("method_not_allowed", id, { headers: { Allow: "GET" } });
   }
@@ -86,8 +92,11 @@ async function answer(
 
   const headers = rateLimitHeaders(decision.remaining, decision.reset);
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (!decision.page) throw new Error("public_audit_log answered a query without a page");
-  const { total, items } = decision.page;
+  if (!decision.page) {
+    if (!query.after) throw new Error("public_audit_log answered a query without a page");
+    return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query.after)] });
+  }
+  const { total, items, next } = decision.page;
   const { start, end, limit, offset } = query;
   const page: Omit<Page, "items"> = {
     organization_id: decision.organization_id,
@@ -101,7 +110,7 @@ async function answer(
     headers: {
       ...headers,
       "Content-Type": "application/json",
-      "Link": pageLinks(query, total),
+      "Link": next ? feedLink(publicUrl, query, next) : pageLinks(publicUrl, query, total),
     },
   });
 }

@@ -27,28 +27,40 @@ export function rateLimitHeaders(remaining: number, reset: number): HeadersInit 
 }
 
 /**
- * `Link` to the first, previous, next and last page (RFC 8288). The targets are query-only: relative
- * to whatever address the caller used, which the function does not see.
+ * `Link` to the first, previous, next and last page (RFC 8288). The targets are absolute: some clients
+ * do not resolve relative ones.
  */
-export function pageLinks(query: Query, total: number): string {
+export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
   // The last page of those that `next` leads to: in step with this one.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
     first: 0,
-    prev: offset > 0 ? Math.max(0, Math.min(offset - limit, last)) : undefined,
+    // None between the beginning and a page that is not in step with it: it would overlap this one.
+    prev: offset >= limit ? Math.min(offset - limit, last) : undefined,
     next: offset + limit < total ? offset + limit : undefined,
     last,
   };
-  return Object.entries(offsets).flatMap(([rel, target]) => {
-    if (target === undefined) return [];
-    const { start, end, action, order } = query;
-    const parameters = new URLSearchParams({ start, end });
-    if (action) parameters.set("action", action);
-    if (order !== "asc") parameters.set("order", order);
-    parameters.set("limit", String(limit));
-    parameters.set("offset", String(target));
-    return `<?${parameters}>; rel="${rel}"`;
-  }).join(", ");
+  return Object.entries(offsets).flatMap(([rel, target]) =>
+    target === undefined ? [] : [link(publicUrl, rel, query, { offset: String(target) })]
+  ).join(", ");
+}
+
+/** `Link` to what comes next in the feed, whether there is something yet or not. */
+export function feedLink(publicUrl: string, query: Query, next: string): string {
+  return link(publicUrl, "next", query, { after: next });
+}
+
+function link(publicUrl: string, rel: string, query: Query, place: Record<string, string>): string {
+  const { start, end, action, order, limit } = query;
+  const parameters = new URLSearchParams({
+    start,
+    end,
+    ...action && { action },
+    ...order !== "asc" && { order },
+    limit: String(limit),
+    ...place,
+  });
+  return `<${publicUrl}?${parameters}>; rel="${rel}"`;
 }

@@ -2,6 +2,10 @@ import { createDatabase } from "./database.ts";
 import { readEnvironment } from "./environment.ts";
 import { createHandler } from "./handler.ts";
 
-const database = createDatabase(readEnvironment((name) => Deno.env.get(name)));
+const environment = readEnvironment((name) => Deno.env.get(name));
 
-Deno.serve(createHandler({ database, log: (line) => console.log(JSON.stringify(line)) }));
+Deno.serve(createHandler({
+  database: createDatabase(environment),
+  publicUrl: environment.publicUrl,
+  log: (line) => console.log(JSON.stringify(line)),
+}));

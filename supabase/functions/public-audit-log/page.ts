@@ -26,8 +26,7 @@ const OtherEntry = z.object({
   ...entry,
   action: z.enum(otherActions).describe(
     "`agent_added`: an agent was activated for the organization; `conversation_created`: a user " +
-      "started a conversation; `feedback_given`: a user gave thumbs up or down on a message. More " +
-      "codes may be added: treat one that you do not know like these",
+      "started a conversation; `feedback_given`: a user gave thumbs up or down on a message",
   ),
   data: z.record(z.string(), z.unknown()).describe("What the action is about"),
 }).meta({ id: "OtherEntry", description: "An entry with any other action" });

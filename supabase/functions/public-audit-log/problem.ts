@@ -8,7 +8,7 @@ export const PROBLEMS = {
   not_found: [
     404,
     "Not Found",
-    "There is nothing here. The audit log is at /functions/v1/public-audit-log, without a slash after it.",
+    "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
   ],
   method_not_allowed: [405, "Method Not Allowed", "Only GET is supported."],
   rate_limited: [
@@ -31,7 +31,7 @@ export const Problem = z.object({
   title: z.string().describe("The status in words"),
   status: z.int().min(400).max(599).describe("The status of the answer"),
   detail: z.string().describe("What is wrong and what to do, for a person"),
-  code: z.enum(Object.keys(PROBLEMS) as ProblemCode[])
+  code: z.string().meta({ examples: Object.keys(PROBLEMS) })
     .describe("What is wrong, for a program. More codes may be added: go by the status then"),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
   errors: z.array(ParameterError).describe(

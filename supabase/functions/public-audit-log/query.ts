@@ -17,6 +17,8 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of: ${values.join(", ")}`);
 }
 
+const AFTER = "must be beginning, or as in the next of a Link header";
+
 /** The query string of a request, checked and with its defaults. */
 export const Query = z.strictObject({
   start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
@@ -26,6 +28,11 @@ export const Query = z.strictObject({
   limit: wholeNumber(1, 1000).describe("How many entries a page has at the most").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many of the matching entries come before the page's first").default(0),
+  after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
+    .describe(
+      "What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The " +
+        "answer has the entries that are new since, late ones too; fewer than `limit` are all there are",
+    ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
 }).refine(({ start, end }) => start <= end, {
@@ -69,11 +76,10 @@ export function parseQuery(text: string): QueryResult {
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
-  const { success, data, error } = Query.safeParse(values);
-  if (success) return { query: data };
+  const { data, error } = Query.safeParse(values);
 
   const errors = new Map<string, string>();
-  for (const issue of error.issues) {
+  for (const issue of error?.issues ?? []) {
     if (issue.code === "unrecognized_keys") {
       const names = Object.keys(Query.shape).join(", ");
       for (const name of issue.keys.slice(0, MAX_UNKNOWN)) {
@@ -85,7 +91,27 @@ export function parseQuery(text: string): QueryResult {
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
+  if (given.has("after")) {
+    for (const name of ["offset", "order"].filter((name) => given.has(name))) {
+      errors.set(
+        name,
+        "must not be given with after, which says where to go on, and in which order",
+      );
+    }
+  }
+  if (data && errors.size === 0) return { query: data };
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
+}
+
+/** What is wrong with an `after` that the database does not take. */
+export function wrongCursor(after: string): ParameterError {
+  return {
+    parameter: "after",
+    detail:
+      `${seen([after])}: no cursor for this organization, start, end and action, or from before ` +
+      "a restore of the database. Start again with after=beginning, and drop what you have already, " +
+      "by id and created_at",
+  };
 }
 
 function seen(given: string[]): string {
