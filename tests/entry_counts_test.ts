@@ -10,7 +10,6 @@ import {
   type Random,
   randomFrom,
   signUp,
-  TWO_DAYS,
   writeEntries,
 } from "./helpers.ts";
 
