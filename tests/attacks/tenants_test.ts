@@ -381,7 +381,7 @@ describe("of a tenant's address, organization and keys", () => {
       const { tables, functions } = await servedObjects(sql);
       for (const { name, columns } of tables) {
         for (const column of columns) {
-          const condition = column.type === "text" || column.type === "uuid"
+          const condition = ["text", "uuid", "timestamptz"].includes(column.type)
             ? `${column.name} >= '${value(column, RIGHT)}'`
             : `${column.name} is not null`;
           for (const explain of ["explain", "explain (analyze, verbose)"]) {
