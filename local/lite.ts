@@ -3,6 +3,9 @@ import { createPostgresConnection, type PostgresConnection } from "@supabase/lit
 import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
+/** At a time; the server takes 60 (local/postgres.ts). */
+const MAX_CONNECTIONS = 10;
+
 export interface LiteOptions {
   databasePort: number;
   adminPassword: string;
@@ -54,15 +57,26 @@ async function connect(url: string): Promise<PostgresConnection> {
   // With its first statement it learns the database's array types; once is enough.
   await driver`select`;
   await driver.end();
+  let free = MAX_CONNECTIONS;
+  const waiting: (() => void)[] = [];
+  const reserve = async () => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    return openClient(driver, () => {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    });
+  };
   // Lite uses no more of its driver than this.
-  Object.assign(driver, { reserve: () => openClient(driver), end: async () => {} });
+  Object.assign(driver, { reserve, end: async () => {} });
   return connection;
 }
 
 type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
 
 /** One connection, and never another: a transaction is all on one. */
-function openClient({ options }: postgres.Sql) {
+function openClient({ options }: postgres.Sql, released: () => void) {
   let isClosed = false;
   const closed = Promise.withResolvers<never>();
   closed.promise.catch(() => {});
@@ -77,6 +91,6 @@ function openClient({ options }: postgres.Sql) {
   return {
     unsafe: (...statement: Statement) =>
       isClosed ? closed.promise : Promise.race([client.unsafe(...statement), closed.promise]),
-    release: () => void client.end({ timeout: 1 }),
+    release: () => void client.end({ timeout: 1 }).finally(released),
   };
 }
