@@ -1,4 +1,3 @@
-import root from "../deno.json" with { type: "json" };
 import { startEdgeFunction } from "../local/edge_function.ts";
 import edgeFunction from "../supabase/functions/public-audit-log/deno.json" with { type: "json" };
 import { median } from "./load.ts";
@@ -7,8 +6,7 @@ import { median } from "./load.ts";
 const PACKAGES = {
   "bare Deno.serve": null,
   "and zod": edgeFunction.imports.zod,
-  "and postgrest-js": edgeFunction.imports["@supabase/postgrest-js"],
-  "and supabase-js": root.imports["@supabase/supabase-js"],
+  "and supabase-js": edgeFunction.imports["@supabase/supabase-js"],
 };
 
 /** Measures new processes by turns, and prints the median and the spread of each. */

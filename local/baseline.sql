@@ -4,8 +4,14 @@
 create role anon nologin noinherit;
 create role authenticated nologin noinherit;
 create role service_role nologin noinherit bypassrls;
+-- Its password is this machine's own (local/baseline.ts).
 create role authenticator noinherit login;
 grant anon, authenticated, service_role to authenticator;
+-- As on the platform. PostgREST applies those of the caller's role to each request.
+alter role anon set statement_timeout = '3s';
+alter role authenticated set statement_timeout = '8s';
+alter role authenticator set statement_timeout = '8s';
+alter role authenticator set lock_timeout = '8s';
 
 -- The owner of everything the migrations make. As on the platform it is not a superuser, so what
 -- works here does not work only here.
@@ -27,3 +33,53 @@ grant all on schema auth to postgres;
 grant all on all tables in schema auth to postgres;
 -- A hosted project's Auth looks users up by it; the stand-in has no such column. For the seed.
 alter table auth.users add column instance_id uuid;
+
+-- Who is asking, as the platform tells: PostgREST sets all claims at once, those before version 12 set
+-- each by itself.
+create or replace function auth.uid() returns uuid language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.sub', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
+  )::uuid
+$$;
+create or replace function auth.role() returns text language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.role', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
+  )
+$$;
+create or replace function auth.email() returns text language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim.email', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email'
+  )
+$$;
+create or replace function auth.jwt() returns jsonb language sql stable as $$
+  select coalesce(
+    nullif(current_setting('request.jwt.claim', true), ''),
+    nullif(current_setting('request.jwt.claims', true), '')
+  )::jsonb
+$$;
+
+-- PostgREST keeps what it has read of the schema. A later migration reaches it as on the platform: each
+-- change tells it to read again.
+create function extensions.pgrst_ddl_watch() returns event_trigger language plpgsql as $$
+begin
+  if exists (
+    select from pg_event_trigger_ddl_commands() where schema_name is distinct from 'pg_temp'
+  ) then
+    notify pgrst, 'reload schema';
+  end if;
+end
+$$;
+create event trigger pgrst_ddl_watch on ddl_command_end
+  execute function extensions.pgrst_ddl_watch();
+create function extensions.pgrst_drop_watch() returns event_trigger language plpgsql as $$
+begin
+  if exists (select from pg_event_trigger_dropped_objects() where not is_temporary) then
+    notify pgrst, 'reload schema';
+  end if;
+end
+$$;
+create event trigger pgrst_drop_watch on sql_drop
+  execute function extensions.pgrst_drop_watch();

@@ -1,66 +1,84 @@
-import { App } from "@supabase/lite";
-import postgres from "postgres";
-import { connectLite } from "./lite_connection.ts";
-import { databaseUrl } from "./postgres.ts";
+/** How long a connection to PostgREST is kept without use, in milliseconds: it ends them after 30 s. */
+const KEEP_ALIVE = 20_000;
+
+/** What PostgREST answers; to anything else nobody can send it a request with fetch. */
+const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
-  databasePort: number;
-  adminPassword: string;
+  /** Port of PostgREST. */
+  port: number;
   jwtSecret: string;
   publishableKey: string;
   secretKey: string;
-  /** Given, in one line each, the statements that the database refused. */
-  log?: (text: string) => void;
+  log: (text: string) => void;
 }
 
-/** The stand-in for the platform's Data API (`/rest/v1`) and Auth (`/auth/v1`). */
-export interface DataApi extends AsyncDisposable {
-  fetch(request: Request): Response | Promise<Response>;
+/** `/rest/v1`: PostgREST, and what the platform's gateway does in front of it. */
+export interface DataApi extends Disposable {
+  fetch(request: Request): Promise<Response>;
 }
 
-/** Connects Supabase Lite to the database. Its schema is read at the first request. */
+/**
+ * Passes requests on to PostgREST. It knows JWTs only: the publishable key becomes one of `anon`, the
+ * secret key one of `service_role`, unless the caller sends the JWT of a person.
+ */
 export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
-  const { app, connection } = await createApp(options);
-  // Lite would otherwise grant everything in each schema that has row level security to anon,
-  // authenticated and service_role, which is the opposite of what a project's migrations say.
-  Reflect.set(connection, "rlsState", "active");
-  // Lite prints each refused statement with its stack; the caller has it as an answer.
-  console.error = (...values) => options.log?.(`Data API: ${values.map(String).join(" ")}\n`);
+  const { port, jwtSecret, publishableKey, secretKey, log } = options;
+  const roles = new Map([
+    [publishableKey, `Bearer ${await signJwt({ role: "anon" }, jwtSecret)}`],
+    [secretKey, `Bearer ${await signJwt({ role: "service_role" }, jwtSecret)}`],
+  ]);
+  const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE });
   return {
-    fetch: (request) => app.fetch(request),
-    [Symbol.asyncDispose]: () => connection.close(),
+    async fetch(request) {
+      const { method, body } = request;
+      if (!METHODS.includes(method)) return refuse(405, `${method} is not supported`);
+      const headers = new Headers(request.headers);
+      // A browser asks with neither key nor person whether a page may call.
+      if (!(method === "OPTIONS" && headers.has("Access-Control-Request-Method"))) {
+        const refusal = authorize(headers, roles);
+        if (refusal) return refuse(401, refusal);
+      }
+      const { pathname, search } = new URL(request.url);
+      const target = `http://127.0.0.1:${port}${pathname.slice("/rest/v1".length)}${search}`;
+      const init = { method, headers, body, redirect: "manual", client } as const;
+      return await fetch(target, init).catch((error) => {
+        log(`PostgREST does not answer: ${error.cause ?? error}\n`);
+        return refuse(503, "The Data API does not answer");
+      });
+    },
+    [Symbol.dispose]: () => client.close(),
   };
 }
 
-/** Makes a database look like a hosted project before any migration, if it does not yet. */
-export async function createBaseline(options: DataApiOptions): Promise<void> {
-  const { app, connection } = await createApp(options);
-  await app.ensureSystemSchema();
-  await connection.close();
-  const sql = postgres(adminUrl(options), { max: 1 });
-  const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
-  // All statements at once are one transaction.
-  if (!done) await sql.unsafe(await Deno.readTextFile(new URL("baseline.sql", import.meta.url)));
-  await sql.end();
+/** Turns what a caller sent into what PostgREST understands; says why not, if it cannot. */
+function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string | undefined {
+  const key = headers.get("apikey");
+  if (key === null) return "No API key found in request";
+  const role = roles.get(key);
+  if (!role) return "Invalid API key";
+  headers.delete("apikey");
+  const bearer = headers.get("Authorization")?.match(/^Bearer +(.*)$/i)?.[1];
+  // supabase-js sends the key again where a person's JWT would be.
+  if (!headers.has("Authorization") || bearer === key) headers.set("Authorization", role);
+  else if (bearer?.startsWith("sb_")) return "Authorization has another API key than apikey";
 }
 
-function adminUrl({ databasePort, adminPassword }: DataApiOptions): string {
-  return databaseUrl(databasePort, "supabase_admin", adminPassword);
+function refuse(status: number, message: string): Response {
+  return Response.json({ message }, { status });
 }
 
-async function createApp(options: DataApiOptions) {
-  const connection = await connectLite(adminUrl(options));
-  const app = new App({
-    connection,
-    auth: {
-      enabled: true,
-      jwt_secret: options.jwtSecret,
-      publishable_key: options.publishableKey,
-      secret_key: options.secretKey,
-    },
-    // The Supabase CLI keeps the migrations.
-    db: { migrations: { enabled: false } },
-    options: { server: { disableStudio: true, disableFallback: true } },
-  });
-  return { app, connection };
+/** Signs claims as a JWT (RFC 7519), with HMAC-SHA-256. */
+export async function signJwt(claims: Record<string, unknown>, secret: string): Promise<string> {
+  const encoder = new TextEncoder();
+  const encode = (bytes: Uint8Array<ArrayBuffer>) =>
+    bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+  const [header, payload] = [{ alg: "HS256", typ: "JWT" }, claims]
+    .map((part) => encode(encoder.encode(JSON.stringify(part))));
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", encoder.encode(secret), algorithm, false, [
+    "sign",
+  ]);
+  const signature = await crypto.subtle.sign("HMAC", key, encoder.encode(`${header}.${payload}`));
+  return `${header}.${payload}.${encode(new Uint8Array(signature))}`;
 }

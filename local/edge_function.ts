@@ -1,5 +1,4 @@
-import { createInterface } from "node:readline";
-import { Readable } from "node:stream";
+import { forEachLine } from "./lines.ts";
 
 const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url);
 const EXIT_WITH_PARENT = new URL("exit_with_parent.ts", import.meta.url);
@@ -92,11 +91,4 @@ export function permissionFlags(apiUrl: string): string[] {
     "--cached-only",
     "--frozen",
   ];
-}
-
-async function forEachLine(
-  stream: ReadableStream<Uint8Array>,
-  callback: (line: string) => void,
-): Promise<void> {
-  for await (const line of createInterface(Readable.from(stream))) callback(`${line}\n`);
 }

@@ -4,8 +4,8 @@ import { problem } from "../supabase/functions/public-audit-log/problem.ts";
 
 export interface GatewayOptions {
   port: number;
-  /** The stand-in for the Data API and Auth. */
   dataApi: (request: Request) => Response | Promise<Response>;
+  auth: (request: Request) => Response | Promise<Response>;
   /** Port of the Edge Function's own process. */
   functionPort: number;
   serveConsole: ServeConsole;
@@ -14,11 +14,12 @@ export interface GatewayOptions {
 
 /** One port in front of everything: the paths of a hosted project, the console at the root, `/docs`. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
-  const { port, dataApi, functionPort, serveConsole, log } = options;
+  const { port, dataApi, auth, functionPort, serveConsole, log } = options;
   return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
     const url = URL.parse(request.url);
     if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
-    if (/^\/(rest|auth)\/v1\//.test(url.pathname)) return dataApi(request);
+    if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
+    if (url.pathname.startsWith("/auth/v1/")) return auth(request);
     if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
       // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
       const path = url.pathname.slice("/functions/v1".length);

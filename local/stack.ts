@@ -1,9 +1,12 @@
 import { join } from "node:path";
+import { createBaseline } from "./baseline.ts";
 import { buildConsole } from "./console.ts";
-import { createBaseline, createDataApi } from "./data_api.ts";
+import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
+import { createLite } from "./lite.ts";
 import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
+import { findPostgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
@@ -15,7 +18,7 @@ export interface StackOptions {
   seed: boolean;
   /** Told of each step before it is taken. */
   progress: (step: string) => void;
-  /** Given what the Edge Function logs, and what the database refuses to the Data API. */
+  /** Given what the Edge Function, PostgREST and the gateway log. */
   log: (text: string) => void;
 }
 
@@ -38,6 +41,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, seed, progress, log } = options;
+  // First: there is nothing to undo yet if it is not as it should be.
+  const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
   await Deno.mkdir(dataDir, { recursive: true });
   const secrets = await readSecrets(join(dataDir, "secrets.json"));
@@ -54,7 +59,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const postgres = { dataDir: join(dataDir, "postgres"), port: databasePort, adminPassword };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
-  await createBaseline({ databasePort, ...secrets });
+  const lite = started.use(createLite({ databasePort, ...secrets }));
+  await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
+    lite,
+    ...secrets,
+  });
 
   progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
@@ -64,12 +73,24 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
     });
 
-  progress("Data API, Auth, the function and the console");
-  const dataApi = started.use(await createDataApi({ databasePort, ...secrets, log }));
+  const name = program ? `PostgREST ${program.version}` : "Supabase Lite for want of a PostgREST";
+  progress(`Data API (${name}), Auth, the function and the console`);
+  let dataApi: Pick<typeof lite, "fetch"> = lite;
+  if (program) {
+    const postgrest = started.use(
+      await startPostgrest(program, {
+        databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
+        jwtSecret: secrets.jwtSecret,
+        log,
+      }),
+    );
+    dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
+  }
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,
     dataApi: dataApi.fetch,
+    auth: lite.fetch,
     functionPort: edgeFunction.port,
     serveConsole: await building,
     log,
@@ -92,6 +113,7 @@ async function readSecrets(path: string) {
   const random = () => crypto.randomUUID().replaceAll("-", "");
   const made = {
     adminPassword: random(),
+    authenticatorPassword: random(),
     jwtSecret: random() + random(),
     publishableKey: `sb_publishable_${random()}`,
     secretKey: `sb_secret_${random()}`,

@@ -50,7 +50,7 @@ const REQUESTS: Record<number, (organization: Organization) => Promise<Response>
     return await send(`?${TWO_DAYS}`, withKey(organization));
   },
   500: async () => {
-    const nobody = createDatabase({ url: "http://127.0.0.1:1", secretKey: "" });
+    const nobody = createDatabase({ url: "http://127.0.0.1:1", secretKey: "none" });
     const handle = createHandler({ database: nobody, log: () => {} });
     const request = new Request(`http://localhost/public-audit-log?${TWO_DAYS}`, {
       headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` },

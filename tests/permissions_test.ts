@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { client, connect, signUp } from "./helpers.ts";
@@ -146,10 +146,9 @@ describe("the Data API", () => {
         const { error } = await caller.schema("private" as "public")
           .from(table as "organizations").select("*");
         assertEquals(error?.code, "PGRST106");
-        assertEquals(
-          (await caller.from(table as "organizations").select("*")).error?.code,
-          "PGRST205",
-        );
+        // PostgREST until version 12 asks the database, later ones know that there is no such table.
+        const { error: unknown } = await caller.from(table as "organizations").select("*");
+        assertMatch(unknown?.code ?? "", /^(42P01|PGRST205)$/);
       }
     }
   });

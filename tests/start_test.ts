@@ -17,7 +17,7 @@ class Machine {
   readonly #dataDir = Deno.makeTempDirSync();
   readonly #processes: Deno.ChildProcess[] = [];
 
-  #command(task: string, options: string[] = []): Deno.Command {
+  #command(task: string, options: string[] = [], env: Record<string, string> = {}): Deno.Command {
     return new Deno.Command(Deno.execPath(), {
       args: [
         "run",
@@ -28,14 +28,19 @@ class Machine {
         `--data-dir=${this.#dataDir}`,
         ...options,
       ],
+      env,
       stdout: "piped",
       stderr: "piped",
     });
   }
 
   /** Runs `deno task …` to its end; its exit code and all that it printed. */
-  async run(task: string, options?: string[]): Promise<{ code: number; text: string }> {
-    const { code, stdout, stderr } = await this.#command(task, options).output();
+  async run(
+    task: string,
+    options?: string[],
+    env?: Record<string, string>,
+  ): Promise<{ code: number; text: string }> {
+    const { code, stdout, stderr } = await this.#command(task, options, env).output();
     const decoder = new TextDecoder();
     return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
   }
@@ -102,11 +107,27 @@ async function stop({ process }: Start, signal: Deno.Signal): Promise<number> {
   return (await process.status).code;
 }
 
-/** The Edge Function's process of a start. */
-async function functionProcess({ process }: Start): Promise<string | undefined> {
+/** The processes of a start, by what is in their command. */
+const FUNCTION = "public-audit-log/index.ts";
+const POSTGREST = "postgrest";
+
+/** A process of a start. */
+async function processOf({ process }: Start, command: string): Promise<string | undefined> {
   const { stdout } = await new Deno.Command("ps", { args: ["-eo", "ppid,pid,args"] }).output();
-  const pattern = new RegExp(`^ *${process.pid} +(\\d+) .*public-audit-log/index.ts`, "m");
+  const pattern = new RegExp(`^ *${process.pid} +(\\d+) .*${command}`, "m");
   return new TextDecoder().decode(stdout).match(pattern)?.[1];
+}
+
+/** Whether a process is gone, or a zombie that nobody has waited for. */
+async function isGone(pid: string): Promise<boolean> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", pid] }).output();
+  return /^(Z.*\s*)?$/.test(new TextDecoder().decode(stdout));
+}
+
+/** Puts a shell script in the place of the PostgREST on the PATH; the environment that has it there. */
+async function withPostgrest(folder: string, script: string): Promise<{ PATH: string }> {
+  await Deno.writeTextFile(`${folder}/postgrest`, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return { PATH: `${folder}:${Deno.env.get("PATH")}` };
 }
 
 /** Sends a request that fetch would not send; the answer as it comes. */
@@ -172,7 +193,7 @@ describe("deno task start", () => {
   it("prints an example that shows a seeded log, and is described by status", async () => {
     const page = await runExample(started);
     assertEquals(page.items.length, 2);
-    await assertLeastPermissions(await functionProcess(started) ?? "");
+    await assertLeastPermissions(await processOf(started, FUNCTION) ?? "");
     assertEquals(page.end, new Date().toISOString().slice(0, 10));
     const consoleUrl = started.output.match(/Console +(http\S+)/)?.[1] ?? "none";
     assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
@@ -274,8 +295,10 @@ describe("deno task start", () => {
     await using machine = new Machine();
     const first = await machine.start();
     const key = (await machine.status()).get("DEMO_API_KEY");
-    const orphan = await functionProcess(first) ?? "";
-    assert(orphan, "the function is no process of its own");
+    const orphans = [
+      await processOf(first, FUNCTION) ?? "",
+      await processOf(first, POSTGREST) ?? "",
+    ];
     await stop(first, "SIGKILL");
     assertEquals(await machine.openPorts(), [machine.databasePort]);
 
@@ -283,20 +306,61 @@ describe("deno task start", () => {
     assertStringIncludes(second.output, "An earlier run was killed");
     assertEquals((await machine.status()).get("DEMO_API_KEY"), key);
     assertEquals((await runExample(second)).items.length, 2);
-    const ps = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", orphan] }).output();
-    // Nothing, or a zombie that nobody has waited for.
-    assertMatch(new TextDecoder().decode(ps.stdout), /^(Z.*\s*)?$/);
+    for (const orphan of orphans) {
+      assert(orphan, "it is no process of its own");
+      assert(await isGone(orphan), `${orphan} is left behind`);
+    }
+    const postgrest = await processOf(second, POSTGREST) ?? "none";
     assertEquals(await stop(second, "SIGTERM"), 0);
+    assert(await isGone(postgrest), "PostgREST still runs");
     assertEquals(await machine.openPorts(), []);
   });
 
   it("ends, and says why, when the function's process ends by itself", async () => {
     await using machine = new Machine();
     const started = await machine.start();
-    Deno.kill(Number(await functionProcess(started)), "SIGKILL");
+    Deno.kill(Number(await processOf(started, FUNCTION)), "SIGKILL");
     assertEquals((await started.process.status).code, 1);
     assertStringIncludes(started.output, "The function's process has ended");
     assertEquals(await machine.openPorts(), []);
+  });
+
+  it("says which Data API it runs", () => {
+    assertMatch(started.output, /Data API \(PostgREST \d+\.\d+\S*\), Auth/);
+  });
+
+  it("refuses a PostgREST on the PATH that is too old, or none, before it starts anything", async () => {
+    await using machine = new Machine();
+    const folder = await Deno.makeTempDir();
+    for (
+      const [script, fault] of [
+        [
+          "echo PostgREST 11.2.2",
+          "is PostgREST 11.2.2. Install version 12 or newer, or take it off",
+        ],
+        ["echo Hello", 'is "Hello", no PostgREST. Install version 12 or newer, or take it off'],
+      ] as const
+    ) {
+      const { code, text } = await machine.run("start", [], await withPostgrest(folder, script));
+      assertEquals(code, 1);
+      assertStringIncludes(text, `postgrest on the PATH ${fault}`);
+      assert(!text.includes("Postgres 17"), text);
+      assertEquals(await machine.openPorts(), []);
+    }
+    await Deno.remove(folder, { recursive: true });
+  });
+
+  it("ends, and says why, when the PostgREST on the PATH does not start", async () => {
+    await using machine = new Machine();
+    const folder = await Deno.makeTempDir();
+    const script =
+      '[ "$1" = --version ] && echo PostgREST 99.1 && exit; echo not today >&2; exit 3';
+    const { code, text } = await machine.run("start", [], await withPostgrest(folder, script));
+    assertEquals(code, 1);
+    assertStringIncludes(text, "PostgREST 99.1 (postgrest) does not start: it ended (code 3)");
+    assertStringIncludes(text, "not today");
+    assertEquals(await machine.openPorts(), []);
+    await Deno.remove(folder, { recursive: true });
   });
 
   it("says which port is taken and what to do", async () => {

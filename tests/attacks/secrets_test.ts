@@ -115,8 +115,15 @@ async function useKey(
     // A gateway whose function is gone.
     const port = freePort();
     const functionPort = freePort();
-    const dataApi = () => new Response();
-    const options = { port, dataApi, functionPort, serveConsole: () => null, log };
+    const nothing = () => new Response();
+    const options = {
+      port,
+      dataApi: nothing,
+      auth: nothing,
+      functionPort,
+      serveConsole: () => null,
+      log,
+    };
     await using _gateway = startGateway(options);
     await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
       headers: bearer,

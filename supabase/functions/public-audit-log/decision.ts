@@ -1,4 +1,4 @@
-import type { PostgrestError } from "@supabase/postgrest-js";
+import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import type { Database } from "./database.ts";
 import type { Query } from "./query.ts";
