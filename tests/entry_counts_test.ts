@@ -11,7 +11,6 @@ import {
   randomFrom,
   runUpkeep,
   signUp,
-  TWO_DAYS,
   writeEntries,
 } from "./helpers.ts";
 
