@@ -1,6 +1,10 @@
 import { App } from "@supabase/lite";
-import { createPostgresConnection } from "@supabase/lite/postgres";
+import { createPostgresConnection, type PostgresConnection } from "@supabase/lite/postgres";
+import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
+
+/** At a time; the server takes 60 (local/postgres.ts). */
+const MAX_CONNECTIONS = 10;
 
 export interface LiteOptions {
   databasePort: number;
@@ -18,12 +22,9 @@ export interface Lite extends AsyncDisposable {
 }
 
 /** Connects Supabase Lite to the database. */
-export function createLite(options: LiteOptions): Lite {
+export async function createLite(options: LiteOptions): Promise<Lite> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
-  const connection = createPostgresConnection({
-    url: databaseUrl(databasePort, "supabase_admin", adminPassword),
-    postgresOptions: { onnotice: () => {} },
-  });
+  const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
   // As a Data API it would otherwise grant everything in each schema that has row level security to
   // anon, authenticated and service_role, which is the opposite of what a project's migrations say.
   Reflect.set(connection, "rlsState", "active");
@@ -43,5 +44,53 @@ export function createLite(options: LiteOptions): Lite {
     fetch: (request) => app.fetch(request),
     createSchema: () => app.ensureSystemSchema(),
     [Symbol.asyncDispose]: () => connection.close(),
+  };
+}
+
+/**
+ * Connects to a database, anew for each use: a pool of the driver (postgres.js 3.4.9) does not outlive
+ * that its connections are cut. It throws where nobody can catch it, and lends the next one to nobody.
+ */
+async function connect(url: string): Promise<PostgresConnection> {
+  const connection = createPostgresConnection({ url, postgresOptions: { onnotice: () => {} } });
+  const { driver } = connection;
+  // With its first statement it learns the database's array types; once is enough.
+  await driver`select`;
+  await driver.end();
+  let free = MAX_CONNECTIONS;
+  const waiting: (() => void)[] = [];
+  const reserve = async () => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    return openClient(driver, () => {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    });
+  };
+  // Lite uses no more of its driver than this.
+  Object.assign(driver, { reserve, end: async () => {} });
+  return connection;
+}
+
+type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
+
+/** One connection, and never another: a transaction is all on one. */
+function openClient({ options }: postgres.Sql, released: () => void) {
+  let isClosed = false;
+  const closed = Promise.withResolvers<never>();
+  closed.promise.catch(() => {});
+  const onclose = () => {
+    isClosed = true;
+    // The driver may have forgotten a statement that waits for its result.
+    closed.reject(new Error("the connection to the database was closed"));
+  };
+  // The types do not say so, but a driver's options are options.
+  const own: object = { ...options, max: 1, fetch_types: false, onclose };
+  const client = postgres(own);
+  return {
+    unsafe: (...statement: Statement) =>
+      isClosed ? closed.promise : Promise.race([client.unsafe(...statement), closed.promise]),
+    release: () => void client.end({ timeout: 1 }).finally(released),
   };
 }

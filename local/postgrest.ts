@@ -221,9 +221,9 @@ async function runProgram(
   }).spawn();
   const output = [forEachLine(process.stdout, print), forEachLine(process.stderr, print)];
   const ended = process.status.then(async ({ code, signal }) => {
-    const input = process.stdin.getWriter();
-    await input.write(new TextEncoder().encode("\n"));
-    await input.close();
+    const line = new Blob(["\n"]).stream();
+    // The shell may have been killed, too.
+    await line.pipeTo(process.stdin).catch(() => {});
     await Promise.all(output);
     return signal ?? `code ${code}`;
   });

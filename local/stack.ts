@@ -59,7 +59,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const postgres = { dataDir: join(dataDir, "postgres"), port: databasePort, adminPassword };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
-  const lite = started.use(createLite({ databasePort, ...secrets }));
+  const lite = started.use(await createLite({ databasePort, ...secrets }));
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
     lite,
     ...secrets,

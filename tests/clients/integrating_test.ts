@@ -170,7 +170,7 @@ describe("docs/integrating.md", () => {
     assertMatch(outputOf('end=2026-11-01"'), /"code":"invalid_parameters".*exit code 22/s);
     assertMatch(outputOf("pck_revoked"), /"code":"unauthorized".*exit code 22/s);
     assertMatch(outputOf("grep -i ratelimit"), /"default";r=\d+;t=\d+/);
-    assertMatch(outputOf("create_api_key"), /"token":"pck_/);
+    assertMatch(JSON.parse(outputOf("create_api_key")).token, /^pck_/);
     assertEquals(outputOf("%{http_code}"), "200");
     assertEquals(JSON.parse(outputOf("hint,last_used_at")).length, 1);
     assertEquals(JSON.parse(outputOf("name,last_used_at"))[0].name, "test");

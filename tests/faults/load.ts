@@ -98,7 +98,8 @@ export class Load {
     this.#keys = keys;
     const toRead = inTurn(keys);
     const spare = keys.slice(0, -WRITTEN).filter(({ due }) => due === 200).reverse();
-    this.#sql = postgres(options.stack.databaseUrl, { max: 1 });
+    // A connection cut while the driver asks for types is a rejection that nobody can catch.
+    this.#sql = postgres(options.stack.databaseUrl, { max: 1, fetch_types: false });
     this.#running = [
       this.#repeat((key) => this.#revoke(key), inTurn(spare), REVOCATION_PACE),
       this.#repeat((key) => this.#write(key), inTurn(keys.slice(-WRITTEN))),
