@@ -1,7 +1,7 @@
 import { QueryClient, QueryClientProvider, useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { Button } from "react-aria-components";
-import { listOrganizations } from "./data.ts";
+import { listOrganizations, type Organization } from "./data.ts";
 import { Keys } from "./keys.tsx";
 import { Log } from "./log.tsx";
 import { signOut, useSession } from "./session.ts";
@@ -44,8 +44,8 @@ function Queries({ children }: { children: React.ReactNode }) {
 function Console({ email }: { email: string }) {
   const organizations = useQuery({ queryKey: ["organizations"], queryFn: listOrganizations });
   const [organizationId, view] = useHash();
-  const organization = organizations.data?.find(({ id }) => id === organizationId) ??
-    organizations.data?.[0];
+  const administered = organizations.data?.filter(({ role }) => role === "admin") ?? [];
+  const organization = administered.find(({ id }) => id === organizationId) ?? administered[0];
   const leaving = useMutation({ mutationFn: signOut });
   useEffect(() => {
     document.title = `${VIEWS[view]} – Audit log console`;
@@ -54,12 +54,12 @@ function Console({ email }: { email: string }) {
     <>
       <header>
         <span className="brand">Audit log console</span>
-        {organizations.data?.length === 1 && <span>{organizations.data[0]?.name}</span>}
-        {organization && organizations.data && organizations.data.length > 1 && (
+        {administered.length === 1 && <span>{organization?.name}</span>}
+        {organization && administered.length > 1 && (
           <Choice
             label="Organization"
             isLabelHidden
-            choices={organizations.data}
+            choices={administered}
             chosen={organization.id}
             onChange={(id) => {
               location.hash = hashOf(id, view);
@@ -98,9 +98,9 @@ function Console({ email }: { email: string }) {
           <Message kind="info">
             <h1>Nothing to administer</h1>
             <p>
-              {email}{" "}
-              administers no organization. Ask one of its administrators to make you one, then
-              reload this page.
+              {email} administers no organization. Ask an administrator of{" "}
+              {names(organizations.data) || "your organization"}{" "}
+              to make you one, then reload this page.
             </p>
           </Message>
         )}
@@ -115,6 +115,11 @@ function Console({ email }: { email: string }) {
       </main>
     </>
   );
+}
+
+function names(organizations: Organization[]): string {
+  return new Intl.ListFormat("en", { type: "disjunction" })
+    .format(organizations.map(({ name }) => name));
 }
 
 // Where one is: #/<organization>/<view>. Nothing secret is ever in it.

@@ -25,7 +25,7 @@ export function CreateKey({ organization, onChange, onClose }: CreateKeyProps) {
   // One for the whole dialog, so that trying again after a lost answer cannot make a second key.
   const [id] = useState(() => crypto.randomUUID());
   const creation = useMutation({
-    mutationFn: (name: string) => createApiKey(organization.id, tidied(name), id),
+    mutationFn: (name: string) => createApiKey(organization.id, name, id),
     onSettled: () => {
       isAsked.current = false;
       onChange();
@@ -109,15 +109,10 @@ function useLeaving(onClose: () => void): void {
   }, [onClose]);
 }
 
-/** Without spaces that one does not see in the list. */
-function tidied(name: string): string {
-  return name.trim().replace(/\s+/g, " ");
-}
-
-/** What the database would say (api_keys.name_is_not_blank and name_is_short). */
+/** What one can say before the database does, which has more rules and explains them. */
 function explainName(name: string): string | null {
-  if (!/[^\s\u200b-\u200d]/.test(name)) return "A name is needed, not only spaces.";
-  const length = [...tidied(name)].length;
+  const { length } = [...name.trim().normalize("NFC")];
+  if (length === 0) return "A name is needed, not only spaces.";
   return length > MAX_NAME_LENGTH
     ? `At most ${MAX_NAME_LENGTH} characters; this has ${length}.`
     : null;

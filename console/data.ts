@@ -2,12 +2,13 @@ import {
   createClient,
   isAuthRetryableFetchError,
   type PostgrestError,
+  type PostgrestSingleResponse,
 } from "@supabase/supabase-js";
 import { z } from "zod";
 import type { Database, Enums } from "../supabase/functions/public-audit-log/database.types.ts";
 
-// Everything that the console asks of the project, as the person who has signed in. Row level
-// security decides what it gets; there is no other wall, and this page needs none.
+// Everything that the console asks of the project, as the person who has signed in. The database's
+// functions decide what that person gets; there is no other wall, and this page needs none.
 
 // Without code made from strings, which the page's policy forbids.
 z.config({ jitless: true });
@@ -17,9 +18,6 @@ const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PUBLISHAB
 
 /** Longer than the 8 seconds after which the platform ends a statement. */
 const TIMEOUT_MS = 15_000;
-
-/** The Data API gives no more rows at once (`max_rows`). */
-export const MAX_ROWS = 1000;
 
 export const supabase = createClient<Database>(PROJECT_URL, PUBLISHABLE_KEY, {
   // TanStack Query asks once more. Four times each would leave the person waiting for a message.
@@ -57,55 +55,31 @@ export class RequestError extends Error {
   }
 }
 
-export interface Organization {
-  id: string;
-  name: string;
-}
+const ORGANIZATION = z.object({ id: z.string(), name: z.string(), role: z.string() });
+export type Organization = z.infer<typeof ORGANIZATION>;
 
-/** The organizations that the person administers, by name. */
+/** The organizations that the person belongs to, by name; `role` is `admin` or `member`. */
 export async function listOrganizations(): Promise<Organization[]> {
-  const members = unwrap(
-    await supabase.from("organization_members").select("organizations (id, name)")
-      .eq("role", "admin"),
-  );
-  return members.map(({ organizations }) => organizations)
-    .toSorted((a, b) => a.name.localeCompare(b.name));
+  return parse(z.array(ORGANIZATION), await supabase.rpc("list_organizations"));
 }
 
-/** The keys of an organization, active ones first, then the latest first; at most MAX_ROWS. */
-export async function listApiKeys(organizationId: string) {
-  return unwrap(
-    await supabase.from("api_keys")
-      .select("id, name, hint, created_by_email, created_at, revoked_at")
-      .eq("organization_id", organizationId)
-      .order("revoked_at", { ascending: false, nullsFirst: true })
-      .order("created_at", { ascending: false })
-      .limit(MAX_ROWS),
-  );
-}
-export type ApiKey = Awaited<ReturnType<typeof listApiKeys>>[number];
+const API_KEY = z.object({
+  id: z.string(),
+  name: z.string(),
+  hint: z.string(),
+  created_at: z.string(),
+  created_by_email: z.string().nullable(),
+  revoked_at: z.string().nullable(),
+  revoked_by_email: z.string().nullable(),
+  last_used_at: z.string().nullable(),
+  requests_last_minute: z.number(),
+});
+export type ApiKey = z.infer<typeof API_KEY>;
 
-export interface ApiKeyUsage {
-  lastUsedAt: string | null;
-  requestsLastMinute: number;
-}
-
-/** By key, when it was last used and how many of its 60 requests the last minute has used. */
-export async function listUsage(organizationId: string): Promise<Map<string, ApiKeyUsage>> {
-  const rows = unwrap(
-    await supabase.from("api_key_usage").select()
-      .eq("organization_id", organizationId)
-      // As the keys themselves, so that both are of the same ones.
-      .order("revoked_at", { ascending: false, nullsFirst: true })
-      .order("created_at", { ascending: false })
-      .limit(MAX_ROWS),
-  );
-  return new Map(
-    rows.map((row) => [row.api_key_id ?? "", {
-      lastUsedAt: row.last_used_at,
-      requestsLastMinute: row.requests_last_minute ?? 0,
-    }]),
-  );
+/** All keys of an organization, active ones first, then the latest first. */
+export async function listApiKeys(organizationId: string): Promise<ApiKey[]> {
+  const answer = await supabase.rpc("list_api_keys", { organization_id: organizationId });
+  return parse(z.array(API_KEY), answer);
 }
 
 const NEW_API_KEY = z.object({ name: z.string(), token: z.string() });
@@ -125,12 +99,14 @@ export async function createApiKey(
     name,
     api_key_id: id,
   });
-  return parse(NEW_API_KEY, unwrap(answer));
+  return parse(NEW_API_KEY, answer);
 }
 
 /** Revokes a key. Revoking again changes nothing. */
-export async function revokeApiKey(id: string): Promise<void> {
-  unwrap(await supabase.rpc("revoke_api_key", { api_key_id: id }));
+export async function revokeApiKey(organizationId: string, id: string): Promise<void> {
+  unwrap(
+    await supabase.rpc("revoke_api_key", { organization_id: organizationId, api_key_id: id }),
+  );
 }
 
 export interface LogQuery {
@@ -171,7 +147,7 @@ export async function readLog(query: LogQuery): Promise<LogPage> {
     page_offset: query.offset,
     newest_first: true,
   });
-  return parse(LOG_PAGE, unwrap(answer));
+  return parse(LOG_PAGE, answer);
 }
 
 /** Parses JSON and keeps every digit of its numbers, for JSON.stringify, where the browser can. */
@@ -183,21 +159,18 @@ function parseExactly(text: string): unknown {
   );
 }
 
-function parse<T>(schema: z.ZodType<T>, data: unknown): T {
-  const { success, data: parsed } = schema.safeParse(data);
-  if (success) return parsed;
+function parse<T>(schema: z.ZodType<T>, answer: PostgrestSingleResponse<unknown>): T {
+  const { success, data } = schema.safeParse(unwrap(answer));
+  if (success) return data;
   throw new RequestError(
     "The server sent something unexpected. Reload, and report it if it stays.",
   );
 }
 
-type Answer<T> = { data: T; error: null } | { data: unknown; error: PostgrestError };
-
-function unwrap<T>(answer: Answer<T> & { status: number }): T {
-  const { data, error, status } = answer;
-  if (!error) return data as T;
+function unwrap({ data, error, status }: PostgrestSingleResponse<unknown>): unknown {
+  if (!error) return data;
   if (status === 401) void renewSession();
-  throw new RequestError(...explain(error.code, status));
+  throw new RequestError(...explain(error, status));
 }
 
 /**
@@ -209,13 +182,17 @@ async function renewSession(): Promise<void> {
   if (error && !isAuthRetryableFetchError(error)) await supabase.auth.signOut({ scope: "local" });
 }
 
-function explain(code: string, status: number): [message: string, isOutcomeUnknown?: boolean] {
+function explain(
+  { code, message }: PostgrestError,
+  status: number,
+): [message: string, isOutcomeUnknown?: boolean] {
   if (status === 401) {
     return ["Your session could not be renewed. Try again; if it stays so, sign out and in."];
   }
   switch (code) {
     case "22023":
-      return ["A name has 1 to 100 characters, not only spaces."];
+      // The database's own words, which say what to change.
+      return [`${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`];
     case "23505":
       return [
         "An earlier attempt did make this key, but its token was lost on the way. " +

@@ -2,40 +2,27 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Button, Meter } from "react-aria-components";
 import { CreateKey } from "./create_key.tsx";
-import {
-  type ApiKey,
-  type ApiKeyUsage,
-  listApiKeys,
-  listUsage,
-  MAX_ROWS,
-  type Organization,
-} from "./data.ts";
+import { type ApiKey, listApiKeys, type Organization } from "./data.ts";
 import { RevokeKey } from "./revoke_key.tsx";
-import { Failure, Loading, Message, takeFocus, Time, TIME_ZONE } from "./ui.tsx";
+import { Failure, Loading, takeFocus, Time, TIME_ZONE } from "./ui.tsx";
 
 /** Requests that a key may make in a minute. */
 const QUOTA = 60;
-const USAGE_INTERVAL_MS = 10_000;
+const REFRESH_INTERVAL_MS = 10_000;
 
 export function Keys({ organization }: { organization: Organization }) {
   const queryClient = useQueryClient();
   const keys = useQuery({
     queryKey: ["keys", organization.id],
     queryFn: () => listApiKeys(organization.id),
-  });
-  const usage = useQuery({
-    queryKey: ["usage", organization.id],
-    queryFn: () => listUsage(organization.id),
-    refetchInterval: USAGE_INTERVAL_MS,
+    // TanStack Query pauses it while the tab is hidden.
+    refetchInterval: REFRESH_INTERVAL_MS,
   });
   const [isCreating, setIsCreating] = useState(false);
   const [revoking, setRevoking] = useState<ApiKey | null>(null);
   const [news, setNews] = useState("");
   // What has become of a request that got no answer shows in the list, too.
-  const reload = () => {
-    queryClient.invalidateQueries({ queryKey: ["keys", organization.id] });
-    queryClient.invalidateQueries({ queryKey: ["usage", organization.id] });
-  };
+  const reload = () => queryClient.invalidateQueries({ queryKey: ["keys", organization.id] });
 
   return (
     <>
@@ -63,7 +50,6 @@ export function Keys({ organization }: { organization: Organization }) {
         )}
       </div>
       {keys.isError && <Failure error={keys.error} onRetry={reload} />}
-      {!keys.isError && usage.isError && <Failure error={usage.error} onRetry={reload} />}
       {keys.isPending && <Loading what="API keys" />}
       {keys.data?.length === 0 && (
         <p className="empty">No keys yet. Create one for each application that reads the log.</p>
@@ -72,18 +58,11 @@ export function Keys({ organization }: { organization: Organization }) {
         (
           <KeyTable
             keys={keys.data}
-            usage={usage.data}
             onRevoke={(key) => {
               setNews("");
               setRevoking(key);
             }}
           />
-        )}
-      {keys.data?.length === MAX_ROWS &&
-        (
-          <Message kind="info">
-            Only the first {MAX_ROWS} keys are shown: active ones, then the latest.
-          </Message>
         )}
 
       {isCreating && (
@@ -95,6 +74,7 @@ export function Keys({ organization }: { organization: Organization }) {
       )}
       {revoking && (
         <RevokeKey
+          organization={organization}
           apiKey={revoking}
           onChange={reload}
           onClose={() => setRevoking(null)}
@@ -110,12 +90,10 @@ export function Keys({ organization }: { organization: Organization }) {
 
 interface KeyTableProps {
   keys: ApiKey[];
-  /** `undefined` until it is known. */
-  usage: Map<string, ApiKeyUsage> | undefined;
   onRevoke: (key: ApiKey) => void;
 }
 
-function KeyTable({ keys, usage, onRevoke }: KeyTableProps) {
+function KeyTable({ keys, onRevoke }: KeyTableProps) {
   // The roles say again what the elements are: shown as cards on a narrow screen, they lose it.
   return (
     <table className="cards" role="table" aria-label="API keys">
@@ -143,10 +121,10 @@ function KeyTable({ keys, usage, onRevoke }: KeyTableProps) {
               <span className="by">{key.created_by_email && `by ${key.created_by_email}`}</span>
             </td>
             <td role="cell" data-label="Last used">
-              <LastUsed usage={usage?.get(key.id)} />
+              {key.last_used_at ? <Time value={key.last_used_at} /> : "never"}
             </td>
             <td role="cell" data-label="Last minute">
-              {!key.revoked_at && <Used name={key.name} usage={usage?.get(key.id)} />}
+              {!key.revoked_at && <LastMinute apiKey={key} />}
             </td>
             <td role="cell" data-label="State">
               {key.revoked_at
@@ -155,6 +133,9 @@ function KeyTable({ keys, usage, onRevoke }: KeyTableProps) {
                     Revoked
                     <span className="by">
                       <Time value={key.revoked_at} />
+                    </span>
+                    <span className="by">
+                      {key.revoked_by_email && `by ${key.revoked_by_email}`}
                     </span>
                   </>
                 )
@@ -179,20 +160,14 @@ function KeyTable({ keys, usage, onRevoke }: KeyTableProps) {
   );
 }
 
-function LastUsed({ usage }: { usage: ApiKeyUsage | undefined }) {
-  if (!usage) return "–";
-  return usage.lastUsedAt ? <Time value={usage.lastUsedAt} /> : "never";
-}
-
-function Used({ name, usage }: { name: string; usage: ApiKeyUsage | undefined }) {
-  if (!usage) return "–";
+function LastMinute({ apiKey: { name, requests_last_minute } }: { apiKey: ApiKey }) {
   return (
     <Meter
       className="meter"
       aria-label={`Requests with ${name} in the last minute`}
-      value={usage.requestsLastMinute}
+      value={requests_last_minute}
       maxValue={QUOTA}
-      valueLabel={`${usage.requestsLastMinute} of ${QUOTA}`}
+      valueLabel={`${requests_last_minute} of ${QUOTA}`}
     >
       {({ percentage, valueText }) => (
         <>

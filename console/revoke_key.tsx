@@ -1,10 +1,11 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Button, Form } from "react-aria-components";
-import { type ApiKey, RequestError, revokeApiKey } from "./data.ts";
+import { type ApiKey, type Organization, RequestError, revokeApiKey } from "./data.ts";
 import { Message, ModalDialog, TextField } from "./ui.tsx";
 
 export interface RevokeKeyProps {
+  organization: Organization;
   apiKey: ApiKey;
   /** Called when it has been revoked, or may have been. */
   onChange: () => void;
@@ -13,11 +14,13 @@ export interface RevokeKeyProps {
 }
 
 /** Asks for the key's name before it revokes it. */
-export function RevokeKey({ apiKey, onChange, onRevoked, onClose }: RevokeKeyProps) {
+export function RevokeKey(
+  { organization, apiKey, onChange, onRevoked, onClose }: RevokeKeyProps,
+) {
   const [typed, setTyped] = useState("");
   const isConfirmed = normalized(typed) === normalized(apiKey.name);
   const revocation = useMutation({
-    mutationFn: () => revokeApiKey(apiKey.id),
+    mutationFn: () => revokeApiKey(organization.id, apiKey.id),
     onSuccess: onRevoked,
     onSettled: onChange,
   });

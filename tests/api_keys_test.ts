@@ -160,9 +160,9 @@ describe("create_api_key()", () => {
     for (const name of names) assertEquals((await createApiKey(admin, id, name)).name, name);
   });
 
-  it("trims a name of spaces of any script, and keeps it in its composed form", async () => {
+  it("keeps one space between words, none around them, and letters in their composed form", async () => {
     const { id } = await newOrganization(admin);
-    assertEquals((await createApiKey(admin, id, " \u3000\u00a0SIEM \n")).name, "SIEM");
+    assertEquals((await createApiKey(admin, id, " \u3000\u00a0SIEM \u2003 EU \n")).name, "SIEM EU");
     assertEquals((await createApiKey(admin, id, "cafe\u0301")).name, "caf\u00e9");
   });
 

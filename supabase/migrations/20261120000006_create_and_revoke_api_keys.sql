@@ -49,7 +49,7 @@ create function private.api_key_name(given text) returns text
 language plpgsql immutable set search_path = ''
 as $$
 declare
-  spaces constant text := '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]';
+  spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
   -- Controls and format characters (Unicode categories Cc, Cf, Zl, Zp), and the rest of what fonts show
   -- as nothing: fillers, variation selectors, the empty Braille pattern.
   invisible constant text := '[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f'
@@ -63,7 +63,7 @@ declare
   in_script constant text := '(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c\u200d](?=[\u0900-\u0dff])'
     '|(?<=[\u0620\u0626\u0628\u062a-\u062e\u0633-\u063f\u0641-\u0647\u0649\u064a\u066e\u066f\u0678-\u0687\u069a-\u06bf\u06c1\u06c2\u06cc\u06ce\u06d0\u06d1\u06fa-\u06fc\u06ff])'
     '\u200c(?=[\u0620-\u064a\u066e-\u06d3])';
-  name constant text := normalize(regexp_replace(given, '^' || spaces || '+|' || spaces || '+$', '', 'g'), nfc);
+  name constant text := normalize(btrim(regexp_replace(btrim(given, E' \t\n\r'), spaces, ' ', 'g')), nfc);
   hidden constant text := substring(regexp_replace(name, in_emoji || '|' || in_script, '', 'g') from invisible);
 begin
   if hidden is not null then
@@ -78,7 +78,7 @@ begin
   return name;
 end
 $$;
-comment on function private.api_key_name is 'The name of an API key as it is kept: without spaces around it, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has what cannot be seen, by which two names could look alike.';
+comment on function private.api_key_name is 'The name of an API key as it is kept: without spaces around it, with one between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has what cannot be seen, by which two names could look alike.';
 revoke execute on function private.api_key_name from public, anon, authenticated, service_role;
 
 create function private.insert_api_key(organization_id uuid, name text, api_key_id uuid default null) returns json

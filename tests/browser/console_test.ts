@@ -8,7 +8,10 @@ import {
   createApiKey,
   get,
   getProblem,
+  listApiKeys,
   newOrganization,
+  type Person,
+  revokeApiKey,
   signUp,
   writeEntries,
 } from "../helpers.ts";
@@ -34,6 +37,11 @@ afterAll(async () => {
 async function newAdmin(organizationName?: string) {
   const admin = await signUp();
   return { admin, organization: await newOrganization(admin, organizationName) };
+}
+
+async function join(person: Person, organizationId: string, role: "admin" | "member") {
+  await client("service_role").from("organization_members")
+    .insert({ organization_id: organizationId, user_id: person.id, role }).throwOnError();
 }
 
 /** Creates a key in the console; its token, while it is shown. */
@@ -97,14 +105,31 @@ describe("signing in", () => {
     await signIn(page, admin);
   });
 
-  it("tells someone who administers nothing so, a member too", async () => {
-    const { organization } = await newAdmin();
+  it("tells someone who administers nothing whom to ask", async () => {
+    await using opened = await openConsole(browser, await signUp());
+    await opened.page.getByText("Ask an administrator of your organization").waitFor();
+  });
+
+  it("tells a member whom to ask, and shows nothing of the organization but its name", async () => {
+    const { organization } = await newAdmin("Analytical Engines");
     const member = await signUp();
-    await client("service_role").from("organization_members")
-      .insert({ organization_id: organization.id, user_id: member.id, role: "member" })
-      .throwOnError();
+    await join(member, organization.id, "member");
     await using opened = await openConsole(browser, member);
-    await opened.page.getByText("administers no organization").waitFor();
+    const { page } = opened;
+    await page.goto(`${CONSOLE_URL}#/${organization.id}/keys`);
+    await page.getByText("Ask an administrator of Analytical Engines").waitFor();
+    assertEquals(await page.getByRole("link").count(), 0);
+  });
+
+  it("leads to the organizations that one administers, not to those one only belongs to", async () => {
+    const { organization: other } = await newAdmin("Analytical Engines");
+    const { admin } = await newAdmin("Difference Engines");
+    await join(admin, other.id, "member");
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.goto(`${CONSOLE_URL}#/${other.id}/keys`);
+    await page.getByText("in the address. This is Difference Engines.").waitFor();
+    assert(!(await page.content()).includes("Analytical Engines"));
   });
 
   it("lets one choose among several organizations, and keeps the choice over a reload", async () => {
@@ -249,7 +274,7 @@ describe("creating a key", () => {
   }
 
   it("refuses a name that is empty, only spaces, or longer than 100 characters", async () => {
-    const { admin } = await newAdmin();
+    const { admin, organization } = await newAdmin();
     await using opened = await openConsole(browser, admin);
     const { page } = opened;
     await page.getByRole("button", { name: "Create key" }).click();
@@ -257,7 +282,7 @@ describe("creating a key", () => {
     for (
       const [text, error] of [
         ["", "A name is needed"],
-        [" \u00a0\u200b", "A name is needed"],
+        [" \u00a0", "A name is needed"],
         ["x".repeat(101), "At most 100 characters; this has 101."],
       ] as const
     ) {
@@ -268,9 +293,25 @@ describe("creating a key", () => {
     await name.fill("🔑".repeat(100));
     await name.press("Enter");
     await page.getByRole("group", { name: "Token" }).waitFor();
-    const keys = await admin.client.from("api_keys").select("name").neq("name", "test")
-      .throwOnError();
-    assertEquals(keys.data, [{ name: "🔑".repeat(100) }]);
+    const [latest] = await listApiKeys(admin, organization.id);
+    assertEquals(latest?.name, "🔑".repeat(100));
+  });
+
+  it("says in the database's words what is wrong with a name, and takes the corrected one", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.getByRole("button", { name: "Create key" }).click();
+    const name = page.getByRole("textbox", { name: /^Name/ });
+    await name.fill("SI\u200bEM");
+    await name.press("Enter");
+    await page.getByText(
+      "The name of an API key has a character that cannot be seen, U+200B: remove it.",
+      { exact: true },
+    ).waitFor();
+    await name.fill("SIEM");
+    await name.press("Enter");
+    await page.getByRole("group", { name: "Token" }).waitFor();
   });
 
   it("twice in one go makes one key", async () => {
@@ -418,7 +459,7 @@ describe("revoking a key", () => {
 
   it("takes a name as it looks, with spaces in a row", async () => {
     const { admin, organization } = await newAdmin();
-    await createApiKey(admin, organization.id, "a  b\tc");
+    await createApiKey(admin, organization.id, "a  b   c");
     await using opened = await openConsole(browser, admin);
     const { page } = opened;
     await row(page, "a b c").getByRole("button", { name: /^Revoke/ }).click();
@@ -451,7 +492,7 @@ describe("revoking a key", () => {
 });
 
 describe("the list of keys", () => {
-  it("shows who made a key and when, when it was used, and how much of its limit", async () => {
+  it("shows who made and revoked a key and when, when it was used, and how much of its limit", async () => {
     const { admin, organization: { id, apiKeyId, token } } = await newAdmin();
     const unused = await createApiKey(admin, id, "unused");
     for (let i = 0; i < 3; i++) await get(token);
@@ -468,27 +509,58 @@ describe("the list of keys", () => {
       assert(age > 0 && age < 60_000);
     }
     const revoked = await createApiKey(admin, id, "revoked last");
-    await admin.client.rpc("revoke_api_key", { api_key_id: revoked.id }).throwOnError();
+    const colleague = await signUp();
+    await join(colleague, id, "admin");
+    await revokeApiKey(colleague, revoked);
     const elsewhere = await newOrganization(admin, "Zzz");
     await createApiKey(admin, elsewhere.id, "elsewhere");
     await page.reload();
-    await row(page, "revoked last").waitFor();
+    await row(page, "revoked last").getByText(`by ${colleague.email}`).waitFor();
     const names = await page.getByRole("rowheader").allInnerTexts();
     assertEquals(names, ["unused", "test", "revoked last"]);
     await row(page, unused.hint).getByText("never").waitFor();
     await row(page, unused.hint).getByText("0 of 60").waitFor();
   });
 
-  it("refreshes the use of the keys by itself", async () => {
-    const { admin, organization: { token } } = await newAdmin();
+  it("refreshes by itself, but not while its tab is hidden", async () => {
+    const { admin, organization: { id, token } } = await newAdmin();
     await using opened = await openConsole(browser, admin);
     const { page } = opened;
     await page.clock.install();
     await page.reload();
     await row(page, "0 of 60").waitFor();
     await get(token);
-    await page.clock.fastForward("00:10");
+    await createApiKey(admin, id, "made elsewhere");
+    const requests: string[] = [];
+    page.on("request", (request) => {
+      if (request.method() === "POST") requests.push(request.url());
+    });
+    const setVisibility = (state: "hidden" | "visible") =>
+      page.evaluate(`
+        Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+        document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+    await setVisibility("hidden");
+    await page.clock.runFor("00:30");
+    assertEquals(requests, []);
+    await setVisibility("visible");
     await row(page, "1 of 60").waitFor();
+    await row(page, "made elsewhere").waitFor();
+    await get(token);
+    await page.clock.fastForward("00:10");
+    await row(page, "2 of 60").waitFor();
+  });
+
+  it("says so when one has ceased to be an administrator", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "Active").waitFor();
+    await client("service_role").from("organization_members").delete()
+      .eq("organization_id", id).throwOnError();
+    await page.getByRole("link", { name: "Log" }).click();
+    await page.getByText("You do not administer this organization any more.").waitFor();
+    await page.reload();
+    await page.getByText("administers no organization").waitFor();
   });
 
   it("says so when it is empty", async () => {
@@ -671,9 +743,7 @@ for (const colorScheme of ["light", "dark"] as const) {
         id,
         "A name of a hundred characters, which is as long as it may be ".repeat(2).slice(0, 100),
       );
-      await admin.client.rpc("revoke_api_key", {
-        api_key_id: (await createApiKey(admin, id, "old")).id,
-      });
+      await revokeApiKey(admin, await createApiKey(admin, id, "old"));
       for (let i = 0; i < 5; i++) await get(token);
       await age(sql, apiKeyId, "30 seconds");
       await writeEntries(
