@@ -160,6 +160,7 @@ const RIGHT: Record<string, (random: Random) => string> = {
   limit: (random) => pick(random, ["1", "1000", "7", "0100", "0".repeat(300) + "1"]),
   offset: (random) => pick(random, ["0", "1", "5", "00", "2147483648", "9007199254740991"]),
   order: (random) => pick(random, ["asc", "desc"]),
+  after: () => "beginning",
 };
 
 const ODD_DAYS = [
@@ -380,6 +381,7 @@ function nearValue(random: Random, name: string): string {
   if (name === "offset") {
     return pick(random, ["9007199254740991", "9007199254740992", "9".repeat(19)]);
   }
+  if (name === "after") return pick(random, ["Beginning", "A".repeat(64), "-".repeat(7_000)]);
   return pick(random, ["", "ASC", "agent", "agent_added,agent_added"]);
 }
 

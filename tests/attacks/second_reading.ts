@@ -32,7 +32,7 @@ export interface ExpectedQuery {
 }
 
 const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
-const NAMES = ["start", "end", "action", "limit", "offset", "order"];
+const NAMES = ["start", "end", "action", "limit", "offset", "order", "after"];
 const MAX_OFFSET = 9007199254740991n;
 
 /** Judges a request to a service whose path is `home`. */
@@ -40,7 +40,8 @@ export function judge(request: HttpRequest, home: string, keys: KnownKeys): Verd
   const target = request.target.split("#")[0] ?? "";
   const mark = target.indexOf("?");
   const path = mark < 0 ? target : target.slice(0, mark);
-  if (withoutDots(path) !== home) return { status: 404 };
+  const there = [home, "/functions/v1/public-audit-log"].flatMap((place) => [place, `${place}/`]);
+  if (!there.includes(withoutDots(path))) return { status: 404 };
   if (request.method !== "GET") return { status: 405 };
 
   const token = tokenOf(request.headers);
@@ -94,7 +95,10 @@ function readQuery(text: string): ExpectedQuery | null {
     (action === undefined || ACTIONS.includes(action)) &&
     limit !== null && limit >= 1n && limit <= 1000n &&
     offset !== null && offset <= MAX_OFFSET &&
-    ["asc", "desc"].includes(values.get("order") ?? "asc");
+    ["asc", "desc"].includes(values.get("order") ?? "asc") &&
+    // No cursor comes about by chance.
+    (!values.has("after") ||
+      values.get("after") === "beginning" && !values.has("offset") && !values.has("order"));
   return right ? { start, end, action, limit: Number(limit), offset: Number(offset) } : null;
 }
 
