@@ -25,6 +25,8 @@ export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 export type { Page, Problem };
 export type Client = SupabaseClient<Database>;
 export type Sql = postgres.Sql;
+/** A connection, or a transaction on one. */
+export type Run = postgres.ISql;
 
 /** A connection to the database as the owner of everything. Close it: `await sql.end()`. */
 export function connect(): Sql {
@@ -150,7 +152,7 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
 }
 
 /** Moves the times of a key's accepted requests into the past, instead of waiting. */
-export async function age(sql: Sql, apiKeyId: string, by: string): Promise<void> {
+export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
   await sql`
     update private.rate_limits
     set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
