@@ -49,6 +49,53 @@ export async function measureWrites(
   }
 }
 
+/** Inserts by 1 and 16 writers with the feed's column and index and without, by turns. */
+export async function measureFeedWrites(
+  sql: postgres.Sql,
+  databaseUrl: string,
+  rounds: number,
+): Promise<void> {
+  console.log("\nInserts a second with the feed's column and index, and without\n");
+  await makeOrganizations(sql);
+  const tables = { with: "public.bench_with_feed", without: "public.bench_without_feed" };
+  for (const table of Object.values(tables)) {
+    await sql.unsafe(`
+      drop table if exists ${table};
+      create table ${table} (
+        like public.audit_entries including all, foreign key (organization_id) references public.organizations
+      );
+      create trigger count_inserted after insert on ${table} referencing new table as changed
+        for each statement execute function private.count_entries()`);
+  }
+  // The index goes with its column.
+  await sql.unsafe(`alter table ${tables.without} drop column transaction_id`);
+  const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()");
+  const seen = new Map<string, number[]>();
+  // Round 0 warms up and is not counted.
+  for (let round = 0; round <= rounds; round++) {
+    const order = Object.entries(tables);
+    for (const [name, table] of round % 2 ? order : order.reverse()) {
+      for (const clients of [1, 16]) {
+        const script = insert.replace("public.audit_entries", table);
+        const { perSecond } = await pgbench(databaseUrl, script, clients, SECONDS / 2);
+        if (round) {
+          seen.set(`${clients} ${name}`, [...seen.get(`${clients} ${name}`) ?? [], perSecond]);
+        }
+      }
+    }
+  }
+  for (const table of Object.values(tables)) await sql.unsafe(`drop table ${table}`);
+  await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
+  console.log("| writers | with, 1/s | without, 1/s | cost |\n| ---: | ---: | ---: | ---: |");
+  for (const clients of [1, 16]) {
+    const [feed = NaN, bare = NaN] = ["with", "without"].map((name) =>
+      median(seen.get(`${clients} ${name}`) ?? [])
+    );
+    const cost = (bare / feed).toFixed(2);
+    console.log(`| ${clients} | ${feed.toFixed(0)} | ${bare.toFixed(0)} | ${cost} |`);
+  }
+}
+
 /** Random transactions over five organizations and many days, beside folds: how many deadlocks. */
 export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): Promise<void> {
   const seconds = 60;

@@ -1,15 +1,17 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
+  age,
   AUDIT_LOG_URL,
   connect,
   createApiKey,
   type Entry,
   get,
-  getPage,
   getProblem,
   newOrganization,
   type Page,
+  randomFrom,
+  type Run,
   signUp,
   writeEntries,
 } from "./helpers.ts";
@@ -50,12 +52,53 @@ async function follow(token: string, query: string): Promise<{ names: string[]; 
   }
 }
 
+interface Read {
+  names: string[];
+  next: string;
+}
+
+/** Asks the feed in SQL, with a connection that may be in a transaction. */
+async function read(run: Run, id: string, after: string, limit = 100): Promise<Read> {
+  const [row] = await run`
+    select private.read_feed(${id}, '0001-01-01', '9999-12-31', null, ${limit}, ${after}) as answer`;
+  const { items, next } = row?.["answer"] as { items: string; next: string };
+  const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
+  return { names, next };
+}
+
+/** Reads the feed in SQL until it is caught up. */
+async function readAll(id: string, after: string, limit: number): Promise<Read> {
+  const all: string[] = [];
+  for (;;) {
+    const { names, next } = await read(sql, id, after, limit);
+    all.push(...names);
+    after = next;
+    if (names.length < limit) return { names: all, next };
+  }
+}
+
+/** Writes one entry by SQL, with a connection that may be in a transaction. */
+async function write(run: Run, id: string, agentName: string, createdAt = "now") {
+  await run`
+    insert into public.audit_entries (organization_id, action, user_email, agent_name, created_at)
+    values (${id}, 'agent_added', 'ada@example.com', ${agentName}, ${createdAt}::text::timestamptz)`;
+}
+
 function named(names: string[], given: Entry = {}): Entry[] {
   return names.map((agent_name, n) => ({
     agent_name,
     created_at: `2026-03-01T12:00:${String(n).padStart(2, "0")}Z`,
     ...given,
   }));
+}
+
+/** Waits until a query of another connection waits for a lock. */
+async function waitForLock(query: string): Promise<void> {
+  for (;;) {
+    const [waiting] = await sql`
+      select from pg_stat_activity where wait_event_type = 'Lock' and query ilike ${query}`;
+    if (waiting) return;
+  }
 }
 
 describe("the feed", () => {
@@ -133,28 +176,173 @@ describe("the feed", () => {
   it("shows an entry when its transaction commits, however late, and waits for nobody", async () => {
     const { id, token } = await newOrganization(admin);
     let { next } = await follow(token, `${RANGE}&after=beginning`);
-    const write = (run: typeof sql, agentName: string) =>
-      run`
-        insert into public.audit_entries (organization_id, action, user_email, agent_name)
-        values (${id}, 'agent_added', 'ada@example.com', ${agentName})`;
     const open = await sql.reserve();
     await open`begin`;
-    await write(open, "held back");
-    await write(sql, "meanwhile");
+    await write(open, id, "held back");
+    await write(sql, id, "meanwhile");
     const meanwhile = await follow(token, next);
     assertEquals(meanwhile.names, ["meanwhile"]);
     await open`savepoint inner_one`;
-    await write(open, "in a savepoint");
+    await write(open, id, "in a savepoint");
     await open`savepoint undone`;
-    await write(open, "rolled back");
+    await write(open, id, "rolled back");
     await open`rollback to savepoint undone`;
     ({ next } = await follow(token, meanwhile.next));
-    await write(sql, "also meanwhile");
+    await write(sql, id, "also meanwhile");
     await open`commit`;
     open.release();
     const last = await follow(token, next);
     assertEquals(last.names.toSorted(), ["also meanwhile", "held back", "in a savepoint"]);
     assertEquals((await follow(token, last.next)).names, []);
+  });
+
+  it("gives an entry whose transaction commits between two pages of a batch", async () => {
+    const { id } = await newOrganization(admin);
+    const open = await sql.reserve();
+    await open`begin`;
+    await write(open, id, "late");
+    const { next } = await read(sql, id, "beginning");
+    for (const name of ["a", "b", "c"]) await write(sql, id, name);
+    const first = await read(sql, id, next, 2);
+    await open`commit`;
+    open.release();
+    await write(sql, id, "d");
+    assertEquals(first.names, ["a", "b"]);
+    // One batch ends, and the next begins in the same answer.
+    assertEquals((await read(sql, id, first.next, 2)).names, ["c", "late"]);
+    assertEquals((await readAll(id, first.next, 1)).names, ["c", "late", "d"]);
+  });
+
+  it("keeps to the microsecond at both ends of the range, which may be the years 0001 and 9999", async () => {
+    const { id, token } = await newOrganization(admin);
+    const times = [
+      ["0001-01-01 00:00:00", "first"],
+      ["2026-02-28 23:59:59.999999", "before"],
+      ["2026-03-01 00:00:00", "start"],
+      ["2026-03-02 23:59:59.999999", "end"],
+      ["2026-03-03 00:00:00", "after"],
+      ["9999-12-31 23:59:59.999999", "last"],
+    ] as const;
+    const empty = await read(sql, id, "beginning");
+    for (const [time, name] of times) await write(sql, id, name, `${time}Z`);
+    const all = times.map(([, name]) => name);
+    for (const limit of [1, 2, 5]) {
+      const two = await follow(
+        token,
+        `start=2026-03-01&end=2026-03-02&after=beginning&limit=${limit}`,
+      );
+      assertEquals(two.names, ["start", "end"]);
+      assertEquals((await readAll(id, "beginning", limit)).names, all);
+      assertEquals((await readAll(id, empty.next, limit)).names, all);
+    }
+  });
+
+  it("gives entries of the same microsecond once each, of one transaction or of several", async () => {
+    const { id } = await newOrganization(admin);
+    const empty = await read(sql, id, "beginning");
+    const time = "2026-03-01T12:00:00.123456Z";
+    await writeEntries(id, named(["a", "b", "c"], { created_at: time }));
+    for (const name of ["d", "e", "f", "g"]) await write(sql, id, name, time);
+    for (const limit of [1, 2, 3, 7]) {
+      for (const after of ["beginning", empty.next]) {
+        const { names } = await readAll(id, after, limit);
+        assertEquals(names.toSorted().join(""), "abcdefg", `${limit} from ${after}`);
+      }
+    }
+  });
+
+  it("may be read twice in one transaction", async () => {
+    const { id } = await newOrganization(admin);
+    await write(sql, id, "a");
+    for (const isolation of ["read committed", "repeatable read"]) {
+      await sql.begin(`isolation level ${isolation}`, async (transaction) => {
+        const first = await read(transaction, id, "beginning");
+        await write(sql, id, "b");
+        const { names, next } = await read(transaction, id, first.next);
+        assertEquals(names, isolation === "read committed" ? ["b"] : []);
+        assertEquals(
+          (await read(sql, id, next)).names,
+          isolation === "read committed" ? [] : ["b"],
+        );
+      });
+    }
+  });
+
+  it("gives a transaction its own entries when it has committed, those after the read too", async () => {
+    const { id } = await newOrganization(admin);
+    const next = await sql.begin(async (transaction) => {
+      await write(transaction, id, "before");
+      // So that the transaction is not the newest there is.
+      await write(sql, id, "meanwhile");
+      const read1 = await read(transaction, id, "beginning");
+      assertEquals(read1.names, ["meanwhile"]);
+      await write(transaction, id, "after");
+      return (await read(transaction, id, read1.next)).next;
+    });
+    assertEquals((await read(sql, id, next)).names.toSorted(), ["after", "before"]);
+  });
+
+  it("does not mind transactions that have only locked", async () => {
+    const { id } = await newOrganization(admin);
+    await sql.begin(async (transaction) => {
+      await transaction`select from public.organizations where id = ${id} for update`;
+      const { next } = await read(sql, id, "beginning");
+      const other = await newOrganization(admin);
+      await write(sql, other.id, "x");
+      await write(transaction, id, "a");
+      assertEquals((await read(sql, id, next)).names, []);
+    });
+  });
+
+  it("is read when the request's turn comes, if the key looked exhausted before", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const { next } = await follow(token, `${RANGE}&after=beginning`);
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    let answer: Promise<FeedPage> | undefined;
+    await sql.begin(async (transaction) => {
+      await age(transaction, apiKeyId, "61 seconds");
+      answer = poll(token, next);
+      await waitForLock(`%public_audit_log%`);
+      await write(sql, id, "while it waited");
+    });
+    const page = await answer;
+    assertEquals(page?.items.map((item) => item.agent_name), ["while it waited"]);
+    await write(sql, id, "then");
+    assertEquals((await follow(token, page?.next ?? "")).names, ["then"]);
+  });
+
+  it("gives what a snapshot had not seen, whatever it had in progress, 300 transactions too", async () => {
+    const { id } = await newOrganization(admin);
+    const random = randomFrom(7);
+    const [row] = await sql`
+      select pg_snapshot_xmax(pg_current_snapshot())::text::int as xmax
+      from (select pg_current_xact_id()) as newest`;
+    // The owner may choose the transaction: as if it had been these.
+    const xmax = row?.["xmax"] as number;
+    const oldest = Math.max(3, xmax - 700);
+    await sql`
+      insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+      select ${id}, 'agent_added', 'ada@example.com', x, x::text::xid8
+      from generate_series(${oldest}::int, ${xmax - 1}::int) as x, generate_series(1, 2)`;
+    const transactions = Array.from({ length: xmax - oldest }, (_, n) => oldest + n);
+    for (const density of [0, 1, 30, 60, 100]) {
+      for (let round = 0; round < 4; round++) {
+        const [low, high] = [oldest + random(50), xmax - random(100)];
+        const inProgress = transactions.filter((x) =>
+          x >= low && x < high && random(100) < density
+        );
+        const snapshot = `${low}:${high}:${inProgress}`;
+        const [encoded] = await sql`
+          select private.encode_cursor(
+            (${snapshot}::pg_snapshot, null, null, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
+          ) as cursor`;
+        const { names } = await readAll(id, encoded?.["cursor"], [3, 7, 100, 1000][round] ?? 1);
+        const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
+        assertEquals(names, unseen.flatMap((x) => [`${x}`, `${x}`]), snapshot);
+      }
+    }
   });
 
   it("goes on with any key of the organization, and with another limit", async () => {

@@ -23,9 +23,12 @@ export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
+export { pick, type Random, randomFrom } from "./random.ts";
 export type { Page, Problem };
 export type Client = SupabaseClient<Database>;
 export type Sql = postgres.Sql;
+/** A connection, or a transaction on one. */
+export type Run = postgres.ISql;
 
 /** A connection to the database as the owner of everything. Close it: `await sql.end()`. */
 export function connect(): Sql {
@@ -151,7 +154,7 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
 }
 
 /** Moves the times of a key's accepted requests into the past, instead of waiting. */
-export async function age(sql: Sql, apiKeyId: string, by: string): Promise<void> {
+export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
   await sql`
     update private.rate_limits
     set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
@@ -191,26 +194,6 @@ export async function getProblem(status: number, token: string, query?: string):
   const response = await get(token, query);
   if (response.status === status) return await response.json();
   throw new Error(`${response.status} instead of ${status}: ${await response.text()}`);
-}
-
-/** Random whole numbers below a bound. */
-export type Random = (below: number) => number;
-
-/** Random numbers, the same in every run (mulberry32). */
-export function randomFrom(seed: number): Random {
-  return (below) => {
-    seed = (seed + 0x6D2B79F5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return Math.floor(((t ^ (t >>> 14)) >>> 0) / 4294967296 * below);
-  };
-}
-
-/** One of some items, by chance. */
-export function pick<T>(random: Random, items: readonly T[]): T {
-  const item = items[random(items.length)];
-  if (item === undefined) throw new RangeError("nothing to pick from");
-  return item;
 }
 
 function environment(name: string): string {

@@ -12,8 +12,8 @@
 --
 -- Transaction numbers tell how much the whole platform writes, which is other tenants' business. So a
 -- cursor is encrypted, then authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut
--- to 128 bits. They mean something in one database on one timeline only: the authenticated text has
--- both, and the request's organization, days and action, so that a cursor of others is none.
+-- to 128 bits. They mean something in one database of one cluster on one timeline only: the authenticated
+-- text has all three, and the request's organization, days and action, so that a cursor of others is none.
 
 create table private.feed_keys (
   is_only boolean primary key default true check (is_only),
@@ -92,6 +92,27 @@ $$;
 comment on function private.unpack_snapshot is 'The snapshot that pack_snapshot was given.';
 revoke execute on function private.unpack_snapshot from public, anon, authenticated, service_role;
 
+create function private.present_snapshot() returns pg_snapshot
+-- Stable: the snapshot is the one of the query that calls it.
+language plpgsql stable set search_path = ''
+as $$
+declare
+  present constant pg_snapshot := pg_current_snapshot();
+  own constant xid8 := pg_current_xact_id_if_assigned();
+begin
+  if own is null or not pg_visible_in_snapshot(own, present) then
+    return present;
+  end if;
+  -- A transaction's own snapshot does not list it. But it may yet write, or be rolled back.
+  return (
+    select format('%s:%s:%s', pg_snapshot_xmin(present), pg_snapshot_xmax(present), string_agg(x::text, ',' order by x))
+    from (select own as x union select pg_snapshot_xip(present)) as in_progress
+  )::pg_snapshot;
+end
+$$;
+comment on function private.present_snapshot is 'What has been committed: the present snapshot without the transaction that asks.';
+revoke execute on function private.present_snapshot from public, anon, authenticated, service_role;
+
 create function private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
 language plpgsql stable set search_path = ''
 as $$
@@ -106,7 +127,10 @@ begin
   end if;
   -- The timeline: the first eight digits of the name of the file that the log of changes is at.
   authenticated := convert_to(
-    concat_ws(' ', server, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''), 'UTF8'
+    concat_ws(
+      ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
+      left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
+    ), 'UTF8'
   );
 end
 $$;
@@ -225,7 +249,7 @@ begin
   into strict items, entries, last_transaction_id, last_created_at, last_id
   from (
     select
-      case when not is_first_batch then e.transaction_id end as sort_transaction,
+      e.sort_transaction,
       e.created_at,
       e.id,
       -- As in read_page.
@@ -240,7 +264,7 @@ begin
       -- A branch for each index; those whose first condition is false are never started. Rows are
       -- compared, so that no other index fits: a kept plan knows no sizes.
       (
-        select e.* from public.audit_entries e
+        select null::xid8 as sort_transaction, e.* from public.audit_entries e
         where is_first_batch and list_unseen.action is null
           and e.organization_id = list_unseen.organization_id
           and (e.created_at, e.id) > (after_time, after_id)
@@ -251,7 +275,7 @@ begin
       )
       union all
       (
-        select e.* from public.audit_entries e
+        select null::xid8 as sort_transaction, e.* from public.audit_entries e
         where is_first_batch and list_unseen.action is not null
           and e.organization_id = list_unseen.organization_id
           and (e.action, e.created_at, e.id) > (list_unseen.action, after_time, after_id)
@@ -265,8 +289,9 @@ begin
         select later.*
         from (
           (
-            select e.*
-            from unnest(late_transactions) as late (transaction_id)
+            -- In order from the start, so that no transaction is read before the page needs it.
+            select late.transaction_id as sort_transaction, e.*
+            from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
             cross join lateral (
               select e.* from public.audit_entries e
               where e.organization_id = list_unseen.organization_id
@@ -277,10 +302,12 @@ begin
               order by e.transaction_id, e.created_at, e.id
               limit page_size
             ) as e
+            order by late.transaction_id, e.created_at, e.id
+            limit page_size
           )
           union all
           (
-            select e.* from public.audit_entries e
+            select e.transaction_id as sort_transaction, e.* from public.audit_entries e
             where e.organization_id = list_unseen.organization_id
               and (e.transaction_id, e.created_at, e.id) > (new_transaction, new_time, new_id)
               and e.transaction_id < pg_snapshot_xmax(bound)
@@ -292,7 +319,7 @@ begin
           )
         ) as later
         where not is_first_batch
-        order by later.transaction_id, later.created_at, later.id
+        order by later.sort_transaction, later.created_at, later.id
         limit page_size
       )
     ) as e
@@ -315,7 +342,7 @@ language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generi
 as $$
 declare
   scope constant text := concat_ws(' ', organization_id, start_date, end_date, action);
-  present constant pg_snapshot := pg_current_snapshot();
+  present constant pg_snapshot := private.present_snapshot();
   range_start constant timestamptz := start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
   cursor private.feed_cursor;
@@ -338,6 +365,7 @@ begin
       cursor.id := '00000000-0000-0000-0000-000000000000';
       if cursor.seen is null then
         cursor.created_at := range_start - interval '1 microsecond';
+        cursor.id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
         select e.created_at, e.id into cursor.last_created_at, cursor.last_id
         from (
           (
@@ -390,17 +418,15 @@ create function private.adopt_restored_log() returns bigint
 language plpgsql volatile set search_path = ''
 as $$
 declare
-  renumbered bigint := 0;
+  renumbered bigint;
 begin
-  if (select k.system_identifier from private.feed_keys k) is distinct from (pg_control_system()).system_identifier then
-    -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
-    -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
-    alter table public.audit_entries disable trigger refuse_change;
-    update public.audit_entries e set transaction_id = '3'
-    where e.transaction_id >= pg_snapshot_xmin(pg_current_snapshot());
-    get diagnostics renumbered = row_count;
-    alter table public.audit_entries enable trigger refuse_change;
-  end if;
+  -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
+  -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
+  alter table public.audit_entries disable trigger refuse_change;
+  update public.audit_entries e set transaction_id = '3'
+  where e.transaction_id >= pg_snapshot_xmin(pg_current_snapshot());
+  get diagnostics renumbered = row_count;
+  alter table public.audit_entries enable trigger refuse_change;
   delete from private.feed_keys;
   insert into private.feed_keys default values;
   return renumbered;

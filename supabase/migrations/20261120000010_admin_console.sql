@@ -24,6 +24,11 @@ begin
     raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning'
       using errcode = 'invalid_parameter_value';
   end if;
+  if after is not null then
+    -- What a cursor has seen is on disk before anybody holds it: after a crash the numbers of
+    -- transactions that were lost are used again. This read has no commit that would wait for the disk.
+    perform pg_logical_emit_message(false, 'read_audit_log', '', true);
+  end if;
   return page;
 end
 $$;

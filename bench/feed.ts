@@ -1,0 +1,221 @@
+import { parseArgs } from "node:util";
+import postgres from "postgres";
+import { followUnderLoad } from "../tests/faults/feed_load.ts";
+import { makeDataSet } from "./data_set.ts";
+import { load, median } from "./load.ts";
+import { startBenchStack } from "./stack.ts";
+import { measureFeedWrites } from "./writes.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "60" },
+    rounds: { type: "string", default: "5" },
+  },
+});
+const ROUNDS = Number(flags.rounds);
+
+const YEAR = ["2025-01-01", "2025-12-31"] as const;
+const PAGE = 1000;
+/** So many pages at the beginning and at the end are compared. */
+const EDGE = 40;
+
+await main();
+Deno.exit();
+
+async function main(): Promise<void> {
+  await using stack = await startBenchStack();
+  const sql = postgres(stack.databaseUrl, { max: 4, onnotice: () => {} });
+  await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
+  const { organizationId: id, tokens } = await makeDataSet(sql, 1_000_000);
+  await measurePages(sql, id);
+  await measurePolls(sql, stack.apiUrl, id, tokens);
+  await measureFeedWrites(sql, stack.databaseUrl, ROUNDS);
+  await sql.end();
+
+  const seconds = Number(flags.seconds);
+  console.log(`\nFollowers beside 16 writers for ${seconds} s, one transaction held open`);
+  const figures = await followUnderLoad({ stack, seconds, heldSeconds: Math.min(20, seconds / 2) });
+  console.log("\n| follower | entries | polls | killed |\n| --- | ---: | ---: | ---: |");
+  for (const { query, entries, polls, kills } of figures.followers) {
+    console.log(`| \`${query}\` | ${entries} | ${polls} | ${kills} |`);
+  }
+  console.log(
+    `\n${figures.entries} entries, 0 missed, 0 repeated; from commit to delivery: median ` +
+      `${figures.medianLag.toFixed(0)} ms, 99 of 100 within ${figures.p99Lag.toFixed(0)} ms; ` +
+      `${figures.whileHeld} were delivered while a transaction was held open.`,
+  );
+}
+
+/** What the pages of batches cost in the database, first and last, in milliseconds. */
+async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
+  console.log(`\nPages of ${PAGE} in the database\n`);
+  console.log(
+    "| batch | pages | first, ms | last, ms | ratio |\n| --- | ---: | ---: | ---: | ---: |",
+  );
+  const all = await followPages(sql, id, null, "beginning");
+  printPages("the first, 1,000,000 entries", all.times);
+  printPages("by offsets, the same pages", await offsetPages(sql, id, all.times.length));
+  const feedback = await followPages(sql, id, "feedback_given", "beginning");
+  printPages("the first, one action", feedback.times);
+  const appended = await followPages(sql, id, null, "beginning", () => append(sql, id, 100_000));
+  printPages("the first, 100,000 appended meanwhile", appended.times);
+  await sql`delete from public.audit_entries where organization_id = ${id} and agent_name = 'appended'`;
+
+  const later = await newOrganization(sql);
+  const cursors = [null, "feedback_given"].map((action) => page(sql, later, action, "beginning"));
+  const [empty, emptyAction] = await Promise.all(cursors);
+  for (let n = 0; n < 20; n++) await append(sql, later, 50_000);
+  await sql`vacuum (analyze) public.audit_entries`;
+  printPages(
+    "a later one, 1,000,000 entries",
+    (await followPages(sql, later, null, empty?.next)).times,
+  );
+  const later2 = await followPages(sql, later, "feedback_given", emptyAction?.next);
+  printPages("a later one, one action of five", later2.times);
+  await sql`delete from public.audit_entries where organization_id = ${later}`;
+
+  const late = await lateTransactions(sql);
+  printPages(
+    "200 late transactions of 1,000 entries",
+    (await followPages(sql, late.id, null, late.after)).times,
+  );
+  await sql`delete from public.audit_entries where organization_id = ${late.id}`;
+  await sql`vacuum (analyze) public.audit_entries`;
+}
+
+function printPages(name: string, times: number[]): void {
+  const edge = Math.min(EDGE, Math.floor(times.length / 4));
+  // The first one makes the plans.
+  const [first, last] = [median(times.slice(1, edge)), median(times.slice(-edge))];
+  console.log(
+    `| ${name} | ${times.length} | ${first.toFixed(2)} | ${last.toFixed(2)} | ${
+      (last / first).toFixed(2)
+    } |`,
+  );
+}
+
+/** One page of the feed. */
+async function page(sql: postgres.Sql, id: string, action: string | null, after: string) {
+  const started = performance.now();
+  const [row] = await sql`
+    select answer ->> 'next' as next, length(answer ->> 'items') as length,
+      json_array_length((answer ->> 'items')::json) as entries
+    from (
+      select private.read_feed(${id}, ${YEAR[0]}, ${
+    YEAR[1]
+  }, ${action}, ${PAGE}, ${after}) as answer offset 0
+    ) as read`;
+  const time = performance.now() - started;
+  return { next: row?.["next"] as string, entries: row?.["entries"] as number, time };
+}
+
+async function followPages(
+  sql: postgres.Sql,
+  id: string,
+  action: string | null,
+  after = "",
+  atPage100 = () => Promise.resolve(),
+): Promise<{ times: number[] }> {
+  const times: number[] = [];
+  for (let n = 0;; n++) {
+    if (n === 100) await atPage100();
+    const { next, entries, time } = await page(sql, id, action, after);
+    if (entries < PAGE) return { times };
+    times.push(time);
+    after = next;
+  }
+}
+
+async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promise<number[]> {
+  const times: number[] = [];
+  for (let n = 0; n < pages; n++) {
+    const started = performance.now();
+    await sql`
+      select json_array_length((answer ->> 'items')::json)
+      from (
+        select private.read_page(${id}, ${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}, ${
+      n * PAGE
+    }, false) as answer offset 0
+      ) as read`;
+    times.push(performance.now() - started);
+  }
+  return times;
+}
+
+async function newOrganization(sql: postgres.Sql): Promise<string> {
+  const [row] = await sql`
+    insert into public.organizations (name) values ('Benchmark feed') returning id`;
+  return row?.["id"];
+}
+
+async function append(sql: postgres.Sql, id: string, entries: number): Promise<void> {
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${id}, '2025-06-01Z'::timestamptz + n * interval '1 second',
+      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end::public.audit_action,
+      'ada@example.com', 'appended', '{"n": "0123456789012345678901234567890123456789"}'
+    from generate_series(1, ${entries}::int) as n`;
+}
+
+/** Entries of transactions as if they had been in progress when a cursor was given out. */
+async function lateTransactions(sql: postgres.Sql): Promise<{ id: string; after: string }> {
+  const id = await newOrganization(sql);
+  await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
+  const [row] = await sql`
+    select pg_snapshot_xmax(pg_current_snapshot())::text::bigint::int - 450 as oldest`;
+  const oldest = row?.["oldest"] as number;
+  const inProgress = Array.from({ length: 200 }, (_, n) => oldest + 2 * n);
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
+    select ${id}, '2025-06-01Z', 'agent_added', 'ada@example.com', 'late', x::text::xid8
+    from unnest(${inProgress}::int[]) as x, generate_series(1, 1000)`;
+  await sql`vacuum (analyze) public.audit_entries`;
+  const [cursor] = await sql`
+    select private.encode_cursor(
+      (${`${oldest}:${
+    oldest + 400
+  }:${inProgress}`}::pg_snapshot, null, null, null, null, null, null),
+      ${`${id} ${YEAR.join(" ")}`}
+    ) as after`;
+  return { id, after: cursor?.["after"] };
+}
+
+/** A caught-up poll over HTTP against an empty page, and a page of new entries against a day's first. */
+async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, tokens: string[]) {
+  const url = `${apiUrl}/functions/v1/public-audit-log`;
+  const [none, day] = ["start=2030-01-01&end=2030-01-01", "start=2025-07-01&end=2025-07-01"];
+  const cursor = async (start: string, end: string) => {
+    const [row] = await sql`
+      select private.read_feed(${id}, ${start}, ${end}, null, 100, 'beginning') ->> 'next' as next`;
+    return row?.["next"] as string;
+  };
+  const empty = await cursor("2030-01-01", "2030-01-01");
+  const unread = await cursor("2024-07-01", "2024-07-01");
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select organization_id, '2024-07-01T12:00:00Z', action, user_email, agent_name, data
+    from public.audit_entries where organization_id = ${id} and created_at >= '2025-07-01' limit 100`;
+  const cases = {
+    "an empty page": none,
+    "a caught-up poll": `${none}&after=${empty}`,
+    "one day, first page": day,
+    "a page of 100 new entries": `start=2024-07-01&end=2024-07-01&after=${unread}`,
+  };
+  const seen = new Map<string, number[]>();
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, query] of Object.entries(cases)) {
+      await sql`update private.rate_limits set accepted_at = '{}'`;
+      const { medianLatency } = await load({
+        url: `${url}?${query}`,
+        tokens,
+        status: 200,
+        connections: 1,
+        seconds: 2,
+      });
+      if (round) seen.set(name, [...seen.get(name) ?? [], medianLatency]);
+    }
+  }
+  await sql`delete from public.audit_entries where organization_id = ${id} and created_at < '2025-01-01'`;
+  console.log("\nOver one connection, by turns\n\n| request | median, ms |\n| --- | ---: |");
+  for (const [name, times] of seen) console.log(`| ${name} | ${median(times).toFixed(2)} |`);
+}

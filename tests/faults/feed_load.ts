@@ -1,0 +1,239 @@
+import { assert, assertEquals } from "@std/assert";
+import postgres from "postgres";
+import type { StackInfo } from "../../local/stack.ts";
+import { pick, type Random, randomFrom } from "../random.ts";
+
+export interface FeedLoadOptions {
+  stack: Pick<StackInfo, "apiUrl" | "databaseUrl">;
+  /** How long entries are written. */
+  seconds: number;
+  /** How long one writer holds its transaction open; less than `seconds`. */
+  heldSeconds: number;
+}
+
+/** What a run has seen. Lags are in milliseconds, from a commit's end to the entry's delivery. */
+export interface FeedFigures {
+  entries: number;
+  followers: { query: string; entries: number; polls: number; kills: number }[];
+  medianLag: number;
+  p99Lag: number;
+  /** How many were delivered while a transaction was held open that had begun before they did. */
+  whileHeld: number;
+}
+
+const WRITERS = 16;
+/** From one poll of a follower to its next, in milliseconds. */
+const PACE = 50;
+/** So many that each is asked less often than 60 times a minute, by all followers together. */
+const KEYS = 300;
+const ACTIONS = ["agent_added", "conversation_created", "feedback_given"] as const;
+/** Entries are written for these days and their neighbours. */
+const [PAST, FUTURE] = ["2020-02-29", "2999-12-31"];
+
+const ALL = "start=2000-01-01&end=9999-12-31";
+const QUERIES = [
+  `${ALL}&limit=1000`,
+  `${ALL}&limit=7`,
+  `${ALL}&action=feedback_given&limit=100`,
+  `start=${PAST}&end=${PAST}&limit=20`,
+  `start=2021-01-01&end=${FUTURE}&action=agent_added&limit=50`,
+];
+
+/** What is known of one entry, when its commit had ended. */
+interface Written {
+  committedAt: number;
+}
+
+interface Run {
+  sql: postgres.Sql;
+  url: string;
+  organizationId: string;
+  tokens: Generator<string, never>;
+  written: Map<string, Written>;
+  /** When the long transaction began and ended. */
+  held: { from: number; to: number };
+  lags: number[];
+  whileHeld: number;
+  writing: boolean;
+}
+
+/**
+ * Has 16 writers write at once, with delays, rollbacks, savepoints, times past and future, and one
+ * transaction held open; and followers follow over HTTP, killed now and then and resumed from the
+ * cursor that they have stored. Asserts that each was given every entry of its query exactly once.
+ */
+export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFigures> {
+  const { stack, seconds, heldSeconds } = options;
+  await using started = new AsyncDisposableStack();
+  const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
+  started.defer(() => sql.end());
+  const { organizationId, tokens } = await makeKeys(sql);
+  const run: Run = {
+    sql,
+    url: `${stack.apiUrl}/functions/v1/public-audit-log`,
+    organizationId,
+    tokens: inTurn(tokens),
+    written: new Map(),
+    held: { from: Infinity, to: -Infinity },
+    lags: [],
+    whileHeld: 0,
+    writing: true,
+  };
+  const following = QUERIES.map((query, n) => follow(run, query, randomFrom(100 + n)));
+  // A failure is thrown where all are awaited.
+  following.forEach((promise) => promise.catch(() => {}));
+  const end = performance.now() + seconds * 1000;
+  await Promise.all([
+    hold(run, heldSeconds * 1000),
+    ...Array.from({ length: WRITERS }, (_, n) => write(run, randomFrom(n), end)),
+  ]);
+  run.writing = false;
+  const followers = await Promise.all(following);
+  const lags = run.lags.toSorted((a, b) => a - b);
+  return {
+    entries: run.written.size,
+    followers,
+    medianLag: lags[Math.floor(lags.length / 2)] ?? NaN,
+    p99Lag: lags[Math.floor(lags.length * 0.99)] ?? NaN,
+    whileHeld: run.whileHeld,
+  };
+}
+
+/** Writes transactions of random length and content until the end. */
+async function write(run: Run, random: Random, end: number): Promise<void> {
+  while (performance.now() < end) {
+    const names: string[] = [];
+    const session = await run.sql.reserve();
+    try {
+      await session`begin`;
+      for (let n = 1 + random(3); n > 0; n--) {
+        const name = crypto.randomUUID();
+        const isUndone = random(4) === 0;
+        if (random(2) || isUndone) await session`savepoint inner_one`;
+        await insert(run, session, random, name);
+        if (isUndone) await session`rollback to savepoint inner_one`;
+        else names.push(name);
+        await delay(random(3) ? random(20) : random(150));
+      }
+      const isRolledBack = random(6) === 0;
+      await session.unsafe(isRolledBack ? "rollback" : "commit");
+      if (isRolledBack) continue;
+    } finally {
+      session.release();
+    }
+    const committedAt = performance.now();
+    for (const name of names) run.written.set(name, { committedAt });
+  }
+}
+
+/** Writes an entry, and commits it so long after. */
+async function hold(run: Run, milliseconds: number): Promise<void> {
+  const name = crypto.randomUUID();
+  run.held = { from: performance.now(), to: Infinity };
+  await run.sql.begin(async (transaction) => {
+    await insert(run, transaction, randomFrom(0), name);
+    await delay(milliseconds);
+  });
+  run.held.to = performance.now();
+  run.written.set(name, { committedAt: run.held.to });
+}
+
+async function insert(run: Run, session: postgres.ISql, random: Random, name: string) {
+  const time = pick(random, ["clock_timestamp()", `'${PAST} 23:59:59.999999Z'`, `'${FUTURE}Z'`]);
+  await session`
+    insert into public.audit_entries (organization_id, action, user_email, agent_name, created_at)
+    values (
+      ${run.organizationId}, ${pick(random, ACTIONS)}, 'ada@example.com', ${name}, ${
+    session.unsafe(time)
+  }
+    )`;
+}
+
+/**
+ * Follows a query until all writers have ended and nothing is new. Now and then it is killed between
+ * being answered and having stored the answer, or after: it goes on from what is stored.
+ */
+async function follow(run: Run, query: string, random: Random) {
+  const stored = { address: `${run.url}?${query}&after=beginning`, names: [] as string[] };
+  const seen = new Set<string>();
+  let [polls, kills] = [0, 0];
+  for (;;) {
+    const pace = delay(PACE);
+    const isLast = !run.writing;
+    const headers = { Authorization: `Bearer ${run.tokens.next().value}` };
+    polls++;
+    if (random(20) === 0) {
+      // Killed while it waits for its answer.
+      kills++;
+      const signal = AbortSignal.timeout(random(10));
+      await fetch(stored.address, { headers, signal }).then((answer) => answer.body?.cancel())
+        .catch(() => {});
+      continue;
+    }
+    const response = await fetch(stored.address, { headers });
+    const text = await response.text();
+    const answeredAt = performance.now();
+    assertEquals(response.status, 200, text);
+    const { items, total, limit }: Answer = JSON.parse(text);
+    const next = response.headers.get("Link")?.match(/^<([^>]+)>; rel="next"$/)?.[1];
+    if (!next) throw new Error(`Link: ${response.headers.get("Link")}`);
+    if (random(20) === 0) {
+      // Killed before it has stored its answer: it must be given the same once more.
+      kills++;
+      continue;
+    }
+    for (const { agent_name: name } of items) {
+      assert(!seen.has(name), `${name} is repeated: ${query}`);
+      seen.add(name);
+      const committedAt = run.written.get(name)?.committedAt;
+      // Without one its commit has not even been acknowledged: no lag at all.
+      run.lags.push(Math.max(0, answeredAt - (committedAt ?? answeredAt)));
+      if (run.held.to === Infinity) run.whileHeld++;
+    }
+    stored.address = next;
+    stored.names.push(...items.map((item) => item.agent_name));
+    if (isLast && items.length < limit) {
+      assertEquals(stored.names.length, total, `${query}: total`);
+      assertEquals(stored.names.toSorted(), await matching(run, query), query);
+      return { query, entries: total, polls, kills };
+    }
+    if (items.length < limit) await pace;
+  }
+}
+
+interface Answer {
+  items: { agent_name: string }[];
+  total: number;
+  limit: number;
+}
+
+/** The names of all entries of a query, as the table has them. */
+async function matching(run: Run, query: string): Promise<string[]> {
+  const parameters = new URLSearchParams(query);
+  const rows = await run.sql<{ name: string }[]>`
+    select agent_name as name from public.audit_entries
+    where organization_id = ${run.organizationId}
+      and (created_at at time zone 'UTC')::date between
+        ${parameters.get("start")}::text::date and ${parameters.get("end")}::text::date
+      and (${parameters.get("action")}::text is null or action::text = ${parameters.get("action")})
+    order by agent_name collate "C"`;
+  return rows.map(({ name }) => name);
+}
+
+async function makeKeys(sql: postgres.Sql) {
+  const [organization] = await sql`
+    insert into public.organizations (name) values ('Followed') returning id`;
+  const organizationId: string = organization?.["id"];
+  const rows = await sql<{ token: string }[]>`
+    select private.insert_api_key(${organizationId}, 'follower') ->> 'token' as token
+    from generate_series(1, ${KEYS}::int)`;
+  return { organizationId, tokens: rows.map(({ token }) => token) };
+}
+
+function* inTurn(tokens: string[]): Generator<string, never> {
+  while (true) yield* tokens;
+}
+
+function delay(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}

@@ -1,0 +1,276 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { join } from "node:path";
+import postgres from "postgres";
+import { freePort } from "../../local/free_port.ts";
+import {
+  databaseUrl,
+  type PostgresOptions,
+  startPostgres,
+  stopPostgres,
+} from "../../local/postgres.ts";
+import { startTestStack } from "../../local/test_stack.ts";
+
+const [original, other] = [await startTestStack(), await startTestStack()];
+afterAll(() => Promise.all([original, other].map((stack) => stack[Symbol.asyncDispose]())));
+
+/** A cluster under test: its connections, and what its end needs. */
+interface Cluster extends AsyncDisposable {
+  sql: postgres.Sql;
+  options: PostgresOptions;
+}
+
+interface Read {
+  names: string[];
+  next: string;
+  total: number;
+}
+
+function connect({ port, adminPassword }: PostgresOptions, database = "postgres"): postgres.Sql {
+  const url = databaseUrl(port, "supabase_admin", adminPassword);
+  return postgres(url, { database, onnotice: () => {} });
+}
+
+/** Asks the feed; null when the cursor is refused, which the API answers with 400. */
+async function read(sql: postgres.Sql, id: string, after: string): Promise<Read | null> {
+  const [row] = await sql`
+    select private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after}) as answer`;
+  if (!row?.["answer"]) return null;
+  const { items, next, total } = row["answer"] as { items: string; next: string; total: number };
+  const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
+  return { names: names.toSorted(), next, total };
+}
+
+async function write(sql: postgres.ISql, id: string, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await sql`
+      insert into public.audit_entries (organization_id, action, user_email, agent_name)
+      values (${id}, 'agent_added', 'ada@example.com', ${name})`;
+  }
+}
+
+async function newOrganization(sql: postgres.Sql): Promise<string> {
+  const [row] = await sql`insert into public.organizations (name) values ('Restored') returning id`;
+  return row?.["id"];
+}
+
+/** Asserts that a reader who begins anew is given all there is once, then what is new once. */
+async function assertExact(sql: postgres.Sql, id: string, names: string[]): Promise<void> {
+  const all = await read(sql, id, "beginning");
+  assertEquals([all?.names, all?.total], [names, names.length]);
+  await write(sql, id, "new 1", "new 2");
+  const then = await read(sql, id, all?.next ?? "");
+  assertEquals(then?.names, ["new 1", "new 2"]);
+  assertEquals((await read(sql, id, then?.next ?? ""))?.names, []);
+}
+
+/** Copies the folder of a cluster, while it is stopped or between backup_start and _stop. */
+async function copyFolder(from: string): Promise<string> {
+  const to = await Deno.makeTempDir({ prefix: "public_audit_log_restored_" });
+  const { success, stderr } = await new Deno.Command("cp", { args: ["-a", `${from}/.`, to] })
+    .output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  await Deno.remove(join(to, "postmaster.pid")).catch(() => {});
+  return to;
+}
+
+/** Starts a cluster from a copied folder. */
+async function startCopy(dataDir: string): Promise<Cluster> {
+  const options = { ...original.postgres, dataDir, port: freePort() };
+  await startPostgres(options);
+  const sql = connect(options);
+  return {
+    sql,
+    options,
+    async [Symbol.asyncDispose]() {
+      await sql.end();
+      await stopPostgres(dataDir, "immediate");
+      await Deno.remove(dataDir, { recursive: true });
+    },
+  };
+}
+
+/** Takes a copy of the original while it runs. */
+async function baseBackup(sql: postgres.Sql): Promise<string> {
+  const session = await sql.reserve();
+  await session`select pg_backup_start('test', true)`;
+  const dataDir = await copyFolder(original.postgres.dataDir);
+  const [stopped] = await session`select labelfile from pg_backup_stop(false)`;
+  await Deno.writeTextFile(join(dataDir, "backup_label"), stopped?.["labelfile"]);
+  session.release();
+  return dataDir;
+}
+
+/** The log of changes is in the original's folder: the copy takes it from there. */
+function restoreFrom(walDir: string, more = ""): string {
+  return `\nrestore_command = 'cp "${walDir}/%f" "%p"'\n${more}`;
+}
+
+describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
+  it("a dump into another cluster, whose transactions are fewer", async () => {
+    const [from, to] = [connect(original.postgres), connect(other.postgres)];
+    await from`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
+    const id = await newOrganization(from);
+    await write(from, id, "a", "b");
+    const cursor = (await read(from, id, "beginning"))?.next ?? "";
+    await write(from, id, "c");
+
+    // As pg_restore does: the rows of all tables, without their triggers.
+    const tables = await from<{ name: string; columns: string }[]>`
+      select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
+      from pg_attribute a join pg_class c on c.oid = a.attrelid
+      where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('public', 'private')
+        and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+      group by a.attrelid`;
+    const session = await to.reserve();
+    await session`set session_replication_role = replica`;
+    for (const { name, columns } of tables) {
+      const rows = await from.unsafe(`select row_to_json(t)::text as row from ${name} as t`);
+      await session.unsafe(`delete from ${name}`);
+      for (const { row } of rows) {
+        await session.unsafe(
+          `insert into ${name} (${columns}) select ${columns} from json_populate_record(null::${name}, $1::text::json)`,
+          [row],
+        );
+      }
+    }
+    await session`set session_replication_role = origin`;
+    session.release();
+
+    for (const after of ["beginning", cursor]) {
+      const error = await assertRejects(() => read(to, id, after), postgres.PostgresError);
+      assertEquals(error.code, "55000");
+      assertMatch(error.message, /adopt_restored_log/);
+    }
+    const [row] = await to`select private.adopt_restored_log()::int as renumbered`;
+    assertEquals(row?.["renumbered"], 3);
+    assertEquals(await read(to, id, cursor), null);
+    await assertExact(to, id, ["a", "b", "c"]);
+    // The original goes on.
+    assertEquals((await read(from, id, cursor))?.names, ["c"]);
+    await Promise.all([from.end(), to.end()]);
+  });
+
+  it("the rows alone into a database that has its own keys of cursors", async () => {
+    const sql = connect(other.postgres);
+    const id = await newOrganization(sql);
+    await sql`
+      insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+      values (${id}, 'agent_added', 'ada@example.com', 'a', '123456789012')`;
+    assertEquals((await read(sql, id, "beginning"))?.names, []);
+    await sql`select private.adopt_restored_log()`;
+    await assertExact(sql, id, ["a"]);
+    await sql.end();
+  });
+
+  it("a disk snapshot, once it is adopted", async () => {
+    const sql = connect(original.postgres);
+    const id = await newOrganization(sql);
+    await write(sql, id, "a");
+    await sql.end();
+    await stopPostgres(original.postgres.dataDir);
+    const dataDir = await copyFolder(original.postgres.dataDir);
+    await startPostgres(original.postgres);
+    const later = connect(original.postgres);
+    await write(later, id, "lost 1", "lost 2");
+    const cursor = (await read(later, id, "beginning"))?.next ?? "";
+    await later.end();
+
+    await using copy = await startCopy(dataDir);
+    await write(copy.sql, id, "b");
+    // Nothing tells it from the original, and the numbers are used again.
+    assertEquals((await read(copy.sql, id, cursor))?.names, []);
+    await copy.sql`select private.adopt_restored_log()`;
+    assertEquals(await read(copy.sql, id, cursor), null);
+    await assertExact(copy.sql, id, ["a", "b"]);
+  });
+
+  it("a point in time, after which the transactions' numbers are used again", async () => {
+    const sql = connect(original.postgres);
+    const id = await newOrganization(sql);
+    const dataDir = await baseBackup(sql);
+    await write(sql, id, "a");
+    await sql`select pg_create_restore_point(${id})`;
+    await write(sql, id, "lost 1", "lost 2");
+    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
+    await sql`select pg_switch_wal()`;
+    await sql.end();
+
+    await Deno.writeTextFile(
+      join(dataDir, "postgresql.auto.conf"),
+      restoreFrom(
+        join(original.postgres.dataDir, "pg_wal"),
+        `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'\n`,
+      ),
+      { append: true },
+    );
+    await Deno.writeTextFile(join(dataDir, "recovery.signal"), "");
+    await using copy = await startCopy(dataDir);
+    await promoted(copy.sql);
+    await write(copy.sql, id, "b", "c");
+    assertEquals(await read(copy.sql, id, cursor), null);
+    await assertExact(copy.sql, id, ["a", "b", "c"]);
+    // And as every restore ends.
+    await copy.sql`select private.adopt_restored_log()`;
+    await assertAll(copy.sql, id, ["a", "b", "c", "new 1", "new 2"]);
+  });
+
+  it("a standby that is promoted; before that, it refuses to be followed", async () => {
+    const sql = connect(original.postgres);
+    const id = await newOrganization(sql);
+    await write(sql, id, "a");
+    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
+    const dataDir = await baseBackup(sql);
+    await write(sql, id, "b");
+    await sql`select pg_switch_wal()`;
+    await sql.end();
+
+    await Deno.writeTextFile(
+      join(dataDir, "postgresql.auto.conf"),
+      restoreFrom(join(original.postgres.dataDir, "pg_wal")),
+      { append: true },
+    );
+    await Deno.writeTextFile(join(dataDir, "standby.signal"), "");
+    await using copy = await startCopy(dataDir);
+    for (const after of ["beginning", cursor]) {
+      const error = await assertRejects(() => read(copy.sql, id, after), postgres.PostgresError);
+      assertEquals(error.code, "55000");
+    }
+    await copy.sql`select pg_promote()`;
+    await promoted(copy.sql);
+    assertEquals(await read(copy.sql, id, cursor), null);
+    await assertExact(copy.sql, id, ["a", "b"]);
+  });
+
+  it("a copy of the database within its cluster", async () => {
+    await stopPostgres(original.postgres.dataDir);
+    const dataDir = await copyFolder(original.postgres.dataDir);
+    await startPostgres(original.postgres);
+    await using copy = await startCopy(dataDir);
+    const id = await newOrganization(copy.sql);
+    await write(copy.sql, id, "a");
+    await copy.sql.end();
+    const neither = connect(copy.options, "template1");
+    await neither`create database twin template postgres`;
+    await neither.end();
+
+    const [sql, twin] = [connect(copy.options), connect(copy.options, "twin")];
+    await write(twin, id, "b");
+    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
+    assertEquals(await read(twin, id, cursor), null);
+    await assertExact(twin, id, ["a", "b"]);
+    await Promise.all([sql.end(), twin.end()]);
+  });
+});
+
+/** Resolves when the server takes writes. */
+async function promoted(sql: postgres.Sql): Promise<void> {
+  for (;;) {
+    const [row] = await sql`select pg_is_in_recovery() as "isInRecovery"`;
+    if (!row?.["isInRecovery"]) return;
+  }
+}
+
+async function assertAll(sql: postgres.Sql, id: string, names: string[]): Promise<void> {
+  assertEquals((await read(sql, id, "beginning"))?.names, names);
+}
