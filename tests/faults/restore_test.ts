@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -260,6 +260,56 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     assertEquals(await read(twin, id, cursor), null);
     await assertExact(twin, id, ["a", "b"]);
     await Promise.all([sql.end(), twin.end()]);
+  });
+});
+
+describe("after a crash", () => {
+  it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
+    const sql = connect(original.postgres);
+    const id = await newOrganization(sql);
+    const [key] = await sql`select private.insert_api_key(${id}, 'reader') ->> 'token' as token`;
+    const url = `${original.apiUrl}/functions/v1/public-audit-log`;
+    const get = async (address: string) => {
+      const response = await fetch(address, {
+        headers: { Authorization: `Bearer ${key?.["token"]}` },
+      });
+      const { items }: { items: { agent_name: string }[] } = await response.json();
+      const next = response.headers.get("Link")?.match(/<(.*)>/)?.[1] ?? "";
+      return { names: items.map((item) => item.agent_name), next };
+    };
+    // Not even requests wait, unless they ask to.
+    await sql`alter system set synchronous_commit = off`;
+    await sql`alter system set wal_writer_delay = '10s'`;
+    await sql`select pg_reload_conf()`;
+    const writer = await sql.reserve();
+
+    for (let round = 0; round < 3; round++) {
+      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `shown ${round} ${n}`));
+      const shown = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
+      assertEquals(shown.names.filter((name) => name.startsWith(`shown ${round}`)).length, 20);
+      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `not shown ${round} ${n}`));
+    }
+    const last = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
+    await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `lost ${n}`));
+    const pids = await sql<{ pid: number }[]>`select pid from pg_stat_activity`;
+    const pidFile = join(original.postgres.dataDir, "postmaster.pid");
+    for (const pid of [parseInt(await Deno.readTextFile(pidFile)), ...pids.map(({ pid }) => pid)]) {
+      Deno.kill(pid, "SIGKILL");
+    }
+    await Deno.remove(pidFile);
+    await sql.end({ timeout: 0 });
+    await startPostgres(original.postgres);
+
+    const recovered = connect(original.postgres);
+    const all = await read(recovered, id, "beginning");
+    assertEquals(last.names.filter((name) => !all?.names.includes(name)), []);
+    const lost = 20 - (all?.names.filter((name) => name.startsWith("lost")).length ?? 0);
+    assert(lost > 0, "the crash lost nothing: the test says nothing");
+    // Their transactions' numbers are used again.
+    await write(recovered, id, "new 1", "new 2");
+    const { names } = await get(last.next);
+    assertEquals(names.filter((name) => !name.startsWith("lost")), ["new 1", "new 2"]);
+    await recovered.end();
   });
 });
 
