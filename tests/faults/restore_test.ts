@@ -283,6 +283,13 @@ describe("after a crash", () => {
     await sql`select pg_reload_conf()`;
     const writer = await sql.reserve();
 
+    await write(writer, id, "shown to an administrator");
+    const [written] = await sql`select pg_current_wal_insert_lsn() as place`;
+    await readAsAdministrator(sql, id);
+    const [flushed] = await sql`
+      select pg_current_wal_flush_lsn() >= ${written?.["place"]}::text::pg_lsn as "isOnDisk"`;
+    assertEquals(flushed?.["isOnDisk"], true);
+
     for (let round = 0; round < 3; round++) {
       await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `shown ${round} ${n}`));
       const shown = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
@@ -312,6 +319,25 @@ describe("after a crash", () => {
     await recovered.end();
   });
 });
+
+/** Asks the feed as a new administrator does, who is no API key. */
+async function readAsAdministrator(sql: postgres.Sql, id: string): Promise<void> {
+  const response = await fetch(`${original.apiUrl}/auth/v1/signup`, {
+    method: "POST",
+    headers: { apikey: original.publishableKey, "Content-Type": "application/json" },
+    body: JSON.stringify({ email: `${id}@example.com`, password: id }),
+  });
+  const { user }: { user: { id: string } } = await response.json();
+  await sql`
+    insert into public.organization_members (organization_id, user_id, role)
+    values (${id}, ${user.id}, 'admin')`;
+  await sql.begin(async (transaction) => {
+    const claims = JSON.stringify({ sub: user.id });
+    await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
+    await transaction`
+      select private.read_audit_log(${id}, '2000-01-01', '9999-12-31', null, 100, 0, false, 'beginning')`;
+  });
+}
 
 /** Resolves when the server takes writes. */
 async function promoted(sql: postgres.Sql): Promise<void> {
