@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { freePort } from "../local/free_port.ts";
+import type { StackInfo } from "../local/stack.ts";
 
 const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
 
@@ -33,12 +34,13 @@ export async function startBenchStack(dataDir = DATA_DIR): Promise<BenchStack> {
     ready.reject(new Error(`The stack did not start: ${output}`));
   })();
   await ready.promise;
-  const status = await Deno.readTextFile(`${dataDir}/status.env`);
-  const value = (name: string) => status.match(new RegExp(`^${name}="(.*)"$`, "m"))?.[1] ?? "";
+  const { apiUrl, databaseUrl, secretKey }: StackInfo = JSON.parse(
+    await Deno.readTextFile(`${dataDir}/status.json`),
+  );
   return {
-    apiUrl: value("API_URL"),
-    databaseUrl: value("DB_URL"),
-    secretKey: value("SECRET_KEY"),
+    apiUrl,
+    databaseUrl,
+    secretKey,
     async [Symbol.asyncDispose]() {
       process.kill("SIGINT");
       await process.status;

@@ -1,4 +1,5 @@
-import { assert, assertEquals } from "@std/assert";
+// Not from @std, which only the test tasks can load: a benchmark imports this file, too.
+import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
 import { pick, type Random, randomFrom } from "../random.ts";

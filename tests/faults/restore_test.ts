@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -262,6 +262,82 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await Promise.all([sql.end(), twin.end()]);
   });
 });
+
+describe("after a crash", () => {
+  it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
+    const sql = connect(original.postgres);
+    const id = await newOrganization(sql);
+    const [key] = await sql`select private.insert_api_key(${id}, 'reader') ->> 'token' as token`;
+    const url = `${original.apiUrl}/functions/v1/public-audit-log`;
+    const get = async (address: string) => {
+      const response = await fetch(address, {
+        headers: { Authorization: `Bearer ${key?.["token"]}` },
+      });
+      const { items }: { items: { agent_name: string }[] } = await response.json();
+      const next = response.headers.get("Link")?.match(/<(.*)>/)?.[1] ?? "";
+      return { names: items.map((item) => item.agent_name), next };
+    };
+    // Not even requests wait, unless they ask to.
+    await sql`alter system set synchronous_commit = off`;
+    await sql`alter system set wal_writer_delay = '10s'`;
+    await sql`select pg_reload_conf()`;
+    const writer = await sql.reserve();
+
+    await write(writer, id, "shown to an administrator");
+    const [written] = await sql`select pg_current_wal_insert_lsn() as place`;
+    await readAsAdministrator(sql, id);
+    const [flushed] = await sql`
+      select pg_current_wal_flush_lsn() >= ${written?.["place"]}::text::pg_lsn as "isOnDisk"`;
+    assertEquals(flushed?.["isOnDisk"], true);
+
+    for (let round = 0; round < 3; round++) {
+      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `shown ${round} ${n}`));
+      const shown = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
+      assertEquals(shown.names.filter((name) => name.startsWith(`shown ${round}`)).length, 20);
+      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `not shown ${round} ${n}`));
+    }
+    const last = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
+    await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `lost ${n}`));
+    const pids = await sql<{ pid: number }[]>`select pid from pg_stat_activity`;
+    const pidFile = join(original.postgres.dataDir, "postmaster.pid");
+    for (const pid of [parseInt(await Deno.readTextFile(pidFile)), ...pids.map(({ pid }) => pid)]) {
+      Deno.kill(pid, "SIGKILL");
+    }
+    await Deno.remove(pidFile);
+    await sql.end({ timeout: 0 });
+    await startPostgres(original.postgres);
+
+    const recovered = connect(original.postgres);
+    const all = await read(recovered, id, "beginning");
+    assertEquals(last.names.filter((name) => !all?.names.includes(name)), []);
+    const lost = 20 - (all?.names.filter((name) => name.startsWith("lost")).length ?? 0);
+    assert(lost > 0, "the crash lost nothing: the test says nothing");
+    // Their transactions' numbers are used again.
+    await write(recovered, id, "new 1", "new 2");
+    const { names } = await get(last.next);
+    assertEquals(names.filter((name) => !name.startsWith("lost")), ["new 1", "new 2"]);
+    await recovered.end();
+  });
+});
+
+/** Asks the feed as a new administrator does, who is no API key. */
+async function readAsAdministrator(sql: postgres.Sql, id: string): Promise<void> {
+  const response = await fetch(`${original.apiUrl}/auth/v1/signup`, {
+    method: "POST",
+    headers: { apikey: original.publishableKey, "Content-Type": "application/json" },
+    body: JSON.stringify({ email: `${id}@example.com`, password: id }),
+  });
+  const { user }: { user: { id: string } } = await response.json();
+  await sql`
+    insert into public.organization_members (organization_id, user_id, role)
+    values (${id}, ${user.id}, 'admin')`;
+  await sql.begin(async (transaction) => {
+    const claims = JSON.stringify({ sub: user.id });
+    await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
+    await transaction`
+      select private.read_audit_log(${id}, '2000-01-01', '9999-12-31', null, 100, 0, false, 'beginning')`;
+  });
+}
 
 /** Resolves when the server takes writes. */
 async function promoted(sql: postgres.Sql): Promise<void> {
