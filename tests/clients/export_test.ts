@@ -9,7 +9,6 @@ import {
   newOrganization,
   type Organization,
   type Page,
-  pick,
   randomFrom,
   signUp,
   UNKNOWN_TOKEN,
@@ -335,14 +334,13 @@ describe("export.ts", () => {
   it("follows: adds entries as they are written, until it is ended", async () => {
     const organization = await newLog(3);
     using folder = new Folder();
-    let running: Running | undefined;
     await using proxy = startProxy(organization, async (number, forward) => {
       if (number === 2) await fill(organization.id, 2);
-      if (number === 3) running?.process.kill("SIGINT");
+      if (number === 3) running.process.kill("SIGINT");
       return await forward();
     });
     const args = ["--follow"];
-    running = folder.start("log.ndjson", { url: proxy.url, key: organization.token, args });
+    const running = folder.start("log.ndjson", { url: proxy.url, key: organization.token, args });
     assertEquals((await running.output).code, 130);
     assertEquals(await content(folder.file("log.ndjson")), await log(organization));
     const [first = 0, second = 0] = proxy.requestedAt;
