@@ -1,8 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { createClient as generate } from "npm:@hey-api/openapi-ts@0.99.0";
 import createClient from "npm:openapi-fetch@0.17.0";
+import type { z } from "zod";
 import type { paths } from "../../docs/openapi.d.ts";
-import { AUDIT_LOG_URL, MESSAGE_DATA, newOrganization, signUp, writeEntries } from "../helpers.ts";
+import {
+  AUDIT_LOG_URL,
+  getPage,
+  getProblem,
+  MESSAGE_DATA,
+  newOrganization,
+  signUp,
+  TWO_DAYS,
+  writeEntries,
+} from "../helpers.ts";
 
 const admin = await signUp();
 
@@ -56,5 +68,32 @@ describe("a client generated from openapi.json", () => {
       () => GET("/audit-log", { params: { query: days } }),
     ];
     assert(wrongs.length > 0);
+  });
+
+  it("by @hey-api/openapi-ts compiles, and takes an error code and a field that are added later", async () => {
+    const folder = await Deno.makeTempDir();
+    await generate({
+      input: fileURLToPath(new URL("../../docs/openapi.json", import.meta.url)),
+      output: folder,
+      plugins: ["@hey-api/client-fetch", "zod"],
+      logs: { level: "silent" },
+    });
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["check", "--no-config", "--sloppy-imports", "index.ts"],
+      cwd: folder,
+    }).output();
+    assert(success, new TextDecoder().decode(stderr));
+
+    const { zPage, zProblem }: Record<"zPage" | "zProblem", z.ZodType> = await import(
+      pathToFileURL(`${folder}/zod.gen.ts`).href
+    );
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, { action: "agent_added", data: {} }]);
+    const page = await getPage(token, TWO_DAYS);
+    const problem = await getProblem(400, token, "");
+    zPage.parse({ ...page, added: 1, items: page.items.map((item) => ({ ...item, added: 1 })) });
+    zProblem.parse(problem);
+    zProblem.parse({ ...problem, code: "added_later", added: 1 });
+    await Deno.remove(folder, { recursive: true });
   });
 });
