@@ -4,10 +4,8 @@ import type { StackInfo } from "../local/stack.ts";
 
 const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
 
-export interface BenchStack extends AsyncDisposable {
-  apiUrl: string;
-  databaseUrl: string;
-  secretKey: string;
+export interface BenchStack extends StackInfo, AsyncDisposable {
+  pid: number;
 }
 
 /** `deno task start` in a process of its own, as the load and the Data API must not share one. */
@@ -34,13 +32,10 @@ export async function startBenchStack(dataDir = DATA_DIR): Promise<BenchStack> {
     ready.reject(new Error(`The stack did not start: ${output}`));
   })();
   await ready.promise;
-  const { apiUrl, databaseUrl, secretKey }: StackInfo = JSON.parse(
-    await Deno.readTextFile(`${dataDir}/status.json`),
-  );
+  const info: StackInfo = JSON.parse(await Deno.readTextFile(`${dataDir}/status.json`));
   return {
-    apiUrl,
-    databaseUrl,
-    secretKey,
+    ...info,
+    pid: process.pid,
     async [Symbol.asyncDispose]() {
       process.kill("SIGINT");
       await process.status;

@@ -48,7 +48,7 @@ begin
   total := private.count_matching(organization_id, start_date, end_date, action);
   page_size := greatest(0, least(page_limit, total - page_offset));
   if page_size = 0 then
-    return json_build_object('total', total, 'items', '[]');
+    return json_build_object('total', total, 'items', E'\n[]\n'::json);
   end if;
   skip := case when newest_first then total - page_offset - page_size else page_offset end;
 
@@ -119,9 +119,9 @@ begin
       )
     ) as e
   ) as i;
-  -- The items stay text: the function passes them on unread, so a number in data keeps every digit.
-  return json_build_object('total', total, 'items', '[' || items || ']');
+  -- Between two line breaks, the only ones: by them the function finds the items, to pass them on unread.
+  return json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);
 end
 $$;
-comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them as the text of a JSON array.';
+comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them on a line of its own.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;

@@ -6,6 +6,7 @@ import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
 import { parseQuery, wrongCursor } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
+import { respondWith } from "./unread.ts";
 
 /** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
 export interface LogLine {
@@ -92,11 +93,11 @@ async function answer(
 
   const headers = rateLimitHeaders(decision.remaining, decision.reset);
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (!decision.page) {
+  if (!decision.page || !decision.items) {
     if (!query.after) throw new Error("public_audit_log answered a query without a page");
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query.after)] });
   }
-  const { total, items, next } = decision.page;
+  const { total, next } = decision.page;
   const { start, end, limit, offset } = query;
   const page: Omit<Page, "items"> = {
     organization_id: decision.organization_id,
@@ -106,12 +107,11 @@ async function answer(
     limit,
     offset,
   };
-  return new Response(`${JSON.stringify(page).slice(0, -1)},"items":${items}}`, {
-    headers: {
-      ...headers,
-      "Content-Type": "application/json",
-      "Link": next ? feedLink(publicUrl, query, next) : pageLinks(publicUrl, query, total),
-    },
+  const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
+  return respondWith(before, decision.items, "}", {
+    ...headers,
+    "Content-Type": "application/json",
+    "Link": next ? feedLink(publicUrl, query, next) : pageLinks(publicUrl, query, total),
   });
 }
 
