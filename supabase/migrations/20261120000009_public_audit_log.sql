@@ -48,7 +48,8 @@ create function private.answer_request(
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  after text
+  after text,
+  client_address inet
 ) returns json
 language plpgsql volatile security definer set search_path = ''
 as $$
@@ -65,7 +66,8 @@ begin
   join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   where k.organization_id = answer_request.organization_id
     and k.id = answer_request.api_key_id
-    and k.revoked_at is null;
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > clock_timestamp());
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;
@@ -87,11 +89,13 @@ begin
   end if;
   request := private.count_request(organization_id, api_key_id);
 
-  -- Once more, after the wait for its turn: from the commit of a revocation on, nothing is accepted.
+  -- Once more, after the wait for its turn: from the commit of a revocation on, or the moment of expiry,
+  -- nothing is accepted.
   perform from private.api_keys k
   where k.organization_id = answer_request.organization_id
     and k.id = answer_request.api_key_id
-    and k.revoked_at is null;
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > clock_timestamp());
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;
@@ -103,6 +107,9 @@ begin
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
     );
   end if;
+  perform private.count_read(
+    organization_id, api_key_id, null, page is not null, coalesce((page ->> 'entries')::integer, 0), client_address
+  );
   return json_build_object(
     'decision', 'accepted',
     'api_key_id', api_key_id,
@@ -125,7 +132,8 @@ create function public.public_audit_log(
   page_limit integer default 100,
   page_offset bigint default 0,
   newest_first boolean default false,
-  after text default null
+  after text default null,
+  client_address inet default null
 ) returns json
 language plpgsql volatile set search_path = ''
 as $$
@@ -136,7 +144,7 @@ begin
     return json_build_object('decision', 'unauthorized');
   end if;
   return private.answer_request(
-    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, client_address
   );
 end
 $$;
