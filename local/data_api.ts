@@ -29,6 +29,9 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
     [secretKey, `Bearer ${await signJwt({ role: "service_role" }, jwtSecret)}`],
   ]);
   const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE });
+  // PostgREST ends the connection after the answer to HEAD, without having said so: the next request on
+  // it would be lost.
+  const headClient = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return {
     async fetch(request) {
       const { method, body } = request;
@@ -41,13 +44,17 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
       }
       const { pathname, search } = new URL(request.url);
       const target = `http://127.0.0.1:${port}${pathname.slice("/rest/v1".length)}${search}`;
-      const init = { method, headers, body, redirect: "manual", client } as const;
-      return await fetch(target, init).catch((error) => {
+      const init = { method, headers, body, redirect: "manual" } as const;
+      const options = { ...init, client: method === "HEAD" ? headClient : client };
+      return await fetch(target, options).catch((error) => {
         log(`PostgREST does not answer: ${error.cause ?? error}\n`);
         return refuse(503, "The Data API does not answer");
       });
     },
-    [Symbol.dispose]: () => client.close(),
+    [Symbol.dispose]() {
+      client.close();
+      headClient.close();
+    },
   };
 }
 

@@ -10,7 +10,8 @@ import { connect } from "./helpers.ts";
 //
 // Not here:
 // 0008 rls_enabled_no_policy: an INFO. Here it is the intention: people reach functions only.
-// 0005 unused_index, 0020 table_bloat: statistics of a database in use, of which a test has none.
+// 0005 unused_index, 0020 table_bloat: statistics of a database in use, of which a test has none. The
+// migrations say what each index is for.
 // 0012 auth_allow_anonymous_sign_ins: about policies, and there are none.
 // 0019 insecure_queue_exposed_in_api, 0025 public_bucket_allows_listing: there are no queues and no buckets.
 // 0022 extension_versions_outdated, 0031 unused_replication_slot: the server's, not the schema's.

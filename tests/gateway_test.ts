@@ -118,9 +118,12 @@ describe("the gateway in front of the Data API", () => {
 describe("what PostgREST is sent", () => {
   const port = freePort();
   const logged: string[] = [];
-  let answer: (request: Request) => Response | Promise<Response> = () => new Response();
+  let answer: Deno.ServeHandler<Deno.NetAddr> = () => new Response();
   const serve = () =>
-    Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => answer(request));
+    Deno.serve(
+      { hostname: "127.0.0.1", port, onListen: () => {} },
+      (request, info) => answer(request, info),
+    );
   let server = serve();
   afterAll(() => server.shutdown());
 
@@ -163,6 +166,18 @@ describe("what PostgREST is sent", () => {
     await Promise.all([writer.write(new TextEncoder().encode("second")), writer.close()]);
     assertEquals((await reader?.read())?.value, "second");
     assertEquals((await reader?.read())?.done, true);
+  });
+
+  it("comes on a connection that is used again, but for HEAD, after which PostgREST ends it", async () => {
+    const ports = new Map<string, Set<number>>([["GET", new Set()], ["HEAD", new Set()]]);
+    answer = ({ method }, { remoteAddr }) => {
+      ports.get(method)?.add(remoteAddr.port);
+      return new Response();
+    };
+    for (const method of ["GET", "HEAD", "GET", "HEAD", "GET", "HEAD"]) {
+      await (await send("/", { method, headers: { apikey: "sb_secret_test" } })).text();
+    }
+    assertEquals([ports.get("GET")?.size, ports.get("HEAD")?.size], [1, 3]);
   });
 
   it("is nothing while there is no PostgREST: 503, and the reason in the log", async () => {

@@ -8,9 +8,10 @@ import type {
   TablesInsert,
 } from "../supabase/functions/public-audit-log/database.types.ts";
 
-const API_URL = environment("SUPABASE_URL");
-const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
-const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
+/** The project under test, and what everybody knows of it. */
+export const API_URL = environment("SUPABASE_URL");
+export const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
+export const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
 const DATABASE_URL = environment("SUPABASE_DB_URL");
 
 /** Where the service under test is. */

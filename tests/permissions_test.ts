@@ -10,9 +10,51 @@ import { client, connect, signUp } from "./helpers.ts";
 const sql = connect();
 afterAll(() => sql.end());
 
+class Rollback extends Error {}
+
 /** What a query finds, one line of text for each row. */
 async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
   return (await query).map((row) => Object.values(row).join(" "));
+}
+
+/** What each client role may do with what is in our two schemas. */
+function privileges(connection: postgres.ISql): Promise<string[]> {
+  return lines(connection`
+    with roles as (
+      select unnest(array['anon', 'authenticated', 'service_role']) as role
+    ), schemas as (
+      select oid, nspname as name from pg_namespace where nspname in ('public', 'private')
+    ), privileges as (
+      select role, 'schema ' || s.name as object, lower(privilege) as may
+      from roles, schemas s, unnest(array['USAGE', 'CREATE']) as privilege
+      where has_schema_privilege(role, s.oid, privilege)
+      union all
+      select role, concat(s.name, '.', c.relname), lower(privilege)
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f'),
+        unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) as privilege
+      where has_table_privilege(role, c.oid, privilege)
+      union all
+      select role, concat(s.name, '.', c.relname), concat(
+        lower(privilege), ' (', string_agg(a.attname, ', ' order by a.attnum), ')'
+      )
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped,
+        unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) as privilege
+      where has_column_privilege(role, c.oid, a.attnum, privilege)
+        and not has_table_privilege(role, c.oid, privilege)
+      group by role, s.name, c.relname, privilege
+      union all
+      select role, concat(s.name, '.', c.relname), lower(privilege)
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind = 'S',
+        unnest(array['USAGE', 'SELECT', 'UPDATE']) as privilege
+      where has_sequence_privilege(role, c.oid, privilege)
+      union all
+      select role, concat(s.name, '.', p.proname), 'execute'
+      from roles, schemas s join pg_proc p on p.pronamespace = s.oid
+      where has_function_privilege(role, p.oid, 'EXECUTE')
+    )
+    select concat_ws(' | ', role, '\`' || object || '\`', string_agg(may, ', ' order by may))
+    from privileges group by role, object order by role, object collate "C"`);
 }
 
 /** The rows of the table of privileges in SECURITY.md. */
@@ -26,42 +68,32 @@ async function documentedPrivileges(): Promise<string[]> {
 
 describe("the client roles", () => {
   it("may do exactly what the table in SECURITY.md says", async () => {
-    const found = await lines(sql`
-      with roles as (
-        select unnest(array['anon', 'authenticated', 'service_role']) as role
-      ), schemas as (
-        select oid, nspname as name from pg_namespace where nspname in ('public', 'private')
-      ), privileges as (
-        select role, 'schema ' || s.name as object, lower(privilege) as may
-        from roles, schemas s, unnest(array['USAGE', 'CREATE']) as privilege
-        where has_schema_privilege(role, s.oid, privilege)
-        union all
-        select role, concat(s.name, '.', c.relname), lower(privilege)
-        from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f'),
-          unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) as privilege
-        where has_table_privilege(role, c.oid, privilege)
-        union all
-        select role, concat(s.name, '.', c.relname), concat(
-          lower(privilege), ' (', string_agg(a.attname, ', ' order by a.attnum), ')'
-        )
-        from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f')
-        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped,
-          unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) as privilege
-        where has_column_privilege(role, c.oid, a.attnum, privilege)
-          and not has_table_privilege(role, c.oid, privilege)
-        group by role, s.name, c.relname, privilege
-        union all
-        select role, concat(s.name, '.', c.relname), lower(privilege)
-        from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind = 'S',
-          unnest(array['USAGE', 'SELECT', 'UPDATE']) as privilege
-        where has_sequence_privilege(role, c.oid, privilege)
-        union all
-        select role, concat(s.name, '.', p.proname), 'execute'
-        from roles, schemas s join pg_proc p on p.pronamespace = s.oid
-        where has_function_privilege(role, p.oid, 'EXECUTE')
-      )
-      select concat_ws(' | ', role, '\`' || object || '\`', string_agg(may, ', ' order by may))
-      from privileges group by role, object order by role, object collate "C"`);
+    assertEquals(await privileges(sql), await documentedPrivileges());
+  });
+
+  it("may do the same where everything new was granted to everybody, as in older projects", async () => {
+    const migrations = new URL("../supabase/migrations/", import.meta.url);
+    const names = await Array.fromAsync(Deno.readDir(migrations), ({ name }) => name);
+    let found: string[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`drop schema public, private cascade`;
+      await transaction`create schema public`;
+      await transaction`grant usage on schema public to anon, authenticated, service_role`;
+      for (const objects of ["tables", "functions", "sequences"]) {
+        for (const schema of ["", "in schema public"]) {
+          await transaction.unsafe(
+            `alter default privileges ${schema} grant all on ${objects} to anon, authenticated, service_role`,
+          );
+        }
+      }
+      for (const name of names.sort()) {
+        await transaction.unsafe(await Deno.readTextFile(new URL(name, migrations)));
+      }
+      found = await privileges(transaction);
+      throw new Rollback();
+    }).catch((error) => {
+      if (!(error instanceof Rollback)) throw error;
+    });
     assertEquals(found, await documentedPrivileges());
   });
 

@@ -42,6 +42,7 @@ create table public.organization_members (
   primary key (organization_id, user_id)
 );
 comment on table public.organization_members is 'Who belongs to an organization. Only an admin may read its log, and create and revoke its API keys.';
+-- For list_organizations, and for deleting an account.
 create index organization_members_user_id_idx on public.organization_members (user_id);
 alter table public.organization_members enable row level security;
 revoke all on public.organization_members from public, anon, authenticated, service_role;

@@ -20,6 +20,7 @@ comment on table private.entry_counts is 'Partial counts of audit_entries. The c
 comment on column private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
 comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 
+-- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
 create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
