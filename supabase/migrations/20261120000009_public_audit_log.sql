@@ -25,15 +25,22 @@ create function private.read_entries(
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  after text
-) returns json
+  after text,
+  out page json,
+  out entries integer
+)
 language plpgsql stable set search_path = ''
 as $$
+declare
+  answer record;
 begin
   if after is null then
-    return private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
+    answer := private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
+  else
+    answer := private.read_feed(organization_id, start_date, end_date, action, page_limit, after);
   end if;
-  return private.read_feed(organization_id, start_date, end_date, action, page_limit, after);
+  page := answer.page;
+  entries := answer.entries;
 end
 $$;
 comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen: read_page, read_feed.';
@@ -56,8 +63,9 @@ as $$
 declare
   looks_exhausted boolean;
   request record;
-  page json;
+  read record;
 begin
+  select null::json as page, 0 as entries into read;
   select coalesce(
     r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
   )
@@ -83,7 +91,7 @@ begin
   -- none. Without dates there is none to read: the function has found its query string invalid, and
   -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
   if start_date is not null and not looks_exhausted then
-    page := private.read_entries(
+    read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
     );
   end if;
@@ -102,13 +110,13 @@ begin
   if not request.accepted then
     return json_build_object('decision', 'rate_limited', 'api_key_id', api_key_id, 'reset', request.reset);
   end if;
-  if start_date is not null and page is null then
-    page := private.read_entries(
+  if start_date is not null and read.page is null then
+    read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
     );
   end if;
   perform private.count_read(
-    organization_id, api_key_id, null, page is not null, coalesce((page ->> 'entries')::integer, 0), client_address
+    organization_id, api_key_id, null, read.page is not null, coalesce(read.entries, 0), client_address
   );
   return json_build_object(
     'decision', 'accepted',
@@ -116,7 +124,7 @@ begin
     'organization_id', organization_id,
     'remaining', request.remaining,
     'reset', request.reset,
-    'page', page
+    'page', read.page
   );
 end
 $$;
