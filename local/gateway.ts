@@ -15,31 +15,37 @@ export interface GatewayOptions {
 /** One port in front of everything: the paths of a hosted project, the console at the root, `/docs`. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, auth, functionPort, serveConsole, log } = options;
-  return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => {
-    const url = URL.parse(request.url);
-    if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
-    if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
-    if (url.pathname.startsWith("/auth/v1/")) return auth(request);
-    if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
-      // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
-      const path = url.pathname.slice("/functions/v1".length);
-      const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
-      return forward(target, request).catch((error) => {
-        log(`public-audit-log does not answer: ${error}\n`);
-        return problem("internal_error", crypto.randomUUID());
-      });
-    }
-    if (/^\/docs\/?$/.test(url.pathname)) return serveReference(`http://127.0.0.1:${port}`);
-    return serveConsole(url.pathname) ??
-      Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
-  });
+  return Deno.serve(
+    { hostname: "127.0.0.1", port, onListen: () => {} },
+    (request, { remoteAddr }) => {
+      const url = URL.parse(request.url);
+      if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
+      if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
+      if (url.pathname.startsWith("/auth/v1/")) return auth(request);
+      if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
+        // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
+        const path = url.pathname.slice("/functions/v1".length);
+        const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
+        return forward(target, request, remoteAddr.hostname).catch((error) => {
+          log(`public-audit-log does not answer: ${error}\n`);
+          return problem("internal_error", crypto.randomUUID());
+        });
+      }
+      if (/^\/docs\/?$/.test(url.pathname)) return serveReference(`http://127.0.0.1:${port}`);
+      return serveConsole(url.pathname) ??
+        Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
+    },
+  );
 }
 
 // fetch refuses other methods (TRACE) or rewrites them (get). For the function, all but GET are one.
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-async function forward(url: URL, request: Request): Promise<Response> {
+async function forward(url: URL, request: Request, address: string): Promise<Response> {
   const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
   const body = method === "OPTIONS" ? null : request.body;
-  return await fetch(url, { method, headers: request.headers, body, redirect: "manual" });
+  const headers = new Headers(request.headers);
+  // As the platform's: whatever the caller has sent by this name.
+  headers.set("CF-Connecting-IP", address);
+  return await fetch(url, { method, headers, body, redirect: "manual" });
 }

@@ -126,7 +126,7 @@ describe("counts", () => {
       while (writing) {
         // One statement, one snapshot: the total and the entries themselves.
         const [row] = await sql`
-          select (p ->> 'total')::int as total, (
+          select (p.page ->> 'total')::int as total, (
             select count(*)::int from public.audit_entries e where e.organization_id = o.id
           ) as entries
           from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) as p
@@ -154,8 +154,8 @@ describe("counts", () => {
       const limit = 1 + random(50);
       const offset = random(300);
       const [page] = await sql`
-        select (p ->> 'total')::int as total,
-          array(select item ->> 'id' from json_array_elements((p ->> 'items')::json) as item) as ids
+        select (p.page ->> 'total')::int as total, p.entries,
+          array(select item ->> 'id' from json_array_elements(p.page -> 'items') as item) as ids
         from private.read_page(${id}, ${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}) as p`;
       const plain = await sql`
         select id::text from public.audit_entries
@@ -168,6 +168,7 @@ describe("counts", () => {
       const query = JSON.stringify({ start, end, action, newestFirst, limit, offset });
       assertEquals(page?.["total"], ids.length, query);
       assertEquals(page?.["ids"], ids.slice(offset, offset + limit), query);
+      assertEquals(page?.["entries"], page?.["ids"].length, query);
     }
   });
 
@@ -185,7 +186,7 @@ describe("counts", () => {
           await transaction`select set_config('timezone', ${zone}, true)`;
           await insert(transaction, id, "2026-03-01T12:00:00Z");
           const [row] = await transaction`
-            select private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true) as page`;
+            select page from private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true)`;
           await transaction`delete from public.audit_entries where organization_id = ${id} and action = 'agent_added'`;
           return {
             total: row?.["page"].total,

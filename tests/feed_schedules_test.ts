@@ -56,13 +56,14 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 
 /** Lets followers ask for a page each; what becomes of them. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
-  const rows = await sql<{ answer: { items: string; next: string } }[]>`
-    select private.read_feed(${id}, '2026-03-01', '9999-12-31', null, ${limit}, c.cursor) as answer
+  const rows = await sql<{ answer: { items: { agent_name: string }[]; next: string } }[]>`
+    select feed.page as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
+    cross join lateral private.read_feed(${id}, '2026-03-01', '9999-12-31', null, ${limit}, c.cursor) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {
-    const { items = "", next: cursor = "" } = rows[n]?.answer ?? {};
-    const given = (JSON.parse(items) as { agent_name: string }[]).map((item) => +item.agent_name);
+    const { items = [], next: cursor = "" } = rows[n]?.answer ?? {};
+    const given = items.map((item) => +item.agent_name);
     return { cursor, seen: [...seen, ...given] };
   });
 }

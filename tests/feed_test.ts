@@ -60,10 +60,9 @@ interface Read {
 /** Asks the feed in SQL, with a connection that may be in a transaction. */
 async function read(run: Run, id: string, after: string, limit = 100): Promise<Read> {
   const [row] = await run`
-    select private.read_feed(${id}, '0001-01-01', '9999-12-31', null, ${limit}, ${after}) as answer`;
-  const { items, next } = row?.["answer"] as { items: string; next: string };
-  const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
-  return { names, next };
+    select page as answer from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, ${limit}, ${after})`;
+  const { items, next } = row?.["answer"] as { items: { agent_name: string }[]; next: string };
+  return { names: items.map((item) => item.agent_name), next };
 }
 
 /** Reads the feed in SQL until it is caught up. */

@@ -87,11 +87,15 @@ export interface ApiKey {
   name: string;
   hint: string;
   created_at: string;
+  expires_at: string | null;
 }
 
 export type NewApiKey = ApiKey & { token: string };
 
 export interface ApiKeyState {
+  state: "active" | "expiring" | "expired" | "revoked";
+  expires_at: string | null;
+  successor_id: string | null;
   created_by_email: string | null;
   revoked_at: string | null;
   revoked_by_email: string | null;

@@ -114,6 +114,7 @@ describe("functions", () => {
         order by p.oid::regproc::text`),
       [
         "private.answer_request",
+        "private.api_key_usage",
         "private.count_entries",
         "private.create_api_key",
         "private.daily_entry_counts",
@@ -122,6 +123,7 @@ describe("functions", () => {
         "private.list_organizations",
         "private.read_audit_log",
         "private.revoke_api_key",
+        "private.rotate_api_key",
       ],
     );
   });

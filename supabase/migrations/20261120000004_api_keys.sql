@@ -1,4 +1,4 @@
--- API keys: what is kept of them.
+-- API keys: what is kept of them, and what each was used for.
 --
 -- The hash lives in a table of its own: it is looked up before anybody knows whose key it is.
 
@@ -15,9 +15,16 @@ create table private.api_keys (
   revoked_by uuid,
   revoked_by_email text,
   revoked_at timestamptz,
-  primary key (organization_id, id)
+  -- Null is never. It changes only to become earlier, when the key is rotated.
+  -- Five years in UTC, so that a dump can be restored in any time zone.
+  expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
+  -- The key that rotate_api_key made in its place.
+  successor_id uuid,
+  primary key (organization_id, id),
+  unique (organization_id, successor_id),
+  foreign key (organization_id, successor_id) references private.api_keys
 );
-comment on table private.api_keys is 'One row per API key ever made. Holds nothing from which a token could be found. Active while revoked_at is null.';
+comment on table private.api_keys is 'One row per API key ever made. Holds nothing from which a token could be found. Active until revoked_at or expires_at.';
 comment on column private.api_keys.hint is 'The token''s first seven and last four characters, to recognize it by.';
 comment on column private.api_keys.created_by_email is 'The address that created_by had then.';
 comment on column private.api_keys.revoked_by_email is 'The address that revoked_by had then.';
@@ -34,3 +41,42 @@ create table private.api_key_hashes (
 comment on table private.api_key_hashes is 'SHA-256 of each token, and whose it is: the one table that does not begin with the organization, because it leads there. A token has 190 random bits, so a plain fast hash cannot be searched.';
 alter table private.api_key_hashes enable row level security;
 revoke all on private.api_key_hashes from public, anon, authenticated, service_role;
+
+create table private.log_reads (
+  organization_id uuid not null references public.organizations on delete cascade,
+  -- An API key's id, or that of an administrator who read in the console.
+  reader_id uuid not null,
+  day date not null,
+  -- The administrator's address then; null for an API key.
+  email text,
+  requests integer not null,
+  invalid_requests integer not null,
+  entries bigint not null,
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  last_address inet,
+  primary key (organization_id, reader_id, day)
+);
+comment on table private.log_reads is 'Who read an organization''s log, by UTC day: how many requests were accepted, how many of them were invalid (400), how many entries were delivered, when, and from where at last. Kept 400 days. An API key''s latest day is in private.rate_limits until its next day begins.';
+comment on column private.log_reads.last_address is 'As the platform''s gateway reports it.';
+create index log_reads_day_idx on private.log_reads (day);
+alter table private.log_reads enable row level security;
+revoke all on private.log_reads from public, anon, authenticated, service_role;
+
+create function private.count_read(organization_id uuid, reader_id uuid, email text, entries integer) returns void
+language plpgsql volatile set search_path = ''
+as $$
+begin
+  insert into private.log_reads as r (
+    organization_id, reader_id, day, email, requests, invalid_requests, entries, first_at, last_at
+  )
+  values (
+    count_read.organization_id, count_read.reader_id, (clock_timestamp() at time zone 'UTC')::date, count_read.email,
+    1, 0, count_read.entries, clock_timestamp(), clock_timestamp()
+  )
+  on conflict on constraint log_reads_pkey do update
+  set requests = r.requests + 1, entries = r.entries + excluded.entries, last_at = excluded.last_at;
+end
+$$;
+comment on function private.count_read is 'Counts one page that an administrator has read.';
+revoke execute on function private.count_read from public, anon, authenticated, service_role;

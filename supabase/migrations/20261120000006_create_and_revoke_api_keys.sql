@@ -1,4 +1,4 @@
--- An organization's administrators make, revoke and list its keys. The token is in the answer of
+-- An organization's administrators make, rotate, revoke and list its keys. The token is in the answer of
 -- create_api_key and nowhere else, ever.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and 6 base62 characters of checksum: the
@@ -81,7 +81,12 @@ $$;
 comment on function private.api_key_name is 'The name of an API key as it is kept: without spaces around it, with one between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has what cannot be seen, by which two names could look alike.';
 revoke execute on function private.api_key_name from public, anon, authenticated, service_role;
 
-create function private.insert_api_key(organization_id uuid, name text, api_key_id uuid default null) returns json
+create function private.insert_api_key(
+  organization_id uuid,
+  name text,
+  api_key_id uuid default null,
+  expires_at timestamptz default null
+) returns json
 language plpgsql volatile set search_path = ''
 as $$
 declare
@@ -90,14 +95,22 @@ declare
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
   api_key private.api_keys;
 begin
-  insert into private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email)
+  if expires_at <= clock_timestamp()
+    or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
+  then
+    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
   values (
     insert_api_key.organization_id,
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
     private.api_key_name(insert_api_key.name),
     left(token, 7) || '…' || right(token, 4),
     auth.uid(),
-    auth.jwt() ->> 'email'
+    auth.jwt() ->> 'email',
+    clock_timestamp(),
+    insert_api_key.expires_at
   )
   returning k.* into api_key;
   insert into private.api_key_hashes (token_hash, organization_id, api_key_id)
@@ -110,6 +123,7 @@ begin
     'name', api_key.name,
     'hint', api_key.hint,
     'created_at', api_key.created_at,
+    'expires_at', api_key.expires_at,
     'token', token
   );
 exception
@@ -121,12 +135,12 @@ $$;
 comment on function private.insert_api_key is 'Makes an API key, in the name of the signed-in person if there is one.';
 revoke execute on function private.insert_api_key from public, anon, authenticated, service_role;
 
-create function private.create_api_key(organization_id uuid, name text, api_key_id uuid) returns json
+create function private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
 language plpgsql volatile security definer set search_path = ''
 as $$
 begin
   perform private.require_admin(organization_id);
-  return private.insert_api_key(organization_id, name, api_key_id);
+  return private.insert_api_key(organization_id, name, api_key_id, expires_at);
 end
 $$;
 comment on function private.create_api_key is 'public.create_api_key, with its owner''s rights.';
@@ -137,13 +151,75 @@ create function public.create_api_key(
   organization_id uuid,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of making a second key.
-  api_key_id uuid default null
+  api_key_id uuid default null,
+  -- Null is never.
+  expires_at timestamptz default null
 ) returns json
 language sql volatile set search_path = ''
-as $$ select private.create_api_key(organization_id, name, api_key_id) $$;
-comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, an id that has been used before 23505.';
+as $$ select private.create_api_key(organization_id, name, api_key_id, expires_at) $$;
+comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at that is past or more than 5 years ahead; an id that has been used before is 23505.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
+
+create function private.rotate_api_key(organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid) returns json
+language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  -- Of one length everywhere: days and months are not, where clocks are put forward and back.
+  overlap_seconds constant numeric := extract(epoch from overlap);
+  clock timestamptz;
+  api_key private.api_keys;
+  successor json;
+begin
+  perform private.require_admin(organization_id);
+  if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
+    raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
+  end if;
+  -- Two at once come one after the other.
+  select k.* into api_key
+  from private.api_keys k
+  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
+  for update;
+  clock := clock_timestamp();
+  if not found then
+    perform private.refuse_access();
+  elsif api_key.successor_id is not null then
+    raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
+      using errcode = 'unique_violation';
+  elsif api_key.revoked_at is not null or api_key.expires_at <= clock then
+    raise exception 'this API key is revoked or expired: create another' using errcode = 'invalid_parameter_value';
+  end if;
+  successor := private.insert_api_key(
+    organization_id, api_key.name, rotate_api_key.successor_id,
+    -- For as long as the one before was made for. Five years may have been a day longer then.
+    case when api_key.expires_at is not null then
+      least(
+        clock + (api_key.expires_at - api_key.created_at),
+        (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+      )
+    end
+  );
+  update private.api_keys k
+  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
+  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
+  return successor;
+end
+$$;
+comment on function private.rotate_api_key is 'public.rotate_api_key, with its owner''s rights.';
+revoke execute on function private.rotate_api_key from public, anon, authenticated, service_role;
+grant execute on function private.rotate_api_key to authenticated;
+
+create function public.rotate_api_key(
+  organization_id uuid,
+  api_key_id uuid,
+  overlap interval default '24 hours',
+  successor_id uuid default null
+) returns json
+language sql volatile set search_path = ''
+as $$ select private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
+comment on function public.rotate_api_key is 'Makes the successor of an API key, with its name and for as long, and answers as create_api_key does. The old key expires after the overlap, never later than it would have; overlap 0 is at once. For an administrator of the organization; others get 42501. A key that has a successor is 23505; one that is revoked or expired, or an overlap below 0 or above 90 days, is 22023.';
+revoke execute on function public.rotate_api_key from public, anon, authenticated, service_role;
+grant execute on function public.rotate_api_key to authenticated;
 
 create function private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = ''
@@ -153,7 +229,7 @@ declare
 begin
   perform private.require_admin(organization_id);
   update private.api_keys k
-  set revoked_at = now(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
+  set revoked_at = clock_timestamp(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   select k.* into api_key
   from private.api_keys k
@@ -198,12 +274,20 @@ begin
         'created_by_email', k.created_by_email,
         'revoked_at', k.revoked_at,
         'revoked_by_email', k.revoked_by_email,
+        'expires_at', k.expires_at,
+        'successor_id', k.successor_id,
+        'state', case
+          when k.revoked_at is not null then 'revoked'
+          when k.expires_at <= clock_timestamp() then 'expired'
+          when k.expires_at <= clock_timestamp() + interval '14 days' then 'expiring'
+          else 'active'
+        end,
         'last_used_at', r.accepted_at[cardinality(r.accepted_at)],
         'requests_last_minute', (
           select count(*) from unnest(r.accepted_at) as t where t > clock_timestamp() - interval '60 seconds'
         )
       )
-      order by k.revoked_at desc nulls first, k.created_at desc, k.id
+      order by least(k.revoked_at, case when k.expires_at <= clock_timestamp() then k.expires_at end) desc nulls first, k.created_at desc, k.id
     ), '[]')
     from private.api_keys k
     join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
@@ -218,6 +302,52 @@ grant execute on function private.list_api_keys to authenticated;
 create function public.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = ''
 as $$ select private.list_api_keys(organization_id) $$;
-comment on function public.list_api_keys is 'All API keys of an organization, active ones first, then the latest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, last_used_at, requests_last_minute}]. One JSON value, so that the Data API''s max_rows cannot cut it. For an administrator; others get 42501.';
+comment on function public.list_api_keys is 'All API keys of an organization, active ones first, then the latest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, so that the Data API''s max_rows cannot cut it. For an administrator; others get 42501.';
 revoke execute on function public.list_api_keys from public, anon, authenticated, service_role;
 grant execute on function public.list_api_keys to authenticated;
+
+create function private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'day', r.day,
+        'api_key_id', k.id,
+        'name', k.name,
+        'user_id', case when k.id is null then r.reader_id end,
+        'user_email', r.email,
+        'requests', r.requests,
+        'invalid_requests', r.invalid_requests,
+        'entries', r.entries,
+        'first_at', r.first_at,
+        'last_at', r.last_at,
+        'last_address', r.last_address
+      )
+      order by r.day, k.name, r.email, r.reader_id
+    ), '[]')
+    from (
+      select l.* from private.log_reads l
+      where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
+      union all
+      select u.organization_id, u.api_key_id, u.day, null, u.requests, u.invalid_requests, u.entries,
+        u.first_at, u.last_at, u.last_address
+      from private.rate_limits u
+      where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
+    ) as r
+    left join private.api_keys k on k.organization_id = r.organization_id and k.id = r.reader_id
+  );
+end
+$$;
+comment on function private.api_key_usage is 'public.api_key_usage, with its owner''s rights.';
+revoke execute on function private.api_key_usage from public, anon, authenticated, service_role;
+grant execute on function private.api_key_usage to authenticated;
+
+create function public.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+language sql stable set search_path = ''
+as $$ select private.api_key_usage(organization_id, start_date, end_date) $$;
+comment on function public.api_key_usage is 'Who read the log, by UTC day, both ends inclusive, of the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}], of an API key or, with user_id instead, of an administrator in the console. invalid_requests of the requests were answered 400. For an administrator; others get 42501.';
+revoke execute on function public.api_key_usage from public, anon, authenticated, service_role;
+grant execute on function public.api_key_usage to authenticated;

@@ -28,8 +28,10 @@ create function private.read_page(
   action public.audit_action,
   page_limit integer,
   page_offset bigint,
-  newest_first boolean
-) returns json
+  newest_first boolean,
+  out page json,
+  out entries integer
+)
 -- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
 -- to the same moment. plpgsql keeps its plans from call to call, if it is told not to make new ones.
 language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
@@ -38,7 +40,6 @@ declare
   total bigint;
   items text;
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
-  page_size integer;
   -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
   -- day; then of an hour. Those of the hour are passed over, all others never touched.
   skip bigint;
@@ -46,11 +47,12 @@ declare
   first_hour timestamptz;
 begin
   total := private.count_matching(organization_id, start_date, end_date, action);
-  page_size := greatest(0, least(page_limit, total - page_offset));
-  if page_size = 0 then
-    return json_build_object('total', total, 'items', E'\n[]\n'::json);
+  entries := greatest(0, least(page_limit, total - page_offset));
+  if entries = 0 then
+    page := json_build_object('total', total, 'items', E'\n[]\n'::json);
+    return;
   end if;
-  skip := case when newest_first then total - page_offset - page_size else page_offset end;
+  skip := case when newest_first then total - page_offset - entries else page_offset end;
 
   select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
   from (
@@ -105,7 +107,7 @@ begin
           and e.organization_id = read_page.organization_id
           and e.created_at >= first_hour and e.created_at < range_end
         order by e.created_at, e.id
-        limit page_size offset skip
+        limit entries offset skip
       )
       union all
       (
@@ -115,13 +117,13 @@ begin
           and (e.action, e.created_at) >= (read_page.action, first_hour)
           and (e.action, e.created_at) < (read_page.action, range_end)
         order by e.action, e.created_at, e.id
-        limit page_size offset skip
+        limit entries offset skip
       )
     ) as e
   ) as i;
   -- Between two line breaks, the only ones: by them the function finds the items, to pass them on unread.
-  return json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);
+  page := json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);
 end
 $$;
-comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many, and one page of them on a line of its own.';
+comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many there are, and one page of them on a line of its own; and how many are in the page.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;

@@ -335,8 +335,10 @@ create function private.read_feed(
   end_date date,
   action public.audit_action,
   page_limit integer,
-  after text
-) returns json
+  after text,
+  out page json,
+  out entries integer
+)
 -- Stable: all its statements see one snapshot, which is the one that pg_current_snapshot() gives.
 language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
 as $$
@@ -354,9 +356,10 @@ begin
   if after <> 'beginning' then
     cursor := private.decode_cursor(after, scope);
     if cursor is null then
-      return null;
+      return;
     end if;
   end if;
+  entries := 0;
   loop
     if cursor.bound is null then
       is_present := true;
@@ -393,6 +396,7 @@ begin
     end if;
     batch := private.list_unseen(organization_id, action, range_start, range_end, room, cursor);
     items := items || nullif(batch.items, '');
+    entries := entries + batch.entries;
     if batch.entries = room then
       cursor.transaction_id := batch.last_transaction_id;
       cursor.created_at := batch.last_created_at;
@@ -404,14 +408,14 @@ begin
     exit when is_present;
     room := room - batch.entries;
   end loop;
-  return json_build_object(
+  page := json_build_object(
     'total', private.count_matching(organization_id, start_date, end_date, action),
     'next', private.encode_cursor(cursor, scope),
     'items', (E'\n[' || array_to_string(items, ',') || E']\n')::json
   );
 end
 $$;
-comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, next, items}, as of read_page; null when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
+comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, next, items}, as of read_page, and how many they are; nulls when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
 revoke execute on function private.read_feed from public, anon, authenticated, service_role;
 
 create function private.adopt_restored_log() returns bigint

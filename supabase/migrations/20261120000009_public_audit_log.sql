@@ -25,15 +25,22 @@ create function private.read_entries(
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  after text
-) returns json
+  after text,
+  out page json,
+  out entries integer
+)
 language plpgsql stable set search_path = ''
 as $$
+declare
+  answer record;
 begin
   if after is null then
-    return private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
+    answer := private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
+  else
+    answer := private.read_feed(organization_id, start_date, end_date, action, page_limit, after);
   end if;
-  return private.read_feed(organization_id, start_date, end_date, action, page_limit, after);
+  page := answer.page;
+  entries := answer.entries;
 end
 $$;
 comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen: read_page, read_feed.';
@@ -48,15 +55,17 @@ create function private.answer_request(
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  after text
+  after text,
+  client_address inet
 ) returns json
 language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   looks_exhausted boolean;
   request record;
-  page json;
+  read record;
 begin
+  select null::json as page, 0 as entries into read;
   select coalesce(
     r.accepted_at[cardinality(r.accepted_at) - 59] > clock_timestamp() - interval '60 seconds', false
   )
@@ -65,7 +74,8 @@ begin
   join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   where k.organization_id = answer_request.organization_id
     and k.id = answer_request.api_key_id
-    and k.revoked_at is null;
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > clock_timestamp());
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;
@@ -81,27 +91,28 @@ begin
   -- none. Without dates there is none to read: the function has found its query string invalid, and
   -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
   if start_date is not null and not looks_exhausted then
-    page := private.read_entries(
+    read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
     );
   end if;
-  request := private.count_request(organization_id, api_key_id);
-
-  -- Once more, after the wait for its turn: from the commit of a revocation on, nothing is accepted.
-  perform from private.api_keys k
-  where k.organization_id = answer_request.organization_id
-    and k.id = answer_request.api_key_id
-    and k.revoked_at is null;
-  if not found then
+  request := private.count_request(
+    organization_id, api_key_id,
+    read.page is not null or start_date is not null and looks_exhausted, coalesce(read.entries, 0), client_address
+  );
+  if request.accepted is null then
     return json_build_object('decision', 'unauthorized');
   end if;
   if not request.accepted then
     return json_build_object('decision', 'rate_limited', 'api_key_id', api_key_id, 'reset', request.reset);
   end if;
-  if start_date is not null and page is null then
-    page := private.read_entries(
+  if start_date is not null and looks_exhausted then
+    read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
     );
+    update private.rate_limits r
+    set invalid_requests = r.invalid_requests + (read.page is null)::integer,
+      entries = r.entries + coalesce(read.entries, 0)
+    where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
   return json_build_object(
     'decision', 'accepted',
@@ -109,7 +120,7 @@ begin
     'organization_id', organization_id,
     'remaining', request.remaining,
     'reset', request.reset,
-    'page', page
+    'page', read.page
   );
 end
 $$;
@@ -125,18 +136,17 @@ create function public.public_audit_log(
   page_limit integer default 100,
   page_offset bigint default 0,
   newest_first boolean default false,
-  after text default null
+  after text default null,
+  client_address inet default null
 ) returns json
 language plpgsql volatile set search_path = ''
 as $$
 declare
   key constant record := private.find_api_key(decode(token_hash, 'hex'));
 begin
-  if key.api_key_id is null then
-    return json_build_object('decision', 'unauthorized');
-  end if;
+  -- Without a key, too: so that an unknown token takes as long as one that was revoked or has expired.
   return private.answer_request(
-    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, client_address
   );
 end
 $$;

@@ -10,27 +10,27 @@ create function private.read_audit_log(
   newest_first boolean,
   after text
 ) returns json
-language plpgsql stable security definer set search_path = ''
+language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  page json;
+  read record;
 begin
   perform private.require_admin(organization_id);
-  page := private.read_entries(
+  -- As in answer_request.
+  perform set_config('synchronous_commit', 'on', true);
+  read := private.read_entries(
     organization_id, start_date, end_date, action,
     least(greatest(page_limit, 1), 1000), greatest(page_offset, 0), coalesce(newest_first, true), after
   );
-  if page is null then
+  if read.page is null then
     raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning'
       using errcode = 'invalid_parameter_value';
   end if;
-  if after is not null then
-    -- What a cursor has seen is on disk before anybody holds it: after a crash the numbers of
-    -- transactions that were lost are used again. This read has no commit that would wait for the disk.
-    perform pg_logical_emit_message(false, 'read_audit_log', '', true);
-  end if;
+  perform private.count_read(organization_id, auth.uid(), auth.jwt() ->> 'email', read.entries);
   -- As text: a parser would round long numbers in data.
-  return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next');
+  return json_build_object(
+    'total', read.page -> 'total', 'items', read.page ->> 'items', 'next', read.page -> 'next'
+  );
 end
 $$;
 comment on function private.read_audit_log is 'public.read_audit_log, with its owner''s rights.';
@@ -48,7 +48,7 @@ create function public.read_audit_log(
   -- beginning, or the next of the answer before: then without offset, in the order of the feed.
   after text default null
 ) returns json
-language sql stable set search_path = ''
+language sql volatile set search_path = ''
 as $$
   select private.read_audit_log(
     organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after

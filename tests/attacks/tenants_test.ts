@@ -509,11 +509,13 @@ describe("whether an organization or a key exists", () => {
     it(`${by.name} is told by no answer, and by no time`, async () => {
       const functions = await functionsOfOrganizations();
       assertEquals(functions.map(({ name }) => name), [
+        "api_key_usage",
         "create_api_key",
         "daily_entry_counts",
         "list_api_keys",
         "read_audit_log",
         "revoke_api_key",
+        "rotate_api_key",
       ]);
       for (const { name, given } of functions) {
         await assertNotTold(by, {
@@ -525,14 +527,16 @@ describe("whether an organization or a key exists", () => {
 
   it("another organization's key is not told from none, to one's own organization", async () => {
     const { organizationId } = rival;
-    await assertNotTold(rival, {
-      request: ({ apiKeyId }) => ({
-        path: "rpc/revoke_api_key",
-        init: json({ organization_id: organizationId, api_key_id: apiKeyId }),
-      }),
-    });
-    const [key] = await listApiKeys(admin, tenant.id);
-    assertEquals(key?.revoked_at, null);
+    for (const name of ["revoke_api_key", "rotate_api_key"]) {
+      await assertNotTold(rival, {
+        request: ({ apiKeyId }) => ({
+          path: `rpc/${name}`,
+          init: json({ organization_id: organizationId, api_key_id: apiKeyId }),
+        }),
+      });
+    }
+    const [key, ...others] = await listApiKeys(admin, tenant.id);
+    assertEquals([key?.revoked_at, key?.expires_at, others], [null, null, []]);
   });
 
   it("a key's id that another organization uses is as free as any, in the same time", async () => {

@@ -34,11 +34,14 @@ function connect({ port, adminPassword }: PostgresOptions, database = "postgres"
 /** Asks the feed; null when the cursor is refused, which the API answers with 400. */
 async function read(sql: postgres.Sql, id: string, after: string): Promise<Read | null> {
   const [row] = await sql`
-    select private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after}) as answer`;
+    select page as answer from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after})`;
   if (!row?.["answer"]) return null;
-  const { items, next, total } = row["answer"] as { items: string; next: string; total: number };
-  const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
-  return { names: names.toSorted(), next, total };
+  const { items, next, total } = row["answer"] as {
+    items: { agent_name: string }[];
+    next: string;
+    total: number;
+  };
+  return { names: items.map((item) => item.agent_name).toSorted(), next, total };
 }
 
 async function write(sql: postgres.ISql, id: string, ...names: string[]): Promise<void> {

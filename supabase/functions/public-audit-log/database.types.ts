@@ -99,8 +99,17 @@ export type Database = {
       [_ in never]: never;
     };
     Functions: {
+      "api_key_usage": {
+        Args: { "end_date": string; "organization_id": string; "start_date": string };
+        Returns: Json;
+      };
       "create_api_key": {
-        Args: { "api_key_id"?: string; "name": string; "organization_id": string };
+        Args: {
+          "api_key_id"?: string;
+          "expires_at"?: string;
+          "name": string;
+          "organization_id": string;
+        };
         Returns: Json;
       };
       "daily_entry_counts": {
@@ -118,6 +127,7 @@ export type Database = {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
           "after"?: string;
+          "client_address"?: unknown;
           "end_date"?: string;
           "newest_first"?: boolean;
           "page_limit"?: number;
@@ -142,6 +152,15 @@ export type Database = {
       };
       "revoke_api_key": {
         Args: { "api_key_id": string; "organization_id": string };
+        Returns: Json;
+      };
+      "rotate_api_key": {
+        Args: {
+          "api_key_id": string;
+          "organization_id": string;
+          "overlap"?: string;
+          "successor_id"?: string;
+        };
         Returns: Json;
       };
     };

@@ -36,6 +36,14 @@ export type Decision = z.infer<typeof Decision> & {
   items?: Uint8Array<ArrayBuffer>;
 };
 
+/** What the database decides about. */
+export interface Asked {
+  tokenHash: string;
+  clientAddress: string | undefined;
+  /** Nothing, if it is invalid. */
+  query: Query | undefined;
+}
+
 /**
  * Asks the database about a request: the one round trip. Without a query (an invalid one) the
  * request is counted like any other, and the accepted decision has no page; neither has it when
@@ -45,12 +53,12 @@ export type Decision = z.infer<typeof Decision> & {
  */
 export async function decide(
   database: Database,
-  tokenHash: string,
-  query?: Query,
+  { tokenHash, clientAddress, query }: Asked,
 ): Promise<Decision> {
   const signal = AbortSignal.timeout(TIMEOUT);
   const { data, error, status } = await database.rpc("public_audit_log", {
     token_hash: tokenHash,
+    ...clientAddress && { client_address: clientAddress },
     ...query && {
       start_date: query.start,
       end_date: query.end,

@@ -1,3 +1,4 @@
+import { clientAddress } from "./client_address.ts";
 import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, feedLink, pageLinks, rateLimitHeaders } from "./headers.ts";
@@ -74,9 +75,13 @@ async function answer(
   }
 
   const { query, errors } = parseQuery(url.search.slice(1));
-  const hash = await tokenHash(token);
+  const asked = {
+    tokenHash: await tokenHash(token),
+    clientAddress: clientAddress(request.headers),
+    query,
+  };
   const departure = performance.now();
-  const decision = await decide(database, hash, query)
+  const decision = await decide(database, asked)
     .finally(() => trace.db_ms = milliseconds(departure));
   if (decision.decision === "unauthorized") {
     return problem("unauthorized", id, { headers: challenge(true) });
