@@ -21,7 +21,8 @@ const KILLED = 137;
 
 const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
+// A failed test may have left a transaction open.
+afterAll(() => sql.end({ timeout: 5 }));
 
 /** Values that a careless writer of JSON or CSV breaks. */
 const AWKWARD = [

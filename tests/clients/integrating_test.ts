@@ -19,7 +19,7 @@ const admin = await signUp();
 const folder = await Deno.makeTempDir();
 await unpackRecipes(folder);
 afterAll(async () => {
-  await sql.end();
+  await sql.end({ timeout: 5 });
   await Deno.remove(folder, { recursive: true });
 });
 

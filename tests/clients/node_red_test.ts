@@ -18,7 +18,7 @@ const SETTINGS = `module.exports = {
 
 const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
+afterAll(() => sql.end({ timeout: 5 }));
 
 function startNodeRed(folder: string, token: string) {
   const process = new Deno.Command(Deno.execPath(), {
