@@ -3,13 +3,15 @@ import postgres from "postgres";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { makeDataSet } from "./data_set.ts";
 import { load, median } from "./load.ts";
-import { startBenchStack } from "./stack.ts";
+import { type BenchStack, startBenchStack } from "./stack.ts";
 import { measureFeedWrites } from "./writes.ts";
 
 const { values: flags } = parseArgs({
   options: {
     seconds: { type: "string", default: "60" },
     rounds: { type: "string", default: "5" },
+    /** Only the followers, without the costs. */
+    followers: { type: "boolean", default: false },
   },
 });
 const ROUNDS = Number(flags.rounds);
@@ -24,14 +26,21 @@ Deno.exit();
 
 async function main(): Promise<void> {
   await using stack = await startBenchStack();
-  const sql = postgres(stack.databaseUrl, { max: 4, onnotice: () => {} });
+  if (!flags.followers) await measureCosts(stack);
+  await measureFollowers(stack);
+}
+
+async function measureCosts({ apiUrl, databaseUrl }: BenchStack): Promise<void> {
+  const sql = postgres(databaseUrl, { max: 4, onnotice: () => {} });
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const { organizationId: id, tokens } = await makeDataSet(sql, 1_000_000);
   await measurePages(sql, id);
-  await measurePolls(sql, stack.apiUrl, id, tokens);
-  await measureFeedWrites(sql, stack.databaseUrl, ROUNDS);
+  await measurePolls(sql, apiUrl, id, tokens);
+  await measureFeedWrites(sql, databaseUrl, ROUNDS);
   await sql.end();
+}
 
+async function measureFollowers(stack: BenchStack): Promise<void> {
   const seconds = Number(flags.seconds);
   console.log(`\nFollowers beside 16 writers for ${seconds} s, one transaction held open`);
   const figures = await followUnderLoad({ stack, seconds, heldSeconds: Math.min(20, seconds / 2) });

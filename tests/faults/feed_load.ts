@@ -34,7 +34,7 @@ const [PAST, FUTURE] = ["2020-02-29", "2999-12-31"];
 const ALL = "start=2000-01-01&end=9999-12-31";
 const QUERIES = [
   `${ALL}&limit=1000`,
-  `${ALL}&limit=7`,
+  `${ALL}&limit=25`,
   `${ALL}&action=feedback_given&limit=100`,
   `start=${PAST}&end=${PAST}&limit=20`,
   `start=2021-01-01&end=${FUTURE}&action=agent_added&limit=50`,
