@@ -148,29 +148,15 @@ describe("expires_at", () => {
     assertEquals(response.status, 401);
   });
 
-  it("may be five years ahead in every time zone, and a dump of it can be restored in any", async () => {
+  it("of five years stands in a dump that can be restored in any time zone", async () => {
     const { id } = await newOrganization(admin);
-    for (const zone of ["Pacific/Auckland", "America/Los_Angeles", "Asia/Kolkata"]) {
-      await sql.begin(async (transaction) => {
-        await transaction`select set_config('TimeZone', ${zone}, true)`;
-        await transaction`
-          select private.insert_api_key(
-            ${id}, 'test', null,
-            (clock_timestamp() at time zone 'UTC' + interval '5 years') at time zone 'UTC'
-          )`;
-      });
-    }
-    const columns = "organization_id, id, name, hint, created_at, expires_at";
-    for (const zone of ["Pacific/Auckland", "America/Los_Angeles", "UTC"]) {
-      await sql.begin(async (transaction) => {
-        await transaction`select set_config('TimeZone', ${zone}, true)`;
-        await transaction.unsafe(
-          `insert into private.api_keys (${columns})
-          select organization_id, gen_random_uuid(), name, hint, created_at, expires_at
-          from private.api_keys where organization_id = '${id}'`,
-        );
-      });
-    }
+    await sql.begin(async (transaction) => {
+      // Where that is an hour more than five years: summer time begins before the 30th in one of the two.
+      await transaction`set local time zone 'Europe/Berlin'`;
+      await transaction`
+        insert into private.api_keys (organization_id, name, hint, created_at, expires_at)
+        values (${id}, 'restored', '…', '2024-03-30T12:00Z', '2029-03-30T12:00Z')`;
+    });
   });
 });
 
@@ -188,22 +174,31 @@ describe("the state of a key", () => {
     assertEquals((await stateOf(id, key.id))?.state, "revoked");
   });
 
-  it("of 400 keys is listed within 50 ms of SQL", async () => {
+  it("of 400 keys is listed within 50 ms of SQL, and their use of 30 days within a second", async () => {
     const { id } = await newOrganization(admin);
     await sql`
       select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 399)`;
-    const times: number[] = [];
-    await sql.begin(async (transaction) => {
-      await transaction`
-        select set_config('request.jwt.claims', ${JSON.stringify({ sub: admin.id })}, true)`;
-      for (let i = 0; i < 5; i++) {
-        const [row] = await transaction`
-          explain (analyze, format json) select private.list_api_keys(${id})`;
-        times.push(row?.["QUERY PLAN"][0]["Execution Time"]);
-      }
-    });
-    // The fastest: the machine may be busy with something else.
-    assert(Math.min(...times) < 50, `${times} ms`);
+    await sql`
+      insert into private.log_reads
+      select k.organization_id, k.id, date '2026-11-01' + n, null, 1, 0, 0, now(), now(), null
+      from private.api_keys k, generate_series(0, 29) as n where k.organization_id = ${id}`;
+    const fastestOf = async (call: string): Promise<number> => {
+      const times: number[] = [];
+      await sql.begin(async (transaction) => {
+        await transaction`
+          select set_config('request.jwt.claims', ${JSON.stringify({ sub: admin.id })}, true)`;
+        for (let i = 0; i < 5; i++) {
+          const [row] = await transaction.unsafe(`explain (analyze, format json) select ${call}`);
+          times.push(row?.["QUERY PLAN"][0]["Execution Time"]);
+        }
+      });
+      // The machine may be busy with something else.
+      return Math.min(...times);
+    };
+    const list = await fastestOf(`private.list_api_keys('${id}')`);
+    assert(list < 50, `${list} ms`);
+    const usage = await fastestOf(`private.api_key_usage('${id}', '2026-11-01', '2026-11-30')`);
+    assert(usage < 1000, `${usage} ms`);
   });
 });
 

@@ -290,7 +290,13 @@ begin
       order by least(k.revoked_at, case when k.expires_at <= clock_timestamp() then k.expires_at end) desc nulls first, k.created_at desc, k.id
     ), '[]')
     from private.api_keys k
-    join private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    cross join lateral (
+      select l.accepted_at from private.rate_limits l
+      where l.organization_id = k.organization_id and l.api_key_id = k.id
+      -- Looked up by both. As a plain join, with statistics from when there were few keys, all of the
+      -- organization's are compared with each.
+      offset 0
+    ) as r
     where k.organization_id = list_api_keys.organization_id
   );
 end
@@ -337,7 +343,12 @@ begin
       from private.rate_limits u
       where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
     ) as r
-    left join private.api_keys k on k.organization_id = r.organization_id and k.id = r.reader_id
+    left join lateral (
+      select n.id, n.name from private.api_keys n
+      where n.organization_id = r.organization_id and n.id = r.reader_id
+      -- As in list_api_keys.
+      offset 0
+    ) as k on true
   );
 end
 $$;
