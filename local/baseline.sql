@@ -19,6 +19,11 @@ create role postgres login createrole createdb replication bypassrls password 'p
 grant anon, authenticated, service_role to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
 alter database postgres owner to postgres;
+-- On the platform an extension, supautils, lets it set this, for restoring dumps without triggers.
+grant set on parameter session_replication_role to postgres;
+
+-- Not as on the platform: seed.sql runs where it finds this.
+alter database postgres set app.settings.local_stack = 'deno task start';
 
 create schema extensions;
 grant usage on schema extensions to public;

@@ -1,6 +1,28 @@
 -- Two organizations to look at, each with an administrator who can sign in and a year of entries up
--- to today (UTC). For a laptop only: the password is public. The same on every machine for the same
--- day: whatever looks random is a hash of what it is for.
+-- to today (UTC). The same on every machine for the same day: whatever looks random is a hash of what
+-- it is for.
+--
+-- Their password is public, so this refuses to run where others could sign in. It must see a sign of
+-- a local stack: `deno task start` makes the second setting below; `supabase start` the first, which
+-- is its well-known secret for JWTs. A hosted project has neither.
+
+do $$
+begin
+  if current_setting('app.settings.jwt_secret', true) is distinct from 'super-secret-jwt-token-with-at-least-32-characters-long'
+    and current_setting('app.settings.local_stack', true) is distinct from 'deno task start'
+  then
+    raise exception 'seed.sql is for a local stack only, and this is none: its password is public. Nothing was written.'
+      using errcode = 'insufficient_privilege';
+  end if;
+  -- Here, so that nothing is written either by a client that goes on after an error, as psql does: all
+  -- that follows reads it.
+  create temporary table people (user_id uuid, organization_id uuid, organization text, email text);
+end
+$$;
+
+insert into people values
+  ('ada00000-0000-4000-8000-000000000001', '0a11ce00-0000-4000-8000-000000000001', 'Analytical Engines', 'ada@analytical.example'),
+  ('faced000-0000-4000-8000-000000000002', '0b0b0000-0000-4000-8000-000000000002', 'Compiler Works', 'grace@compiler.example');
 
 create function pg_temp.chance(subject text) returns double precision
 language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::bigint / 4294967296.0 $$;
@@ -15,14 +37,8 @@ language sql immutable as $$
     || '7' || substr(md5(subject), 1, 3) || '8' || substr(md5(subject), 4, 15))::uuid
 $$;
 
-insert into public.organizations (id, name) values
-  ('0a11ce00-0000-4000-8000-000000000001', 'Analytical Engines'),
-  ('0b0b0000-0000-4000-8000-000000000002', 'Compiler Works');
-
-create temporary table people (user_id uuid, organization_id uuid, email text);
-insert into people values
-  ('ada00000-0000-4000-8000-000000000001', '0a11ce00-0000-4000-8000-000000000001', 'ada@analytical.example'),
-  ('faced000-0000-4000-8000-000000000002', '0b0b0000-0000-4000-8000-000000000002', 'grace@compiler.example');
+insert into public.organizations (id, name)
+select organization_id, organization from people;
 
 insert into auth.users (
   instance_id, id, aud, role, email, encrypted_password, email_confirmed_at,

@@ -9,6 +9,7 @@ import {
   pick,
   type Random,
   randomFrom,
+  runUpkeep,
   signUp,
   writeEntries,
 } from "./helpers.ts";
@@ -97,6 +98,15 @@ async function insert(
     values (${organizationId}, ${createdAt}, 'agent_added', 'ada@example.com', 'Assistant')`;
 }
 
+/** Does the upkeep; fails if it waits for a row. */
+async function runUpkeepWithoutWaiting(): Promise<void> {
+  const connection = await sql.reserve();
+  await connection`set lock_timeout = '1s'`;
+  await runUpkeep(connection);
+  await connection`reset lock_timeout`;
+  connection.release();
+}
+
 async function newOrganizations(count: number): Promise<Organization[]> {
   return await Promise.all(Array.from({ length: count }, () => newOrganization(admin)));
 }
@@ -110,7 +120,7 @@ describe("counts", () => {
     });
     let writing = true;
     const compactor = (async () => {
-      while (writing) await sql`select private.compact_entry_counts()`;
+      while (writing) await runUpkeep(sql);
     })();
     const reader = (async () => {
       while (writing) {
@@ -207,7 +217,7 @@ describe("counts", () => {
   it("follow retention: deleting entries lowers them", async () => {
     const { id, token } = await newOrganization(admin);
     await writeEntries(id, DAYS.map((day) => ({ created_at: `${day}T12:00:00Z` })));
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     await sql`
       delete from public.audit_entries where organization_id = ${id} and created_at < '2026-01-01'`;
     const page = await getPage(token, "start=2024-01-01&end=2026-12-31");
@@ -286,7 +296,7 @@ describe("compact_entry_counts()", () => {
     // Each connection of the pool is another backend, hence another part.
     await Promise.all(Array.from({ length: 8 }, () => write("2026-03-01T12:00:00Z")));
     await Promise.all(Array.from({ length: 8 }, () => write(today)));
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     const [past, ...rest] = await counts(organization.id);
     assertEquals({ ...past }, {
       day: "2026-03-01",
@@ -302,12 +312,12 @@ describe("compact_entry_counts()", () => {
     const { id } = await newOrganization(admin);
     const write = () => sql.begin((transaction) => insert(transaction, id));
     await write();
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     await write();
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     assertEquals((await counts(id)).map((row) => row["entries"]), [2]);
     await sql`delete from public.audit_entries where organization_id = ${id}`;
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     assertEquals(await counts(id), []);
   });
 
@@ -317,14 +327,11 @@ describe("compact_entry_counts()", () => {
     await insert(writer, organization.id);
     await writer`begin`;
     await insert(writer, organization.id);
-    await sql.begin(async (compactor) => {
-      await compactor`set local lock_timeout = '1s'`;
-      await compactor`select private.compact_entry_counts()`;
-    });
+    await runUpkeepWithoutWaiting();
     await writer`commit`;
     writer.release();
     assertEquals((await counts(organization.id)).map((row) => row["partial"]), [true]);
-    await sql`select private.compact_entry_counts()`;
+    await runUpkeep(sql);
     assertEquals((await counts(organization.id)).map((row) => row["partial"]), [false]);
     assertEquals(await countErrors(organization), []);
   });
@@ -337,10 +344,7 @@ describe("compact_entry_counts() beside the deletion of an organization", () => 
     await sql`delete from public.audit_entries where organization_id = ${id}`;
     await sql.begin(async (deleter) => {
       await deleter`select from public.organizations where id = ${id} for update`;
-      await sql.begin(async (compactor) => {
-        await compactor`set local lock_timeout = '1s'`;
-        await compactor`select private.compact_entry_counts()`;
-      });
+      await runUpkeepWithoutWaiting();
       await deleter`delete from public.organizations where id = ${id}`;
     });
     assertEquals(await counts(id), []);

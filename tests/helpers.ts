@@ -162,6 +162,14 @@ export async function age(sql: Sql, apiKeyId: string, by: string): Promise<void>
     where api_key_id = ${apiKeyId}`;
 }
 
+/** Does all of the upkeep, with the statement that README.md schedules; not within a transaction. */
+export async function runUpkeep(sql: postgres.ISql): Promise<void> {
+  const readme = await Deno.readTextFile(new URL("../README.md", import.meta.url));
+  const [, statement] = readme.match(/cron\.schedule\('upkeep', '[^']*', '([^']*)'\)/) ?? [];
+  if (!statement) throw new Error("README.md has no cron.schedule('upkeep', …)");
+  await sql.unsafe(statement);
+}
+
 /** Sends a request with a key; `query` is a query string. */
 export function get(token: string, query: string = TWO_DAYS): Promise<Response> {
   return send(`?${query}`, { headers: { Authorization: `Bearer ${token}` } });

@@ -70,34 +70,36 @@ create trigger count_deleted
   after delete on public.audit_entries referencing old table as changed
   for each statement execute function private.count_entries();
 
-create function private.compact_entry_counts(max_counts integer default 1000) returns boolean
+create function private.compact_entry_counts() returns boolean
 language plpgsql volatile set search_path = ''
 as $$
 declare
+  today constant date := clock_timestamp() at time zone 'UTC';
   found_more boolean;
 begin
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
-  with wanted as materialized (
-    select u.organization_id, u.day, u.action
-    from private.entry_counts u
-    where u.writer_pid <> 0 and u.day < (clock_timestamp() at time zone 'UTC')::date
-    group by u.day, u.organization_id, u.action
-    order by u.day, u.organization_id, u.action
-    limit max_counts
-  ),
-  movable as materialized (
+  with partial as materialized (
     -- Never waits for a writer or a deletion, so that none can wait for it in a circle.
     select c.organization_id, c.day, c.action, c.writer_pid
-    from wanted w
-    join private.entry_counts c using (organization_id, day, action)
+    from private.entry_counts c
     join public.organizations o on o.id = c.organization_id
+    where c.writer_pid <> 0 and c.day < today
+    order by c.day, c.organization_id, c.action
+    -- Not a parameter: a kept plan knows no sizes, and might read and sort the whole backlog.
+    limit 1000
     for update of c skip locked
     for key share of o skip locked
   ),
+  keys as (
+    select organization_id, day, action, writer_pid from partial
+    union
+    -- What has been compacted before. Nobody else touches these rows without the advisory lock.
+    select organization_id, day, action, 0 from partial
+  ),
   moved as (
     -- By key, not by ctid: a row may have got a new version since this statement's snapshot.
-    delete from private.entry_counts c using movable m
-    where c.organization_id = m.organization_id and c.day = m.day and c.action = m.action and c.writer_pid = m.writer_pid
+    delete from private.entry_counts c using keys k
+    where c.organization_id = k.organization_id and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid
     returning c.*
   ),
   inserted as (
@@ -111,13 +113,12 @@ begin
     group by h.organization_id, h.day, h.action
     having bool_or(h.entries <> 0)
   )
-  -- Those that writers hold are left for the next run, which must not be waited for here.
-  select (select count(*) from wanted) = max_counts and exists (select from moved where writer_pid <> 0)
-  into found_more;
+  -- Those that writers hold are left for the next run, and not waited for.
+  select count(*) = 1000 into found_more from partial;
   return found_more;
 end
 $$;
-comment on function private.compact_entry_counts is 'Adds the partial counts of past days up into one row each, beside writers, for at most so many days and actions; whether there may be more. Readers then have fewer rows to add.';
+comment on function private.compact_entry_counts is 'Adds the partial counts of past days up into one row for each day and action, beside writers, at most 1000 partial counts at once; whether there may be more. Readers then have fewer rows to add.';
 revoke execute on function private.compact_entry_counts from public, anon, authenticated, service_role;
 
 create function private.entry_count_mismatches(organization_id uuid)
