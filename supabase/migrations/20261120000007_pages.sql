@@ -82,8 +82,8 @@ begin
   limit 1;
 
   select coalesce(
-    string_agg(i.item, ',' order by i.created_at, i.id) filter (where not newest_first),
-    string_agg(i.item, ',' order by i.created_at desc, i.id desc) filter (where newest_first)
+    string_agg(i.item, E',\n' order by i.created_at, i.id) filter (where not newest_first),
+    string_agg(i.item, E',\n' order by i.created_at desc, i.id desc) filter (where newest_first)
   )
   into strict items
   from (

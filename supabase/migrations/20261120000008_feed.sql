@@ -217,7 +217,7 @@ begin
     new_id := after_id;
   end if;
   select
-    coalesce(string_agg(i.item, ',' order by i.sort_transaction, i.created_at, i.id), ''),
+    coalesce(string_agg(i.item, E',\n' order by i.sort_transaction, i.created_at, i.id), ''),
     count(*),
     (array_agg(i.sort_transaction order by i.sort_transaction, i.created_at, i.id))[count(*)],
     (array_agg(i.created_at order by i.sort_transaction, i.created_at, i.id))[count(*)],
@@ -382,7 +382,7 @@ begin
   end loop;
   page := json_build_object(
     'total', private.count_matching(organization_id, start_date, end_date, action),
-    'items', '[' || array_to_string(items, ',') || ']',
+    'items', '[' || array_to_string(items, E',\n') || ']',
     'next', private.encode_cursor(cursor, scope)
   );
 end
