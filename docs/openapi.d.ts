@@ -19,6 +19,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/public-audit-log/seals": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read the seals of finished days
+     * @description Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` and `end` select by `day`; a day that has changed since has several seals. For the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.
+     */
+    get: operations["readSeals"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -101,7 +121,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many entries match in all, at the same moment as `items` */
+      /** @description How many items match in all, at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -109,6 +129,61 @@ export interface components {
       offset: number;
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
+    };
+    /** @description What a finished day held; the last seal of a day counts */
+    Seal: {
+      /** @description Its number in the organization's chain, without gaps from 1 */
+      sequence: number;
+      /**
+       * Format: date
+       * @description The day that it seals, in UTC
+       */
+      day: string;
+      /** @description How many entries the day has */
+      entries: number;
+      /** @description Entries that are new since the day's seal before; 0 in its first */
+      added: number;
+      /** @description Entries that were deleted since the day's seal before; 0 in its first */
+      removed: number;
+      /** @description Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in hexadecimal, on a line */
+      sha256: string;
+      /**
+       * Format: date-time
+       * @description When, to the millisecond, in UTC
+       */
+      sealed_at: string;
+      /** @description The `seal` of the sequence before; 64 zeros in the first */
+      previous: string;
+      /** @description SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
+      seal: string;
+    };
+    /** @description A page of the seals of one organization */
+    SealsPage: {
+      /**
+       * Format: uuid
+       * @description The organization that owns the API key
+       */
+      organization_id: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      start: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      end: string;
+      /** @description How many items match in all, at the same moment as `items` */
+      total: number;
+      /** @description As in the request, or its default */
+      limit: number;
+      /** @description As in the request, or its default */
+      offset: number;
+      /** @description Days of the range in which entries were changed without a word: they are not as they were sealed */
+      altered: string[];
+      /** @description The seals of this page, by `sequence` */
+      items: components["schemas"]["Seal"][];
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {
@@ -310,6 +385,229 @@ export interface operations {
            *         {
            *           "parameter": "acton",
            *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, after, order"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The token is missing, malformed, unknown or revoked: one answer for all */
+      401: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Unauthorized",
+           *       "status": 401,
+           *       "detail": "A valid API key is required: Authorization: Bearer pck_…",
+           *       "code": "unauthorized",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description A path below this one */
+      404: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Not Found",
+           *       "status": 404,
+           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
+           *       "code": "not_found",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Any method other than GET, also HEAD and OPTIONS */
+      405: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          Allow: components["headers"]["Allow"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Method Not Allowed",
+           *       "status": 405,
+           *       "detail": "Only GET is supported.",
+           *       "code": "method_not_allowed",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      429: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "Retry-After": components["headers"]["Retry-After"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Too Many Requests",
+           *       "status": 429,
+           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "code": "rate_limited",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Something failed on our side: try again */
+      500: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Internal Server Error",
+           *       "status": 500,
+           *       "detail": "Something failed on our side. Try again; if it persists, report the request_id.",
+           *       "code": "internal_error",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+  readSeals: {
+    parameters: {
+      query: {
+        /** @description The first day, in UTC; a real day of the years 0001 to 9999 */
+        start: string;
+        /** @description The last day, in UTC, inclusive; not before `start` */
+        end: string;
+        /** @description How many seals a page has at the most */
+        limit?: number;
+        /** @description How many of the matching seals come before the page's first */
+        offset?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description A page */
+      200: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["Link"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "start": "2026-11-06",
+           *       "end": "2026-11-06",
+           *       "total": 1,
+           *       "limit": 100,
+           *       "offset": 0,
+           *       "altered": [],
+           *       "items": [
+           *         {
+           *           "sequence": 1,
+           *           "day": "2026-11-06",
+           *           "entries": 2,
+           *           "added": 0,
+           *           "removed": 0,
+           *           "sha256": "f1ee7bc1a2ee17943f7f0ef1a15d7f3b6ab3ca0a3d3ee2b9b5fdfa3a7a4f4d2e",
+           *           "sealed_at": "2026-11-07T00:15:00.381Z",
+           *           "previous": "0000000000000000000000000000000000000000000000000000000000000000",
+           *           "seal": "4b8d3c43c7f9d6a0a1d7a6a2fbbd4b7e2b6a5d5a3f0c9f0f7c1f5b2e6d4c3b2a"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/json": components["schemas"]["SealsPage"];
+        };
+      };
+      /** @description The query string is invalid */
+      400: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Bad Request",
+           *       "status": 400,
+           *       "detail": "The query string is invalid.",
+           *       "code": "invalid_parameters",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
+           *       "errors": [
+           *         {
+           *           "parameter": "start",
+           *           "detail": "\"2026-02-30\": must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "end",
+           *           "detail": "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "limit",
+           *           "detail": "\"5000\": must be a whole number from 1 to 1000"
+           *         },
+           *         {
+           *           "parameter": "acton",
+           *           "detail": "unknown parameter: must be one of: start, end, limit, offset"
            *         }
            *       ]
            *     }

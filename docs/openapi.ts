@@ -6,9 +6,9 @@ import { writeFile } from "../local/write_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
-import type { Page } from "../supabase/functions/public-audit-log/page.ts";
+import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page.ts";
 import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
-import { Query } from "../supabase/functions/public-audit-log/query.ts";
+import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query.ts";
 
 /** The version of the contract; CHANGELOG.md says what each brought. */
 const VERSION = "1.1.0";
@@ -47,6 +47,27 @@ const PAGE: Page = {
       data: { feedback: "up", message_id: "m-81" },
     },
   ],
+};
+
+const SEALS_PAGE: SealsPage = {
+  organization_id: "0a11ce00-0000-4000-8000-000000000001",
+  start: "2026-11-06",
+  end: "2026-11-06",
+  total: 1,
+  limit: 100,
+  offset: 0,
+  altered: [],
+  items: [{
+    sequence: 1,
+    day: "2026-11-06",
+    entries: 2,
+    added: 0,
+    removed: 0,
+    sha256: "f1ee7bc1a2ee17943f7f0ef1a15d7f3b6ab3ca0a3d3ee2b9b5fdfa3a7a4f4d2e",
+    sealed_at: "2026-11-07T00:15:00.381Z",
+    previous: "0".repeat(64),
+    seal: "4b8d3c43c7f9d6a0a1d7a6a2fbbd4b7e2b6a5d5a3f0c9f0f7c1f5b2e6d4c3b2a",
+  }],
 };
 
 /** Headers by name; those of `COMMON` are on every answer. */
@@ -136,7 +157,7 @@ changes its meaning or goes away.`,
           "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
           "empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the " +
           "entries that the caller has not seen.",
-        parameters: parameters(),
+        parameters: parameters(EntriesQuery),
         "x-codeSamples": [{
           lang: "Shell",
           label: "curl",
@@ -149,15 +170,7 @@ changes its meaning or goes away.`,
             headers: headers([...COMMON, ...LIMIT, "Link"]),
             content: content("application/json", "Page", PAGE),
           },
-          400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
-            {
-              parameter: "start",
-              detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
-            },
-            {
-              parameter: "end",
-              detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
-            },
+          ...problems([
             { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
             {
               parameter: "acton",
@@ -165,21 +178,38 @@ changes its meaning or goes away.`,
                 "unknown parameter: must be one of: start, end, action, limit, offset, after, order",
             },
           ]),
-          401: problem(
-            "unauthorized",
-            "The token is missing, malformed, unknown or revoked: one answer for all",
-            ["WWW-Authenticate"],
-          ),
-          404: problem("not_found", "A path below this one", []),
-          405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
-            "Allow",
+        },
+      },
+    },
+    "/public-audit-log/seals": {
+      get: {
+        operationId: "readSeals",
+        summary: "Read the seals of finished days",
+        description:
+          "Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal " +
+          "before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` " +
+          "and `end` select by `day`; a day that has changed since has several seals. For the chain " +
+          "after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.",
+        parameters: parameters(SealsQuery),
+        "x-codeSamples": [{
+          lang: "Shell",
+          label: "curl",
+          source: 'curl "$AUDIT_LOG_URL/seals?start=2026-11-01&end=2026-11-20" \\\n' +
+            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
+        }],
+        responses: {
+          200: {
+            description: "A page",
+            headers: headers([...COMMON, ...LIMIT, "Link"]),
+            content: content("application/json", "SealsPage", SEALS_PAGE),
+          },
+          ...problems([
+            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
+            {
+              parameter: "acton",
+              detail: "unknown parameter: must be one of: start, end, limit, offset",
+            },
           ]),
-          429: problem(
-            "rate_limited",
-            "60 requests were accepted in the last minute; refused ones are not counted",
-            [...LIMIT, "Retry-After"],
-          ),
-          500: problem("internal_error", "Something failed on our side: try again", []),
         },
       },
     },
@@ -221,9 +251,9 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
-function parameters() {
-  const { properties = {} } = jsonSchema(Query, "output");
-  const { required = [] } = jsonSchema(Query, "input");
+function parameters(query: z.ZodType) {
+  const { properties = {} } = jsonSchema(query, "output");
+  const { required = [] } = jsonSchema(query, "input");
   return Object.entries(properties).map(([name, property]) => {
     if (typeof property === "boolean") throw new TypeError(`${name} has no schema`);
     const { description, ...schema } = property;
@@ -266,8 +296,44 @@ function headers(names: HeaderName[]) {
   );
 }
 
-function content(type: string, schema: "Page" | "Problem", example: Page | Problem) {
+function content(
+  type: string,
+  schema: "Page" | "SealsPage" | "Problem",
+  example: Page | SealsPage | Problem,
+) {
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
+}
+
+/** The answers that are no page, to both paths; of the errors of a 400, those that differ. */
+function problems(errors: NonNullable<Problem["errors"]>) {
+  return {
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
+      {
+        parameter: "start",
+        detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
+      },
+      {
+        parameter: "end",
+        detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
+      },
+      ...errors,
+    ]),
+    401: problem(
+      "unauthorized",
+      "The token is missing, malformed, unknown or revoked: one answer for all",
+      ["WWW-Authenticate"],
+    ),
+    404: problem("not_found", "A path below this one", []),
+    405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
+      "Allow",
+    ]),
+    429: problem(
+      "rate_limited",
+      "60 requests were accepted in the last minute; refused ones are not counted",
+      [...LIMIT, "Retry-After"],
+    ),
+    500: problem("internal_error", "Something failed on our side: try again", []),
+  };
 }
 
 function problem(

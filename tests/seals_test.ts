@@ -8,6 +8,7 @@ import {
   type Entry,
   get,
   newOrganization,
+  send,
   signUp,
   writeEntries,
 } from "./helpers.ts";
@@ -68,6 +69,16 @@ function hashOf(lines: string): string {
     list += `${sha256(`${all.slice(i, i + 1000).join("\n")}\n`)}\n`;
   }
   return sha256(list);
+}
+
+/** What a seal must be. */
+function sealOf({ previous, sequence, day, entries, added, removed, ...rest }: Seal): string {
+  const line = [previous, sequence, day, entries, added, removed, rest.sha256, rest.sealed_at];
+  return sha256(line.join(" "));
+}
+
+function withKey(token: string): RequestInit {
+  return { headers: { Authorization: `Bearer ${token}` } };
 }
 
 function entriesOn(day: string, count: number, given: Entry = {}): Entry[] {
@@ -148,10 +159,8 @@ describe("the upkeep", () => {
     let previous = "0".repeat(64);
     for (const seal of seals) {
       assertEquals(seal.previous, previous);
-      const { sequence, day, entries, added, removed, sealed_at } = seal;
-      const line = [previous, sequence, day, entries, added, removed, seal.sha256, sealed_at];
-      assertEquals(seal.seal, sha256(line.join(" ")));
-      assertMatch(sealed_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      assertEquals(seal.seal, sealOf(seal));
+      assertMatch(seal.sealed_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
       previous = seal.seal;
     }
   });
@@ -182,7 +191,143 @@ describe("the upkeep", () => {
   });
 });
 
+describe("GET …/public-audit-log/seals", () => {
+  const MARCH = "start=2026-03-01&end=2026-03-31";
+
+  it("gives a key what list_seals gives an administrator, of its organization alone", async () => {
+    const { id, token } = await sealedDay();
+    await sealedDay();
+    const response = await send(`/seals?${MARCH}`, withKey(token));
+    const { total, altered, seals } = await listSeals(id);
+    assertEquals(await response.json(), {
+      organization_id: id,
+      start: "2026-03-01",
+      end: "2026-03-31",
+      total,
+      limit: 100,
+      offset: 0,
+      altered,
+      items: seals,
+    });
+    assertEquals(seals.length, 1);
+  });
+
+  it("is paged like entries, in order of sequence", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1)));
+    await runUpkeep();
+    await writeEntries(id, entriesOn("2026-03-01", 1));
+    await runUpkeep();
+    const days: string[] = [];
+    let next: string | undefined = `/seals?${MARCH}&limit=1`;
+    while (next) {
+      const response: Response = await send(next, withKey(token));
+      const { items, total } = await response.json() as { items: Seal[]; total: number };
+      assertEquals([items.length, total], [1, 4]);
+      days.push(`${items[0]?.sequence} ${items[0]?.day}`);
+      next = response.headers.get("Link")
+        ?.match(/<[^>]*\/public-audit-log(\/seals\?[^>]*)>; rel="next"/)?.[1];
+    }
+    assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
+    const { items } = await (await send(`/seals?${MARCH}&offset=3`, withKey(token))).json();
+    assertEquals(items.map(({ sequence }: Seal) => sequence), [4]);
+  });
+
+  it("names altered days", async () => {
+    const { id, token } = await sealedDay();
+    await SILENT["(a) an address is changed"]?.(id);
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered } = await (await send(`/seals?${MARCH}`, withKey(token))).json();
+    assertEquals(altered, ["2026-03-01"]);
+  });
+
+  it("counts against the key's limit, and refuses as entries do", async () => {
+    const { token, apiKeyId } = await sealedDay();
+    const statuses = async (...queries: string[]) =>
+      await Promise.all(queries.map(async (query) => {
+        const response = await send(`/seals?${query}`, withKey(token));
+        await response.body?.cancel();
+        return response.status;
+      }));
+    assertEquals(
+      await statuses(
+        MARCH,
+        "start=2026-03-01",
+        `${MARCH}&action=agent_added`,
+        `${MARCH}&after=beginning`,
+        `${MARCH}&order=asc`,
+        `${MARCH}&limit=1001`,
+        "start=2026-03-02&end=2026-03-01",
+      ),
+      [200, 400, 400, 400, 400, 400, 400],
+    );
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    assertEquals(await statuses(MARCH), [429]);
+    for (
+      const [address, init, status] of [
+        [`/seals?${MARCH}`, {}, 401],
+        [`/seals?${MARCH}`, { method: "POST" }, 405],
+        [`/seals/1?${MARCH}`, withKey(token), 404],
+      ] as const
+    ) {
+      const response = await send(address, init);
+      assertEquals([response.status, await response.json().then(({ status }) => status)], [
+        status,
+        status,
+      ]);
+    }
+  });
+});
+
+describe("a log restored to another server", () => {
+  it("has no day altered, and its late entries are declared as such", async () => {
+    const { id } = await sealedDay(3);
+    // One that was not sealed yet when the backup was taken.
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "late" }));
+    // As if the entries' and seals' transactions were of a server that has counted much further.
+    await silently(async (transaction) => {
+      await transaction`alter table private.seals disable trigger user`;
+      await transaction`
+        update public.audit_entries
+        set transaction_id = (transaction_id::text::bigint + 1000000000)::text::xid8
+        where organization_id = ${id}`;
+      await transaction`
+        update private.seals
+        set snapshot = format('%s:%s:', x, x)::pg_snapshot
+        from (
+          select max(transaction_id::text::bigint) as x from public.audit_entries where organization_id = ${id}
+        ) as late
+        where organization_id = ${id}`;
+      await transaction`alter table private.seals enable trigger user`;
+      await transaction`update private.feed_keys set system_identifier = 1`;
+      await transaction`select private.adopt_restored_log()`;
+    });
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "later" }));
+    await runUpkeep();
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added }) => [entries, added]), [[3, 0], [5, 2]]);
+  });
+});
+
 describe("seals", () => {
+  it("are the same whatever the session shows dates like", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, entriesOn("2026-03-01", 2));
+    await sql.begin(async (transaction) => {
+      await transaction`set local datestyle = 'German'`;
+      await transaction`set local timezone = 'Asia/Tokyo'`;
+      while ((await transaction`select private.run_upkeep() as more`)[0]?.["more"]);
+    });
+    const { seals: [seal] } = await listSeals(id);
+    assertEquals(seal?.seal, seal && sealOf(seal));
+  });
+
   it("are append-only for everyone, the owner included", async () => {
     const { id } = await sealedDay();
     for (
@@ -278,8 +423,8 @@ const SILENT: Record<string, (id: string) => Promise<unknown>> = {
   "(e) an entry is inserted with an old transaction number": (id) =>
     silently((transaction) =>
       transaction`
-        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
-        select organization_id, created_at, action, user_email, 'smuggled', transaction_id
+        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
+        select organization_id, created_at, action, user_email, 'smuggled', data, transaction_id
         from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
     ),
 };

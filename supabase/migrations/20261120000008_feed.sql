@@ -394,21 +394,39 @@ create function private.adopt_restored_log() returns bigint
 language plpgsql volatile set search_path = ''
 as $$
 declare
+  adopted xid8;
   renumbered bigint := 0;
 begin
   if (select k.system_identifier from private.feed_keys k) is distinct from (pg_control_system()).system_identifier then
     -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
     -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
+    -- What a seal has not seen yet is from now on this transaction's, which the seals do not see either.
+    adopted := pg_current_xact_id();
     alter table public.audit_entries disable trigger refuse_change;
-    update public.audit_entries e set transaction_id = '3'
-    where e.transaction_id >= pg_snapshot_xmin(pg_current_snapshot());
+    alter table private.seals disable trigger refuse_change;
+    update public.audit_entries e
+    set transaction_id = case when sealed.sees_entry then '3'::xid8 else adopted end
+    from public.audit_entries o
+    cross join lateral (
+      select coalesce((
+        select pg_visible_in_snapshot(o.transaction_id, s.snapshot)
+        from private.seals s
+        where s.organization_id = o.organization_id and s.day = (o.created_at at time zone 'UTC')::date
+        order by s.sequence desc
+        limit 1
+      ), false) as sees_entry
+    ) as sealed
+    where e.organization_id = o.organization_id and e.created_at = o.created_at and e.id = o.id
+      and (o.transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) or not sealed.sees_entry);
     get diagnostics renumbered = row_count;
+    update private.seals set snapshot = concat(adopted, ':', adopted, ':')::pg_snapshot;
     alter table public.audit_entries enable trigger refuse_change;
+    alter table private.seals enable trigger refuse_change;
   end if;
   delete from private.feed_keys;
   insert into private.feed_keys default values;
   return renumbered;
 end
 $$;
-comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused. How many entries had to be renumbered.';
+comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused, and seals tell old entries from new ones by this database''s transactions. How many entries had to be renumbered.';
 revoke execute on function private.adopt_restored_log from public, anon, authenticated, service_role;

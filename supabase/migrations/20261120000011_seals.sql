@@ -10,6 +10,9 @@
 -- A day that has changed since is sealed again, and the new seal declares how many entries were added and
 -- removed. That never blesses a silent change: first, the entries that the old seal's snapshot saw are
 -- hashed once more. If none was removed and the hash differs, no seal is made, and the day is altered.
+--
+-- An organization that has seals cannot be deleted, and neither can its seals. When one leaves, delete its
+-- entries, revoke its keys, remove its members, and keep its row: the last seals say that the log was emptied.
 
 create table private.seals (
   organization_id uuid not null references public.organizations,
@@ -209,7 +212,7 @@ begin
   next.sealed_at := clock;
   next.previous := coalesce(head.seal, repeat('0', 64));
   next.seal := encode(sha256(convert_to(concat_ws(
-    ' ', next.previous, next.sequence, next.day, next.entries, next.added, next.removed, next.sha256,
+    ' ', next.previous, next.sequence, to_char(next.day, 'YYYY-MM-DD'), next.entries, next.added, next.removed, next.sha256,
     private.api_time(next.sealed_at)
   ), 'UTF8')), 'hex');
   next.snapshot := found_now.snapshot;

@@ -509,11 +509,14 @@ describe("whether an organization or a key exists", () => {
     it(`${by.name} is told by no answer, and by no time`, async () => {
       const functions = await functionsOfOrganizations();
       assertEquals(functions.map(({ name }) => name), [
+        "api_key_usage",
         "create_api_key",
         "daily_entry_counts",
         "list_api_keys",
+        "list_seals",
         "read_audit_log",
         "revoke_api_key",
+        "rotate_api_key",
       ]);
       for (const { name, given } of functions) {
         await assertNotTold(by, {

@@ -140,6 +140,7 @@ export type Database = {
           "client_address"?: unknown;
           "end_date"?: string;
           "newest_first"?: boolean;
+          "of_seals"?: boolean;
           "page_limit"?: number;
           "page_offset"?: number;
           "start_date"?: string;

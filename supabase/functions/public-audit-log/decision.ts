@@ -25,6 +25,8 @@ const Decision = z.discriminatedUnion("decision", [
       items: z.string().startsWith("[").endsWith("]"),
       /** With `after`: what to ask for next time. */
       next: z.string().optional(),
+      /** With seals: the days that are not as they were sealed. */
+      altered: z.array(z.string()).optional(),
     }).nullable(),
   }),
 ]);
@@ -38,6 +40,8 @@ export interface Asked {
   clientAddress: string | undefined;
   /** Nothing, if it is invalid. */
   query: Query | undefined;
+  /** Whether it is about seals instead of entries. */
+  ofSeals: boolean;
 }
 
 /**
@@ -49,7 +53,7 @@ export interface Asked {
  */
 export async function decide(
   database: Database,
-  { tokenHash, clientAddress, query }: Asked,
+  { tokenHash, clientAddress, query, ofSeals }: Asked,
 ): Promise<Decision> {
   const { data, error, status } = await database.rpc("public_audit_log", {
     token_hash: tokenHash,
@@ -62,6 +66,7 @@ export async function decide(
       newest_first: query.order === "desc",
       ...query.action && { action: query.action },
       ...query.after && { after: query.after },
+      ...ofSeals && { of_seals: true },
     },
   }).abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);

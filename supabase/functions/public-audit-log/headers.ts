@@ -58,7 +58,7 @@ function link(publicUrl: string, rel: string, query: Query, place: Record<string
     start,
     end,
     ...action && { action },
-    ...order !== "asc" && { order },
+    ...order === "desc" && { order },
     limit: String(limit),
     ...place,
   });
