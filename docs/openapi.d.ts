@@ -224,8 +224,8 @@ export interface components {
      */
     "Cache-Control": string;
     /**
-     * @description Answers differ by key
-     * @example Authorization
+     * @description Answers differ by key, and by media type
+     * @example Authorization, Accept
      */
     Vary: string;
     /**
@@ -258,6 +258,11 @@ export interface components {
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
+    /**
+     * @description How many items match in all, as `total`
+     * @example 2
+     */
+    "X-Total-Count": number;
     /**
      * @description `error` only when a token was sent (RFC 6750 section 3)
      * @example Bearer realm="public-audit-log", error="invalid_token"
@@ -297,7 +302,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page */
+      /** @description A page, as JSON or as `Accept` prefers */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -307,6 +312,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           Link: components["headers"]["Link"];
+          "X-Total-Count": components["headers"]["X-Total-Count"];
           [name: string]: unknown;
         };
         content: {
@@ -347,6 +353,11 @@ export interface operations {
            *     }
            */
           "application/json": components["schemas"]["Page"];
+          /**
+           * @example {"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-11-06T09:09:18.212Z","action":"message_created","user_email":"ada@analytical.example","agent_name":"Contract Reviewer","data":{"message_id":"m-81","conversation_id":"c-12","agent_id":"a-3","platform_agent_sid":"AG0f3a"}}
+           *     {"id":"01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a","created_at":"2026-11-06T09:21:52.064Z","action":"feedback_given","user_email":"charles@analytical.example","agent_name":"Contract Reviewer","data":{"feedback":"up","message_id":"m-81"}}
+           */
+          "application/x-ndjson": string;
         };
       };
       /** @description The query string is invalid */
@@ -542,6 +553,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           Link: components["headers"]["Link"];
+          "X-Total-Count": components["headers"]["X-Total-Count"];
           [name: string]: unknown;
         };
         content: {

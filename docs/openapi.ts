@@ -7,7 +7,12 @@ import { writeFile } from "../local/write_file.ts";
 import "../supabase/functions/public-audit-log/page.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
 import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page.ts";
-import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
+import {
+  type Problem,
+  type ProblemCode,
+  PROBLEMS,
+} from "../supabase/functions/public-audit-log/problem.ts";
+import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
 import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query.ts";
 
 /** The version of the contract; CHANGELOG.md says what each brought. */
@@ -73,7 +78,7 @@ const SEALS_PAGE: SealsPage = {
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
   "Cache-Control": text("Answers are for the key's holder alone", COMMON_HEADERS["Cache-Control"]),
-  "Vary": text("Answers differ by key", COMMON_HEADERS["Vary"]),
+  "Vary": text("Answers differ by key, and by media type", COMMON_HEADERS["Vary"]),
   "X-Content-Type-Options": text(
     "The answer is what Content-Type says",
     COMMON_HEADERS["X-Content-Type-Options"],
@@ -102,6 +107,12 @@ const HEADERS = {
     `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
+  "X-Total-Count": {
+    description: "How many items match in all, as `total`",
+    required: true,
+    schema: { type: "integer", minimum: 0 },
+    example: 2,
+  },
   "WWW-Authenticate": text(
     "`error` only when a token was sent (RFC 6750 section 3)",
     'Bearer realm="public-audit-log", error="invalid_token"',
@@ -130,6 +141,10 @@ written. \`total\` is exact. Any page costs what the first one costs.
 **Following the log.** \`after=beginning\`, then always what the \`next\` of \`Link\` says: every entry exactly
 once, as soon as it is written, late ones too. Fewer entries than \`limit\` means that there are no more
 yet: ask again with that \`next\` a second later, or a day.
+
+**NDJSON.** With \`Accept: application/x-ndjson\` an answer has one entry a line and nothing else, its
+\`total\` in \`X-Total-Count\`. The pages of a day, one after another, are the day's file, which its
+seal proves: see \`/public-audit-log/seals\`.
 
 **Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
 it, and after a 429 wait as many seconds as \`Retry-After\` says.
@@ -166,9 +181,20 @@ changes its meaning or goes away.`,
         }],
         responses: {
           200: {
-            description: "A page",
-            headers: headers([...COMMON, ...LIMIT, "Link"]),
-            content: content("application/json", "Page", PAGE),
+            description: "A page, as JSON or as `Accept` prefers",
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
+            content: {
+              ...content("application/json", "Page", PAGE),
+              [NDJSON]: {
+                schema: {
+                  type: "string",
+                  description:
+                    "Each line is an `AuditEntry`: byte for byte what the JSON page has " +
+                    "between its brackets. Without entries, nothing",
+                },
+                example: PAGE.items.map((entry) => `${JSON.stringify(entry)}\n`).join(""),
+              },
+            },
           },
           ...problems([
             { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
@@ -200,7 +226,7 @@ changes its meaning or goes away.`,
         responses: {
           200: {
             description: "A page",
-            headers: headers([...COMMON, ...LIMIT, "Link"]),
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
             content: content("application/json", "SealsPage", SEALS_PAGE),
           },
           ...problems([
@@ -337,7 +363,7 @@ function problems(errors: NonNullable<Problem["errors"]>) {
 }
 
 function problem(
-  code: Problem["code"],
+  code: ProblemCode,
   description: string,
   further: HeaderName[],
   errors?: Problem["errors"],

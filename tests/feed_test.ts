@@ -6,7 +6,6 @@ import {
   createApiKey,
   type Entry,
   get,
-  getPage,
   getProblem,
   newOrganization,
   type Page,

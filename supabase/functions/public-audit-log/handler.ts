@@ -2,6 +2,7 @@ import { clientAddress } from "./client_address.ts";
 import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, feedLink, pageLinks, rateLimitHeaders } from "./headers.ts";
+import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Page, SealsPage } from "./page.ts";
 import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
@@ -117,11 +118,16 @@ async function answer(
     ...altered && { altered },
   };
   const base = publicUrl + seals;
-  return new Response(`${JSON.stringify(page).slice(0, -1)},"items":${items}}`, {
+  const isNdjson = !ofSeals && prefersNdjson(request.headers.get("Accept"));
+  const body = isNdjson
+    ? toNdjson(items)
+    : `${JSON.stringify(page).slice(0, -1)},"items":${items}}`;
+  return new Response(body, {
     headers: {
       ...headers,
-      "Content-Type": "application/json",
+      "Content-Type": isNdjson ? NDJSON : "application/json",
       "Link": next ? feedLink(base, query, next) : pageLinks(base, query, total),
+      "X-Total-Count": String(total),
     },
   });
 }

@@ -3,7 +3,7 @@ import type { Query } from "./query.ts";
 /** On every answer. */
 export const COMMON_HEADERS = {
   "Cache-Control": "no-store",
-  "Vary": "Authorization",
+  "Vary": "Authorization, Accept",
   "X-Content-Type-Options": "nosniff",
 };
 
