@@ -1,13 +1,13 @@
 import postgres from "postgres";
 import { type EdgeFunction, permissionFlags, startEdgeFunction } from "../local/edge_function.ts";
-import { startBenchStack } from "./stack.ts";
+import { type BenchStack, startBenchStack } from "./stack.ts";
 
 /** A stack with a new database, and a function's process of its own in front of it. */
 export interface FunctionUnderLoad extends AsyncDisposable {
+  stack: BenchStack;
   edgeFunction: EdgeFunction;
   /** Where the function is. */
   url: string;
-  databaseUrl: string;
   sql: postgres.Sql;
   /** The causes of 500s, and whatever else the function has said that is no line about a request. */
   faults: string[];
@@ -42,8 +42,7 @@ export async function startFunctionUnderLoad(flags: string[] = []): Promise<Func
     const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
     started.defer(() => sql.end());
     const url = `http://127.0.0.1:${edgeFunction.port}/public-audit-log`;
-    const { databaseUrl } = stack;
-    return { edgeFunction, url, databaseUrl, sql, faults, [Symbol.asyncDispose]: dispose };
+    return { stack, edgeFunction, url, sql, faults, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;

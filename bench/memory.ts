@@ -2,6 +2,7 @@
 import autocannon from "npm:autocannon@9.0.0";
 import { parseArgs } from "node:util";
 import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
+import { measureLargestPages } from "./largest_pages.ts";
 
 const { values: given } = parseArgs({
   options: { requests: { type: "string", default: "50000" } },
@@ -20,10 +21,13 @@ const FLAGS = ["--v8-flags=--max-semi-space-size=1"];
 const MAX_GROWTH = 1.1;
 const DAY = "start=2026-03-01&end=2026-03-01";
 
-if (!await main()) Deno.exitCode = 1;
+const isBounded = await measureLargestPages();
+const isFlat = await measureGrowth();
+if (!isBounded || !isFlat) Deno.exitCode = 1;
 
-async function main(): Promise<boolean> {
-  console.log("Starting a stack …");
+/** Sends many small requests; whether the function's process has grown by them. */
+async function measureGrowth(): Promise<boolean> {
+  console.log("\nStarting a stack …");
   await using load = await startFunctionUnderLoad(FLAGS);
   const { sql, edgeFunction } = load;
   const tokens = await makeKeys(sql, crypto.randomUUID(), 200);

@@ -103,7 +103,7 @@ async function main(): Promise<Verdict[]> {
   const watching = watch(load, seen, end);
   await Promise.all([
     readEntries(load.url, tokens, seen),
-    ...Array.from({ length: WRITERS }, () => writeEntries(load.databaseUrl, seen, end)),
+    ...Array.from({ length: WRITERS }, () => writeEntries(load.stack.databaseUrl, seen, end)),
     housekeep(sql, seen, end),
     watching,
   ]);

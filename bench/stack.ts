@@ -1,12 +1,11 @@
 import { fileURLToPath } from "node:url";
 import { freePort } from "../local/free_port.ts";
+import type { StackInfo } from "../local/stack.ts";
 
 const DATA_DIR = fileURLToPath(new URL("data", import.meta.url));
 
-export interface BenchStack extends AsyncDisposable {
-  apiUrl: string;
-  databaseUrl: string;
-  secretKey: string;
+export interface BenchStack extends StackInfo, AsyncDisposable {
+  pid: number;
 }
 
 /** `deno task start` in a process of its own, as the load and the Data API must not share one. */
@@ -33,12 +32,10 @@ export async function startBenchStack(dataDir = DATA_DIR): Promise<BenchStack> {
     ready.reject(new Error(`The stack did not start: ${output}`));
   })();
   await ready.promise;
-  const status = await Deno.readTextFile(`${dataDir}/status.env`);
-  const value = (name: string) => status.match(new RegExp(`^${name}="(.*)"$`, "m"))?.[1] ?? "";
+  const info: StackInfo = JSON.parse(await Deno.readTextFile(`${dataDir}/status.json`));
   return {
-    apiUrl: value("API_URL"),
-    databaseUrl: value("DB_URL"),
-    secretKey: value("SECRET_KEY"),
+    ...info,
+    pid: process.pid,
     async [Symbol.asyncDispose]() {
       process.kill("SIGINT");
       await process.status;

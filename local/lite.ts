@@ -41,10 +41,20 @@ export async function createLite(options: LiteOptions): Promise<Lite> {
     options: { server: { disableStudio: true, disableFallback: true } },
   });
   return {
-    fetch: (request) => app.fetch(request),
+    fetch: async (request) => keepLines(await app.fetch(request)),
     createSchema: () => app.ensureSystemSchema(),
     [Symbol.asyncDispose]: () => connection.close(),
   };
+}
+
+/** Gives the items of a page the line of their own by which the function finds them: Lite writes JSON anew. */
+async function keepLines(response: Response): Promise<Response> {
+  if (!response.headers.get("Content-Type")?.startsWith("application/json")) return response;
+  const text = await response.text();
+  return new Response(
+    text.replace(/^(\{"decision":"accepted",.*?"items":)(\[.*\])/s, "$1\n$2\n"),
+    response,
+  );
 }
 
 /**

@@ -6,7 +6,7 @@ import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
 import { createLite } from "./lite.ts";
 import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
-import { findPostgrest, startPostgrest } from "./postgrest.ts";
+import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
@@ -34,6 +34,8 @@ export interface StackInfo {
 export interface Stack extends StackInfo, AsyncDisposable {
   /** Its database, for those who stop it and start it again. */
   postgres: PostgresOptions;
+  /** Its PostgREST, for those who kill it; null where Supabase Lite is in its place. */
+  postgrest: Pick<Postgrest, "pid"> | null;
   /** Resolves if the Edge Function's process ends by itself, to its exit code. */
   functionEnded: Promise<number>;
 }
@@ -76,8 +78,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const name = program ? `PostgREST ${program.version}` : "Supabase Lite for want of a PostgREST";
   progress(`Data API (${name}), Auth, the function and the console`);
   let dataApi: Pick<typeof lite, "fetch"> = lite;
+  let postgrest: Postgrest | null = null;
   if (program) {
-    const postgrest = started.use(
+    postgrest = started.use(
       await startPostgrest(program, {
         databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
         jwtSecret: secrets.jwtSecret,
@@ -103,6 +106,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     publishableKey,
     secretKey,
     postgres,
+    postgrest,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

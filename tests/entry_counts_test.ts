@@ -189,7 +189,7 @@ describe("counts", () => {
           await transaction`delete from public.audit_entries where organization_id = ${id} and action = 'agent_added'`;
           return {
             total: row?.["page"].total,
-            times: row?.["page"].items.match(/created_at":"[^"]*/g),
+            times: row?.["page"].items.map(({ created_at }: { created_at: string }) => created_at),
           };
         }),
       );

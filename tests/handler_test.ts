@@ -45,23 +45,24 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   return { send, calls, lines };
 }
 
+/** The items of a page have a line of their own. */
 function accepted(items: string, total = 1): Response {
-  return acceptedWith({ total, items });
+  return acceptedWith(`{"total":${total},"items":\n${items}\n}`);
 }
 
 function acceptedWithoutPage(): Response {
-  return acceptedWith(null);
+  return acceptedWith("null");
 }
 
-function acceptedWith(page: { total: number; items: string } | null): Response {
-  return Response.json({
+function acceptedWith(page: string): Response {
+  const decision = {
     decision: "accepted",
     api_key_id: KEY_ID,
     organization_id: ORGANIZATION_ID,
     remaining: 59,
     reset: 60,
-    page,
-  });
+  };
+  return new Response(`${JSON.stringify(decision).slice(0, -1)},"page":${page}}`);
 }
 
 describe("handler: the database", () => {
@@ -149,6 +150,33 @@ describe("handler: the body of a page", () => {
   });
 });
 
+describe("handler: a large page", () => {
+  it("arrives whole, with its length", async () => {
+    const entries = Array.from(
+      { length: 5_000 },
+      (_, n) => ({ n, text: "é😀\n" + "x".repeat(n % 97) }),
+    );
+    const items = JSON.stringify(entries);
+    const { send } = setUp(() => accepted(items, 5_000));
+    const response = await send();
+    const bytes = await response.bytes();
+    assertEquals(response.headers.get("Content-Length"), String(bytes.length));
+    const text = new TextDecoder().decode(bytes);
+    assertEquals(text.slice(text.indexOf("[")), `${items}}`);
+  });
+});
+
+describe("handler: an answer cut off", () => {
+  it("is a 500 wherever it is cut, even if what is left ends like a whole one", async () => {
+    const text = await accepted('[{"data":{"a":[{"b":[{}]}}},{"data":"}]}}"}]').text();
+    for (let length = 0; length <= text.length; length++) {
+      const { send } = setUp(() => new Response(text.slice(0, length)));
+      const { status } = await send();
+      assertEquals([length, status], [length, length < text.length ? 500 : 200]);
+    }
+  });
+});
+
 describe("handler: a fault behind it", () => {
   const faults: Record<string, (call: Call) => Response | Promise<Response>> = {
     "an error of the database": () =>
@@ -168,6 +196,10 @@ describe("handler: a fault behind it", () => {
       Response.json({ decision: "accepted", api_key_id: KEY_ID, remaining: 1, reset: 1 }),
     "a query answered without a page": acceptedWithoutPage,
     "items that are no list": () => accepted("secret cause"),
+    "items without a line of their own": () => acceptedWith('{"total":1,"items":["secret cause"]}'),
+    "items, and no word of them": () => acceptedWith('{"total":1}'),
+    "null in place of items": () => acceptedWith('{"total":1,"items":null}'),
+    "lines of which none is the items'": () => acceptedWith('\n["secret cause"]\n'),
     "half an entry in all": () => accepted("[]", 0.5),
     "a reset before now": () =>
       Response.json({ decision: "rate_limited", api_key_id: KEY_ID, reset: -1 }),

@@ -6,7 +6,6 @@ import {
   client,
   connect,
   type Entry,
-  get,
   newOrganization,
   send,
   signUp,
@@ -46,18 +45,24 @@ async function listSeals(
 ) {
   const { data } = await admin.client
     .rpc("list_seals", { organization_id, start_date, end_date, page_limit: 1000 }).throwOnError();
-  const { total, altered, items } = data as { total: number; altered: string[]; items: string };
-  return { total, altered, seals: JSON.parse(items) as Seal[] };
+  const { total, altered, items } = data as unknown as {
+    total: number;
+    altered: string[];
+    items: Seal[];
+  };
+  return { total, altered, seals: items };
 }
 
 /** A day of the log as NDJSON, from the pages of the API. */
 async function ndjson(token: string, day: string): Promise<string> {
   let lines = "";
   for (let offset = 0;; offset += 1000) {
-    const response = await get(token, `start=${day}&end=${day}&limit=1000&offset=${offset}`);
-    const text = (await response.text()).match(/"items":\[(.*)\]\}$/s)?.[1] ?? "";
-    if (text === "") return lines;
-    lines += `${text.replaceAll(",\n", "\n")}\n`;
+    const response = await send(`?start=${day}&end=${day}&limit=1000&offset=${offset}`, {
+      headers: { Authorization: `Bearer ${token}`, Accept: "application/x-ndjson" },
+    });
+    const page = await response.text();
+    if (page === "") return lines;
+    lines += page;
   }
 }
 

@@ -382,12 +382,12 @@ begin
   end loop;
   page := json_build_object(
     'total', private.count_matching(organization_id, start_date, end_date, action),
-    'items', '[' || array_to_string(items, E',\n') || ']',
-    'next', private.encode_cursor(cursor, scope)
+    'next', private.encode_cursor(cursor, scope),
+    'items', (E'\n[' || array_to_string(items, E',\n') || E']\n')::json
   );
 end
 $$;
-comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, items, next}, and how many they are; nulls when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
+comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, next, items}, as of read_page, and how many they are; nulls when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
 revoke execute on function private.read_feed from public, anon, authenticated, service_role;
 
 create function private.adopt_restored_log() returns bigint

@@ -27,7 +27,10 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   perform private.count_read(organization_id, auth.uid(), auth.jwt() ->> 'email', true, read.entries, null);
-  return read.page;
+  -- As text: a parser would round long numbers in data.
+  return json_build_object(
+    'total', read.page -> 'total', 'items', read.page ->> 'items', 'next', read.page -> 'next'
+  );
 end
 $$;
 comment on function private.read_audit_log is 'public.read_audit_log, with its owner''s rights.';
@@ -51,7 +54,7 @@ as $$
     organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
   )
 $$;
-comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has 1 to 1000 entries. With after, what its reader has not seen: {total, items, next}; a wrong cursor is 22023. For an administrator; others get 42501.';
+comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has 1 to 1000 entries. With after, what its reader has not seen, and next, which is null otherwise; a wrong cursor is 22023. For an administrator; others get 42501.';
 revoke execute on function public.read_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.read_audit_log to authenticated;
 

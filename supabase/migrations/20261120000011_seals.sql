@@ -327,11 +327,11 @@ begin
       where d.organization_id = read_seals.organization_id
         and d.day between start_date and end_date and d.altered_at is not null
     ),
-    'items', '[' || items || ']'
+    'items', (E'\n[' || items || E']\n')::json
   );
 end
 $$;
-comment on function private.read_seals is 'The seals of days in a range, both inclusive, by sequence: {total, altered, items}; altered are the days whose entries were changed silently.';
+comment on function private.read_seals is 'The seals of days in a range, both inclusive, by sequence: {total, altered, items}, as of read_page; altered are the days whose entries were changed silently.';
 revoke execute on function private.read_seals from public, anon, authenticated, service_role;
 
 create function private.list_seals(
@@ -363,6 +363,6 @@ create function public.list_seals(
 ) returns json
 language sql stable set search_path = ''
 as $$ select private.list_seals(organization_id, start_date, end_date, page_limit, page_offset) $$;
-comment on function public.list_seals is 'An organization''s seals of days in a range, both inclusive, by sequence: {total, altered, items}, the items as the text of a JSON array; altered are the days whose entries were changed silently. For an administrator; others get 42501.';
+comment on function public.list_seals is 'An organization''s seals of days in a range, both inclusive, by sequence: {total, altered, items}; altered are the days whose entries were changed silently. For an administrator; others get 42501.';
 revoke execute on function public.list_seals from public, anon, authenticated, service_role;
 grant execute on function public.list_seals to authenticated;

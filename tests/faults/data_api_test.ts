@@ -70,10 +70,12 @@ function hang(): Promise<void> {
   return delay(6_000);
 }
 
-/** An accepted decision with a page. */
-function acceptedWith(page: { total: number; items: string }) {
+/** An accepted decision with a page, whose items have a line of their own. */
+function acceptedWith({ total, items }: { total: number; items: string }): Response {
   const ids = { api_key_id: "", organization_id: "" };
-  return { decision: "accepted", ...ids, remaining: 1, reset: 1, page };
+  const page = { total, items: null };
+  const text = JSON.stringify({ decision: "accepted", ...ids, remaining: 1, reset: 1, page });
+  return new Response(text.replace("null", `\n${items}\n`));
 }
 
 /** Answers in turn. */
@@ -122,8 +124,8 @@ const FAULTS: { is: string; answer: Answer; causes: RegExp }[] = [
       () => Response.json({ decision: "accepted" }),
       () => Response.json({ decision: "rate_limited", api_key_id: "", reset: "soon" }),
       () => Response.json({ decision: "rate_limited", api_key_id: "", reset: -1 }),
-      () => Response.json(acceptedWith({ total: 1.5, items: "[]" })),
-      () => Response.json(acceptedWith({ total: 1, items: "<html>" })),
+      () => acceptedWith({ total: 1.5, items: "[]" }),
+      () => acceptedWith({ total: 1, items: "<html>" }),
       () => Response.json("unauthorized"),
       () => Response.json(["failed"], { status: 500 }),
     ]),

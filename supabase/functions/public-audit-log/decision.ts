@@ -2,6 +2,7 @@ import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import type { Database } from "./database.ts";
 import type { Query } from "./query.ts";
+import { takeUnread } from "./unread.ts";
 
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
@@ -21,8 +22,8 @@ const Decision = z.discriminatedUnion("decision", [
     reset: z.int().positive(),
     page: z.object({
       total: z.int().nonnegative(),
-      /** A JSON array, as text: passed on unread, so that a number in `data` keeps every digit. */
-      items: z.string().startsWith("[").endsWith("]"),
+      /** In their place: {@linkcode Decision.items}. */
+      items: z.null(),
       /** With `after`: what to ask for next time. */
       next: z.string().optional(),
       /** With seals: the days that are not as they were sealed. */
@@ -32,7 +33,10 @@ const Decision = z.discriminatedUnion("decision", [
 ]);
 
 /** What the database decided about a request (migrations, `public_audit_log`). */
-export type Decision = z.infer<typeof Decision>;
+export type Decision = z.infer<typeof Decision> & {
+  /** Of the page, a JSON array in UTF-8: passed on unread. */
+  items?: Uint8Array<ArrayBuffer>;
+};
 
 /** What the database decides about. */
 export interface Asked {
@@ -55,6 +59,7 @@ export async function decide(
   database: Database,
   { tokenHash, clientAddress, query, ofSeals }: Asked,
 ): Promise<Decision> {
+  const signal = AbortSignal.timeout(TIMEOUT);
   const { data, error, status } = await database.rpc("public_audit_log", {
     token_hash: tokenHash,
     ...clientAddress && { client_address: clientAddress },
@@ -68,12 +73,24 @@ export async function decide(
       ...query.after && { after: query.after },
       ...ofSeals && { of_seals: true },
     },
-  }).abortSignal(AbortSignal.timeout(TIMEOUT));
+  }).abortSignal(signal);
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
-  const decision = Decision.safeParse(data);
-  if (decision.success) return decision.data;
-  const { message, path } = decision.error.issues[0] ?? {};
-  throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
+  const { data: decision, error: mismatch } = Decision.safeParse(data);
+  if (!decision) {
+    const { message, path } = mismatch.issues[0] ?? {};
+    throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
+  }
+  if (decision.decision !== "accepted" || !decision.page) return decision;
+  const items = takeUnread(signal);
+  if (!isArray(items)) {
+    throw new Error("public_audit_log answered something else: items are no list");
+  }
+  return { ...decision, items };
+}
+
+/** Whether bytes begin and end as a JSON array does. */
+function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuffer> {
+  return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }
 
 /** What is logged of a failure, which may be anything at all that somebody on the way has answered. */

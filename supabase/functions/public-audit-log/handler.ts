@@ -8,6 +8,7 @@ import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
 import { EntriesQuery, parseQuery, SealsQuery, wrongCursor } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
+import { respondWith } from "./unread.ts";
 
 /** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
 export interface LogLine {
@@ -102,11 +103,11 @@ async function answer(
 
   const headers = rateLimitHeaders(decision.remaining, decision.reset);
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (!decision.page) {
+  if (!decision.page || !decision.items) {
     if (!query.after) throw new Error("public_audit_log answered a query without a page");
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query.after)] });
   }
-  const { total, items, next, altered } = decision.page;
+  const { total, next, altered } = decision.page;
   const { start, end, limit, offset } = query;
   const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
     organization_id: decision.organization_id,
@@ -119,16 +120,13 @@ async function answer(
   };
   const base = publicUrl + seals;
   const isNdjson = !ofSeals && prefersNdjson(request.headers.get("Accept"));
-  const body = isNdjson
-    ? toNdjson(items)
-    : `${JSON.stringify(page).slice(0, -1)},"items":${items}}`;
-  return new Response(body, {
-    headers: {
-      ...headers,
-      "Content-Type": isNdjson ? NDJSON : "application/json",
-      "Link": next ? feedLink(base, query, next) : pageLinks(base, query, total),
-      "X-Total-Count": String(total),
-    },
+  const before = isNdjson ? "" : `${JSON.stringify(page).slice(0, -1)},"items":`;
+  const items = isNdjson ? toNdjson(decision.items) : decision.items;
+  return respondWith(before, items, isNdjson ? "" : "}", {
+    ...headers,
+    "Content-Type": isNdjson ? NDJSON : "application/json",
+    "Link": next ? feedLink(base, query, next) : pageLinks(base, query, total),
+    "X-Total-Count": String(total),
   });
 }
 

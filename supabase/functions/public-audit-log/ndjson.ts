@@ -17,8 +17,26 @@ export function prefersNdjson(accept: string | null): boolean {
   return weightOf(NDJSON) > weightOf("application/json");
 }
 
-/** The text between the brackets of a JSON array whose items are on lines of their own, without the commas. */
-export function toNdjson(items: string): string {
-  const lines = items.slice(1, -1).replaceAll(",\n", "\n");
-  return lines && `${lines}\n`;
+const COMMA = 0x2c;
+const LINE_BREAK = 0x0a;
+
+/**
+ * What stands between the brackets of a JSON array whose items are on lines of their own, without the
+ * commas. It takes the bytes: the lines are moved together where they are.
+ */
+export function toNdjson(items: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const end = items.length - 1;
+  let written = 0;
+  for (let start = 1; start < end;) {
+    const lineBreak = items.indexOf(LINE_BREAK, start);
+    const next = lineBreak < 0 ? end : lineBreak;
+    const isLast = next === end;
+    if (!isLast && items[next - 1] !== COMMA) throw new Error("items are not one a line");
+    const stop = isLast ? end : next - 1;
+    items.copyWithin(written, start, stop);
+    written += stop - start;
+    items[written++] = LINE_BREAK;
+    start = next + 1;
+  }
+  return items.subarray(0, written);
 }

@@ -1,0 +1,144 @@
+import type postgres from "postgres";
+import { makeKeys, startFunctionUnderLoad } from "./function_under_load.ts";
+
+const DAY = "2026-03-01";
+const REQUESTS = 200;
+
+/** The most that the function's process may take at once, in MiB, by how many pages are asked for at a time. */
+const BOUNDS = [
+  { atATime: 1, mebibytes: 150 },
+  { atATime: 4, mebibytes: 200 },
+];
+
+/**
+ * What an entry of the longest page is made of: as long as the table allows, and of characters that take
+ * as much room as any do on their way. A character beyond Latin-1 makes a whole JavaScript string twice
+ * as large; a control character is six in JSON.
+ */
+const LONGEST = {
+  "four bytes": {
+    email: "😀".repeat(318) + "@😀",
+    name: "😀".repeat(200),
+    text: "😀".repeat(1021),
+  },
+  "escaped": {
+    email: "\u0001".repeat(318) + "@\u0001",
+    name: "\u0001".repeat(199) + "😀",
+    text: "\\".repeat(2042),
+  },
+};
+
+/**
+ * Asks for the largest lawful pages and prints the most memory that each process had meanwhile; whether the
+ * function stayed below its bounds.
+ */
+export async function measureLargestPages(): Promise<boolean> {
+  console.log("Starting a stack …");
+  await using load = await startFunctionUnderLoad();
+  const { sql, edgeFunction, stack } = load;
+  let isBounded = true;
+  console.log(
+    "\n| pages of | MB | at a time | all 200 | function, MiB | PostgREST | Postgres, one backend | CPU of the function, ms a page | of all |\n" +
+      "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
+  );
+  for (const [is, longest] of Object.entries(LONGEST)) {
+    const organizationId = crypto.randomUUID();
+    const tokens = await makeKeys(sql, organizationId, 20);
+    await insertEntries(sql, organizationId, longest);
+    for (const { atATime, mebibytes } of BOUNDS) {
+      await sql`update private.rate_limits set accepted_at = '{}'`;
+      const pids = await processes(stack.pid, sql);
+      const all = [edgeFunction.pid, ...pids.postgrest, ...pids.postgres];
+      for (const pid of all) await resetPeak(pid);
+      const before = await Promise.all(all.map(processorTime));
+      const pages = await send(load.url, tokens, atATime);
+      const after = await Promise.all(all.map(processorTime));
+      const times = after.map((time, i) => (time - (before[i] ?? NaN)) / REQUESTS);
+      const [ofFunction = NaN, ofPostgrest = NaN] = await Promise.all(
+        [[edgeFunction.pid], pids.postgrest, pids.postgres].map(peak),
+      );
+      const ofPostgres = await peak(pids.postgres);
+      isBounded &&= ofFunction <= mebibytes && pages.succeeded === REQUESTS;
+      const cells = [
+        is,
+        (pages.bytes / 1e6).toFixed(1),
+        atATime,
+        pages.succeeded === REQUESTS ? "200" : `${pages.succeeded} of ${REQUESTS}`,
+        `${ofFunction.toFixed(0)} (at most ${mebibytes})`,
+        ofPostgrest.toFixed(0),
+        ofPostgres.toFixed(0),
+        times[0]?.toFixed(1),
+        times.reduce((a, b) => a + b, 0).toFixed(1),
+      ];
+      console.log(`| ${cells.join(" | ")} |`);
+    }
+  }
+  for (const fault of new Set(load.faults)) console.log(fault);
+  return isBounded;
+}
+
+async function insertEntries(
+  sql: postgres.Sql,
+  organizationId: string,
+  { email, name, text }: Record<"email" | "name" | "text", string>,
+): Promise<void> {
+  await sql`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${organizationId}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${
+    sql.json({ t: text })
+  }
+    from generate_series(1, 1000)`;
+  await sql`analyze public.audit_entries`;
+}
+
+async function send(url: string, tokens: string[], atATime: number) {
+  let sent = 0;
+  let succeeded = 0;
+  let bytes = 0;
+  await Promise.all(Array.from({ length: atATime }, async () => {
+    while (sent < REQUESTS) {
+      const token = tokens[sent++ % tokens.length];
+      const response = await fetch(`${url}?start=${DAY}&end=${DAY}&limit=1000`, {
+        headers: { Authorization: `Bearer ${token}` },
+      });
+      const body = await response.bytes();
+      if (response.status === 200) succeeded++;
+      bytes = Math.max(bytes, body.length);
+    }
+  }));
+  return { succeeded, bytes };
+}
+
+/** PostgREST and the backends that serve it. */
+async function processes(stack: number, sql: postgres.Sql) {
+  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${stack}`] })
+    .output();
+  const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);
+  const backends = await sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where usename = 'authenticator'`;
+  return {
+    postgrest: Array.from(children, ([, pid]) => Number(pid)),
+    postgres: backends.map(({ pid }) => pid),
+  };
+}
+
+/** Forgets the most memory that a process has had (proc(5), `clear_refs`). */
+async function resetPeak(pid: number): Promise<void> {
+  await Deno.writeTextFile(`/proc/${pid}/clear_refs`, "5");
+}
+
+/** The most memory in RAM that one of these processes has had, in MiB. */
+async function peak(pids: number[]): Promise<number> {
+  const peaks = await Promise.all(pids.map(async (pid) => {
+    const status = await Deno.readTextFile(`/proc/${pid}/status`);
+    return Number(status.match(/^VmHWM:\s+(\d+) kB$/m)?.[1]) / 1024;
+  }));
+  return Math.max(...peaks);
+}
+
+/** The processor time that a process has used, in milliseconds: the 14th and 15th number of proc(5) `stat`. */
+async function processorTime(pid: number): Promise<number> {
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+  const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
+  return 10 * ((numbers[11] ?? NaN) + (numbers[12] ?? NaN));
+}
