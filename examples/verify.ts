@@ -250,8 +250,8 @@ function checkDay(
   const same = seals.findLast(({ sha256 }) => sha256 === file.sha256);
   if (!same) {
     problems.push(
-      `${day} differs from ${nameOf(last)}: the file has ${file.entries} entries, ` +
-        `${last.entries} were sealed; changed since ${last.sealed_at}, or not exported whole`,
+      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +
+        `${file.entries}; changed since ${last.sealed_at}, or not exported whole`,
     );
     return;
   }

@@ -9,16 +9,19 @@ export interface Ran {
 }
 
 /**
- * Runs all commands of docs/integrating.md in one shell and one new folder, which has the files that
+ * Runs all commands of a page of docs in one shell and one new folder, which has the files that
  * the page shows. Those with an `…` are for a person to fill in.
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
-export async function runRecipes(environment: Record<string, string>): Promise<Ran[]> {
+export async function runRecipes(
+  page: string,
+  environment: Record<string, string>,
+): Promise<Ran[]> {
   const folder = await Deno.makeTempDir();
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
-  const commands = await unpackRecipes(folder);
+  const commands = await unpackRecipes(page, folder);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { success, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],
@@ -35,12 +38,12 @@ export async function runRecipes(environment: Record<string, string>): Promise<R
   );
 }
 
-/** Writes the files that docs/integrating.md shows to a folder; the commands it shows. */
-export async function unpackRecipes(folder: string): Promise<string[]> {
+/** Writes the files that a page of docs shows to a folder; the commands it shows. */
+export async function unpackRecipes(page: string, folder: string): Promise<string[]> {
   await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
   const commands: string[] = [];
-  const page = await Deno.readTextFile(new URL("integrating.md", DOCS));
-  for (const [, info = "", text = ""] of page.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
+  const markdown = await Deno.readTextFile(new URL(page, DOCS));
+  for (const [, info = "", text = ""] of markdown.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
     const file = info.match(/ title=(\S+)/)?.[1];
     if (file) await Deno.writeTextFile(join(folder, file), text);
     else if (info === "sh" && !text.includes("…")) commands.push(text);
