@@ -573,10 +573,10 @@ export interface operations {
            *           "entries": 2,
            *           "added": 0,
            *           "removed": 0,
-           *           "sha256": "f1ee7bc1a2ee17943f7f0ef1a15d7f3b6ab3ca0a3d3ee2b9b5fdfa3a7a4f4d2e",
+           *           "sha256": "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
            *           "sealed_at": "2026-11-07T00:15:00.381Z",
            *           "previous": "0000000000000000000000000000000000000000000000000000000000000000",
-           *           "seal": "4b8d3c43c7f9d6a0a1d7a6a2fbbd4b7e2b6a5d5a3f0c9f0f7c1f5b2e6d4c3b2a"
+           *           "seal": "0749f6f7ec7a2ab8c594fff03371d0ccd6e1885d60a3081b30a5e29eb9cab517"
            *         }
            *       ]
            *     }

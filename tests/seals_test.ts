@@ -16,6 +16,8 @@ const sql = connect();
 const admin = await signUp();
 afterAll(() => sql.end());
 
+class Rollback extends Error {}
+
 interface Seal {
   sequence: number;
   day: string;
@@ -467,6 +469,44 @@ describe("a silent change", () => {
     };
     const found = miscounted_days.find(({ organization_id }) => organization_id === id);
     assertEquals(found?.entries, 1);
+  });
+});
+
+describe("the alert in README.md", () => {
+  it("finds nothing of a well log, and each thing that is wrong", async () => {
+    const { id } = await sealedDay();
+    const readme = await Deno.readTextFile(new URL("../README.md", import.meta.url));
+    const alert = readme.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
+    const wrongs: [string, string][] = [
+      ["", "select 1"],
+      ["last_upkeep_at", "update private.upkeep_state set last_run_at = now() - interval '2 days'"],
+      ["last_upkeep_at", "update private.upkeep_state set last_run_at = null"],
+      ["oldest_unsealed_day", `insert into private.days_to_seal values ('${id}', '2026-03-01')`],
+      [
+        "altered_days",
+        `update private.sealed_days set altered_at = now() where organization_id = '${id}'`,
+      ],
+      [
+        "miscounted_days",
+        `update private.sealed_days set miscounted = 1 where organization_id = '${id}'`,
+      ],
+      ["is_adopted", "update private.feed_keys set system_identifier = 1"],
+    ];
+    for (const [expected, wrong] of wrongs) {
+      await sql.begin(async (transaction) => {
+        // What other tests have done.
+        await transaction`update private.sealed_days set altered_at = null, miscounted = 0`;
+        await transaction`delete from private.days_to_seal`;
+        await transaction`update private.upkeep_state set last_run_at = now()`;
+        await transaction`delete from private.entry_counts where writer_pid <> 0`;
+        await transaction.unsafe(wrong);
+        const rows = await transaction.unsafe(alert);
+        assertEquals(rows.map(({ key }) => key).join(), expected);
+        throw new Rollback();
+      }).catch((error) => {
+        if (!(error instanceof Rollback)) throw error;
+      });
+    }
   });
 });
 
