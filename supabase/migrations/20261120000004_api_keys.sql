@@ -16,10 +16,12 @@ create table private.api_keys (
   revoked_by_email text,
   revoked_at timestamptz,
   -- Null is never. It changes only to become earlier, when the key is rotated.
-  expires_at timestamptz check (expires_at <= created_at + interval '5 years'),
-  -- What took the key's place. At most one: whoever rotates twice gets no second one.
+  -- Five years in UTC, so that a dump can be restored in any time zone.
+  expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
+  -- The key that rotate_api_key made in its place.
   successor_id uuid,
   primary key (organization_id, id),
+  unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references private.api_keys
 );
 comment on table private.api_keys is 'One row per API key ever made. Holds nothing from which a token could be found. Active until revoked_at or expires_at.';
@@ -54,38 +56,27 @@ create table private.log_reads (
   last_at timestamptz not null,
   last_address inet,
   primary key (organization_id, reader_id, day)
-) with (fillfactor = 50);
-comment on table private.log_reads is 'Who read an organization''s log, by UTC day: how many requests were accepted, how many of them were invalid (400), how many entries were delivered, when, and from where at last. Kept 400 days.';
+);
+comment on table private.log_reads is 'Who read an organization''s log, by UTC day: how many requests were accepted, how many of them were invalid (400), how many entries were delivered, when, and from where at last. Kept 400 days. An API key''s latest day is in private.rate_limits until its next day begins.';
 comment on column private.log_reads.last_address is 'As the platform''s gateway reports it.';
 create index log_reads_day_idx on private.log_reads (day);
 alter table private.log_reads enable row level security;
 revoke all on private.log_reads from public, anon, authenticated, service_role;
 
-create function private.count_read(
-  organization_id uuid,
-  reader_id uuid,
-  email text,
-  is_valid boolean,
-  entries integer,
-  address inet
-) returns void
+create function private.count_read(organization_id uuid, reader_id uuid, email text, entries integer) returns void
 language plpgsql volatile set search_path = ''
 as $$
 begin
   insert into private.log_reads as r (
-    organization_id, reader_id, day, email, requests, invalid_requests, entries, first_at, last_at, last_address
+    organization_id, reader_id, day, email, requests, invalid_requests, entries, first_at, last_at
   )
   values (
     count_read.organization_id, count_read.reader_id, (clock_timestamp() at time zone 'UTC')::date, count_read.email,
-    1, (not is_valid)::integer, count_read.entries, clock_timestamp(), clock_timestamp(), address
+    1, 0, count_read.entries, clock_timestamp(), clock_timestamp()
   )
   on conflict on constraint log_reads_pkey do update
-  set requests = r.requests + 1,
-    invalid_requests = r.invalid_requests + excluded.invalid_requests,
-    entries = r.entries + excluded.entries,
-    last_at = excluded.last_at,
-    last_address = coalesce(excluded.last_address, r.last_address);
+  set requests = r.requests + 1, entries = r.entries + excluded.entries, last_at = excluded.last_at;
 end
 $$;
-comment on function private.count_read is 'Counts one accepted request of a reader.';
+comment on function private.count_read is 'Counts one page that an administrator has read.';
 revoke execute on function private.count_read from public, anon, authenticated, service_role;

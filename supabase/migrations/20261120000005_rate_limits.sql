@@ -2,22 +2,40 @@
 -- than 60 accepted, and none is refused while fewer than 60 were accepted in the 60 seconds before it.
 -- A fixed window lets 120 through around its edge, a token bucket and a weighted window 119, and it
 -- refuses lawful requests. So the times themselves are kept: at most sixty a key, in one row, updated
--- in place (nothing but the key is indexed, and half of each page is left free for the new version).
+-- in place (half of each page is left free for the new version, and what is indexed does not change
+-- within a day).
+--
+-- The same row counts what the key is used for, so that counting costs no second write.
 
 create table private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
   accepted_at timestamptz[] not null default '{}',
+  -- The UTC day of the latest accepted request, and the use of that day: as in log_reads, where the days
+  -- before are. Null until the first request.
+  day date,
+  requests integer not null default 0,
+  invalid_requests integer not null default 0,
+  entries bigint not null default 0,
+  first_at timestamptz,
+  last_at timestamptz,
+  last_address inet,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table private.rate_limits is 'One row for each key, made with it: when its accepted requests of the last minute arrived, oldest first. The last element is when the key was last used.';
+comment on table private.rate_limits is 'One row for each key, made with it: when its accepted requests of the last minute arrived, oldest first, and what it was used for on its latest day. The last time is when the key was last used.';
+-- For the upkeep.
+create index rate_limits_day_idx on private.rate_limits (day);
 alter table private.rate_limits enable row level security;
 revoke all on private.rate_limits from public, anon, authenticated, service_role;
 
 create function private.count_request(
   organization_id uuid,
   api_key_id uuid,
+  is_valid boolean default true,
+  entries integer default 0,
+  client_address inet default null,
+  -- Null when the key is no longer active.
   out accepted boolean,
   out remaining integer,
   out reset integer
@@ -28,32 +46,74 @@ as $$
 declare
   quota constant integer := 60;
   span constant interval := '60 seconds';
+  use private.rate_limits;
   times timestamptz[];
   clock timestamptz;
   arrival timestamptz;
+  today date;
 begin
-  select r.accepted_at into times
+  select r.* into use
   from private.rate_limits r
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
-  -- Only now, when it is this request's turn: now() is the transaction's start, and would give a request
-  -- that has waited a time before those that it waited for.
+  -- Only now, when it is this request's turn: from the commit of a revocation on, or the moment of expiry,
+  -- nothing is accepted.
+  perform from private.api_keys k
+  where k.organization_id = count_request.organization_id
+    and k.id = count_request.api_key_id
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > clock_timestamp());
+  if not found then
+    return;
+  end if;
+
+  -- Not now(), which is the transaction's start, and would give a request that has waited a time before
+  -- those that it waited for.
   clock := clock_timestamp();
   -- Never before the last time kept, so that a clock set back does not reopen the window. But times
   -- further ahead than the window come from a clock that was wrong, and would lock the key out.
-  times := array(select t from unnest(times) as t where t <= clock + span order by t);
+  times := array(select t from unnest(use.accepted_at) as t where t <= clock + span order by t);
   arrival := greatest(clock, times[cardinality(times)]);
   times := array(select t from unnest(times) as t where t > arrival - span order by t);
   accepted := cardinality(times) < quota;
   if accepted then
     times := times || arrival;
-    update private.rate_limits r set accepted_at = times
+    today := arrival at time zone 'UTC';
+    if use.day is distinct from today then
+      insert into private.log_reads as l (
+        organization_id, reader_id, day, requests, invalid_requests, entries, first_at, last_at, last_address
+      )
+      select use.organization_id, use.api_key_id, use.day, use.requests, use.invalid_requests, use.entries,
+        use.first_at, use.last_at, use.last_address
+      where use.day is not null
+      -- After a clock was set back over midnight.
+      on conflict on constraint log_reads_pkey do update
+      set requests = l.requests + excluded.requests,
+        invalid_requests = l.invalid_requests + excluded.invalid_requests,
+        entries = l.entries + excluded.entries,
+        last_at = excluded.last_at,
+        last_address = excluded.last_address;
+      use.requests := 0;
+      use.invalid_requests := 0;
+      use.entries := 0;
+      use.first_at := arrival;
+      use.last_address := null;
+    end if;
+    update private.rate_limits r
+    set accepted_at = times,
+      day = today,
+      requests = use.requests + 1,
+      invalid_requests = use.invalid_requests + (not is_valid)::integer,
+      entries = use.entries + count_request.entries,
+      first_at = use.first_at,
+      last_at = arrival,
+      last_address = coalesce(client_address, use.last_address)
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
   remaining := quota - cardinality(times);
   reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
 end
 $$;
-comment on function private.count_request is 'Counts a request against its key''s limit, or refuses it; holds the key''s row until the transaction ends. reset: whole seconds, rounded up, until the oldest counted request leaves the window.';
+comment on function private.count_request is 'Counts a request against its key''s limit and as its use, or refuses it; holds the key''s row until the transaction ends. reset: whole seconds, rounded up, until the oldest counted request leaves the window.';
 revoke execute on function private.count_request from public, anon, authenticated, service_role;

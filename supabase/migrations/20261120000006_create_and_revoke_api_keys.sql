@@ -95,7 +95,9 @@ declare
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
   api_key private.api_keys;
 begin
-  if expires_at <= clock_timestamp() or expires_at > clock_timestamp() + interval '5 years' then
+  if expires_at <= clock_timestamp()
+    or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
+  then
     raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
@@ -163,12 +165,14 @@ create function private.rotate_api_key(organization_id uuid, api_key_id uuid, ov
 language plpgsql volatile security definer set search_path = ''
 as $$
 declare
+  -- Of one length everywhere: days and months are not, where clocks are put forward and back.
+  overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key private.api_keys;
   successor json;
 begin
   perform private.require_admin(organization_id);
-  if overlap is null or overlap < interval '0' or overlap > interval '90 days' then
+  if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
     raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
   -- Two at once come one after the other.
@@ -187,11 +191,16 @@ begin
   end if;
   successor := private.insert_api_key(
     organization_id, api_key.name, rotate_api_key.successor_id,
-    -- For as long as the one before was made for.
-    clock_timestamp() + (api_key.expires_at - api_key.created_at)
+    -- For as long as the one before was made for. Five years may have been a day longer then.
+    case when api_key.expires_at is not null then
+      least(
+        clock + (api_key.expires_at - api_key.created_at),
+        (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+      )
+    end
   );
   update private.api_keys k
-  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + overlap)
+  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
   return successor;
 end
@@ -220,7 +229,7 @@ declare
 begin
   perform private.require_admin(organization_id);
   update private.api_keys k
-  set revoked_at = now(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
+  set revoked_at = clock_timestamp(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   select k.* into api_key
   from private.api_keys k
@@ -319,9 +328,16 @@ begin
       )
       order by r.day, k.name, r.email, r.reader_id
     ), '[]')
-    from private.log_reads r
+    from (
+      select l.* from private.log_reads l
+      where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
+      union all
+      select u.organization_id, u.api_key_id, u.day, null, u.requests, u.invalid_requests, u.entries,
+        u.first_at, u.last_at, u.last_address
+      from private.rate_limits u
+      where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
+    ) as r
     left join private.api_keys k on k.organization_id = r.organization_id and k.id = r.reader_id
-    where r.organization_id = api_key_usage.organization_id and r.day between start_date and end_date
   );
 end
 $$;

@@ -102,29 +102,25 @@ begin
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, of_seals
     );
   end if;
-  request := private.count_request(organization_id, api_key_id);
-
-  -- Once more, after the wait for its turn: from the commit of a revocation on, or the moment of expiry,
-  -- nothing is accepted.
-  perform from private.api_keys k
-  where k.organization_id = answer_request.organization_id
-    and k.id = answer_request.api_key_id
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > clock_timestamp());
-  if not found then
+  request := private.count_request(
+    organization_id, api_key_id,
+    read.page is not null or start_date is not null and looks_exhausted, coalesce(read.entries, 0), client_address
+  );
+  if request.accepted is null then
     return json_build_object('decision', 'unauthorized');
   end if;
   if not request.accepted then
     return json_build_object('decision', 'rate_limited', 'api_key_id', api_key_id, 'reset', request.reset);
   end if;
-  if start_date is not null and read.page is null then
+  if start_date is not null and looks_exhausted then
     read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, of_seals
     );
+    update private.rate_limits r
+    set invalid_requests = r.invalid_requests + (read.page is null)::integer,
+      entries = r.entries + coalesce(read.entries, 0)
+    where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
-  perform private.count_read(
-    organization_id, api_key_id, null, read.page is not null, coalesce(read.entries, 0), client_address
-  );
   return json_build_object(
     'decision', 'accepted',
     'api_key_id', api_key_id,
@@ -156,9 +152,7 @@ as $$
 declare
   key constant record := private.find_api_key(decode(token_hash, 'hex'));
 begin
-  if key.api_key_id is null then
-    return json_build_object('decision', 'unauthorized');
-  end if;
+  -- Without a key, too: so that an unknown token takes as long as one that was revoked or has expired.
   return private.answer_request(
     key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after,
     of_seals, client_address

@@ -26,7 +26,7 @@ begin
     raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning'
       using errcode = 'invalid_parameter_value';
   end if;
-  perform private.count_read(organization_id, auth.uid(), auth.jwt() ->> 'email', true, read.entries, null);
+  perform private.count_read(organization_id, auth.uid(), auth.jwt() ->> 'email', read.entries);
   -- As text: a parser would round long numbers in data.
   return json_build_object(
     'total', read.page -> 'total', 'items', read.page ->> 'items', 'next', read.page -> 'next'

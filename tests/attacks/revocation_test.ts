@@ -1,7 +1,18 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createApiKey, newOrganization, randomFrom, signUp } from "../helpers.ts";
+import {
+  AUDIT_LOG_URL,
+  connect,
+  createApiKey,
+  newOrganization,
+  randomFrom,
+  revokeApiKey,
+  signUp,
+  TWO_DAYS,
+  UNKNOWN_TOKEN,
+} from "../helpers.ts";
 import { revokeUnderLoad } from "./revocation.ts";
+import { compareTimes, MEASURABLE } from "./timing.ts";
 
 describe("revocation", () => {
   it("under load: in 300 tries, no request that begins after it has answered is accepted", async () => {
@@ -18,5 +29,27 @@ describe("revocation", () => {
         assertEquals(lateAnswers, [401, 401, 401]);
       }
     }));
+  });
+});
+
+describe("401", () => {
+  it("takes as long for an expired key as for a revoked and an unknown one", async () => {
+    const admin = await signUp();
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    const expired = await createApiKey(admin, id);
+    const sql = connect();
+    await sql`update private.api_keys set expires_at = now() where id = ${expired.id}`;
+    await sql.end();
+    const ask = async (token: string) => {
+      const headers = { Authorization: `Bearer ${token}` };
+      const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, { headers });
+      await response.body?.cancel();
+      assertEquals(response.status, 401);
+    };
+    for (const other of [token, UNKNOWN_TOKEN]) {
+      const z = await compareTimes(() => ask(expired.token), () => ask(other));
+      assert(Math.abs(z) < MEASURABLE, `z = ${z}`);
+    }
   });
 });

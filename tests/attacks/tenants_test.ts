@@ -528,14 +528,16 @@ describe("whether an organization or a key exists", () => {
 
   it("another organization's key is not told from none, to one's own organization", async () => {
     const { organizationId } = rival;
-    await assertNotTold(rival, {
-      request: ({ apiKeyId }) => ({
-        path: "rpc/revoke_api_key",
-        init: json({ organization_id: organizationId, api_key_id: apiKeyId }),
-      }),
-    });
-    const [key] = await listApiKeys(admin, tenant.id);
-    assertEquals(key?.revoked_at, null);
+    for (const name of ["revoke_api_key", "rotate_api_key"]) {
+      await assertNotTold(rival, {
+        request: ({ apiKeyId }) => ({
+          path: `rpc/${name}`,
+          init: json({ organization_id: organizationId, api_key_id: apiKeyId }),
+        }),
+      });
+    }
+    const [key, ...others] = await listApiKeys(admin, tenant.id);
+    assertEquals([key?.revoked_at, key?.expires_at, others], [null, null, []]);
   });
 
   it("a key's id that another organization uses is as free as any, in the same time", async () => {

@@ -16,7 +16,7 @@ import { runRecipes, unpackRecipes } from "./recipes.ts";
 const sql = connect();
 const admin = await signUp();
 const folder = await Deno.makeTempDir();
-await unpackRecipes("integrating.md", folder);
+await unpackRecipes(folder);
 afterAll(async () => {
   await sql.end();
   await Deno.remove(folder, { recursive: true });
@@ -144,7 +144,7 @@ describe("docs/integrating.md", () => {
     const organization = await newOrganization(admin);
     await writeEntries(organization.id, entries());
     const siem = startSiem();
-    const ran = await runRecipes("integrating.md", {
+    const ran = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: organization.token,
       API_URL: new URL(AUDIT_LOG_URL).origin,

@@ -9,19 +9,19 @@ export interface Ran {
 }
 
 /**
- * Runs all commands of a page of docs in one shell and one new folder, which has the files that
- * the page shows. Those with an `…` are for a person to fill in.
+ * Runs all commands of a page in docs/ in one shell and one new folder, which has the files that the
+ * page shows. Those with an `…` are for a person to fill in.
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
 export async function runRecipes(
-  page: string,
   environment: Record<string, string>,
+  page = "integrating.md",
 ): Promise<Ran[]> {
   const folder = await Deno.makeTempDir();
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
-  const commands = await unpackRecipes(page, folder);
+  const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { success, stdout, stderr } = await new Deno.Command("bash", {
     args: ["-euo", "pipefail", "-c", script],
@@ -38,15 +38,15 @@ export async function runRecipes(
   );
 }
 
-/** Writes the files that a page of docs shows to a folder; the commands it shows. */
-export async function unpackRecipes(page: string, folder: string): Promise<string[]> {
+/** Writes the files that a page in docs/ shows to a folder; the commands it shows. */
+export async function unpackRecipes(folder: string, page = "integrating.md"): Promise<string[]> {
   await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
   const commands: string[] = [];
-  const markdown = await Deno.readTextFile(new URL(page, DOCS));
-  for (const [, info = "", text = ""] of markdown.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
+  const text = await Deno.readTextFile(new URL(page, DOCS));
+  for (const [, info = "", block = ""] of text.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
     const file = info.match(/ title=(\S+)/)?.[1];
-    if (file) await Deno.writeTextFile(join(folder, file), text);
-    else if (info === "sh" && !text.includes("…")) commands.push(text);
+    if (file) await Deno.writeTextFile(join(folder, file), block);
+    else if (info === "sh" && !block.includes("…")) commands.push(block);
   }
   return commands;
 }

@@ -132,12 +132,12 @@ async function silently(statement: string): Promise<void> {
 describe("docs/verifying.md", () => {
   it("has commands that all run, find what was changed, and agree with verify.ts", async () => {
     const { token } = await newSealedLog();
-    const ran = await runRecipes("verifying.md", {
+    const ran = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: token,
       REPOSITORY,
       NO_COLOR: "1",
-    });
+    }, "verifying.md");
     const outputs = ran.map(({ output }) => output);
     const outputOf = (part: string) =>
       ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;

@@ -1,0 +1,118 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import {
+  age,
+  API_URL,
+  AUDIT_LOG_URL,
+  connect,
+  createApiKey,
+  listApiKeys,
+  newOrganization,
+  PUBLISHABLE_KEY,
+  signUp,
+  TWO_DAYS,
+  writeEntries,
+} from "../helpers.ts";
+import { runRecipes, unpackRecipes } from "./recipes.ts";
+
+const sql = connect();
+const admin = await signUp();
+const folder = await Deno.makeTempDir();
+await unpackRecipes(folder, "keys.md");
+afterAll(async () => {
+  await sql.end();
+  await Deno.remove(folder, { recursive: true });
+});
+
+function environmentFor(organizationId: string): Record<string, string> {
+  return {
+    API_URL,
+    PUBLISHABLE_KEY,
+    EMAIL: admin.email,
+    PASSWORD: admin.password,
+    ORGANIZATION_ID: organizationId,
+  };
+}
+
+describe("docs/keys.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
+    const ran = await runRecipes(environmentFor(id), "keys.md");
+    const outputOf = (part: string) =>
+      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
+
+    const created = JSON.parse(outputOf("cat created.json"));
+    assertMatch(created.token, /^pck_/);
+    const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);
+    assertEquals(Math.round(lifetime / 86_400_000), 90);
+    assertMatch(
+      outputOf('key["state"]'),
+      /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
+    );
+    assertMatch(outputOf("bash rotate.sh"), /^20\S+\n +\d+ 200$/);
+    assertMatch(outputOf("As if it had been lost"), /^{"code":"23505".*exit code 22$/s);
+    assertMatch(outputOf("LOST_ID="), /^pck_\w+$/);
+    const usage = outputOf("api_key_usage").split("\n").map((line) => line.split(" SIEM ")[1]);
+    assertEquals(usage.length, 2);
+    for (const line of usage) {
+      const [, requests, entries] = line
+        ?.match(/^(\d+) requests, 0 invalid, (\d+) entries, last from 127\.0\.0\.1$/) ?? [];
+      assertEquals(Number(entries), 3 * Number(requests), line);
+    }
+    assert(JSON.parse(outputOf("call revoke_api_key")).revoked_at);
+
+    const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
+    assertEquals(states.sort(), [
+      "Export active",
+      "Export expired",
+      "Export revoked",
+      "SIEM active",
+      "SIEM revoked",
+      "test active",
+    ]);
+  });
+
+  it("rotates a key without a gap: of requests sent all the while, none is refused", async () => {
+    const { id } = await newOrganization(admin);
+    const old = await createApiKey(admin, id);
+    const file = `${folder}/key of the application`;
+    await Deno.writeTextFile(file, old.token);
+
+    const statuses: number[] = [];
+    const tokens = new Set<string>();
+    let rotating = true;
+    const workers = Array.from({ length: 4 }, async () => {
+      while (rotating) {
+        const token = (await Deno.readTextFile(file)).trim();
+        tokens.add(token);
+        const headers = { Authorization: `Bearer ${token}` };
+        const response = await fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, { headers });
+        await response.body?.cancel();
+        statuses.push(response.status);
+        // Or they would meet the limit. Not the times of a key that is no longer used: they stand still.
+        if (statuses.length % 10 === 0) {
+          const keys = await listApiKeys(admin, id);
+          const used = keys.find(({ hint }) => hint.endsWith(token.slice(-4)));
+          await age(sql, used?.id ?? "", "1 minute");
+        }
+      }
+    });
+    const { success, stdout, stderr } = await new Deno.Command("bash", {
+      args: ["rotate.sh", old.id, file],
+      cwd: folder,
+      env: { ...environmentFor(id), QUIET_SECONDS: "1" },
+      signal: AbortSignal.timeout(60_000),
+    }).output();
+    rotating = false;
+    await Promise.all(workers);
+    assert(success, new TextDecoder().decode(stderr));
+    assertMatch(new TextDecoder().decode(stdout), /^20\S+\n$/);
+
+    assert(statuses.length > 60, `only ${statuses.length} requests`);
+    assertEquals(statuses.filter((status) => status !== 200), []);
+    assertEquals(tokens.size, 2);
+    const revoked = (await listApiKeys(admin, id)).find((key) => key.id === old.id);
+    assertEquals(revoked?.state, "revoked");
+  });
+});
