@@ -123,12 +123,12 @@ async function processes(stack: number, sql: postgres.Sql) {
 }
 
 /** Forgets the most memory that a process has had (proc(5), `clear_refs`). */
-async function resetPeak(pid: number): Promise<void> {
+export async function resetPeak(pid: number): Promise<void> {
   await Deno.writeTextFile(`/proc/${pid}/clear_refs`, "5");
 }
 
 /** The most memory in RAM that one of these processes has had, in MiB. */
-async function peak(pids: number[]): Promise<number> {
+export async function peak(pids: number[]): Promise<number> {
   const peaks = await Promise.all(pids.map(async (pid) => {
     const status = await Deno.readTextFile(`/proc/${pid}/status`);
     return Number(status.match(/^VmHWM:\s+(\d+) kB$/m)?.[1]) / 1024;

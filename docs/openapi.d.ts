@@ -19,6 +19,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/public-audit-log/seals": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read the seals of finished days
+     * @description Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` and `end` select by `day`; a day that has changed since has several seals. For the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.
+     */
+    get: operations["readSeals"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -101,7 +121,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many entries match in all, at the same moment as `items` */
+      /** @description How many items match in all, at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -109,6 +129,61 @@ export interface components {
       offset: number;
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
+    };
+    /** @description What a finished day held; the last seal of a day counts */
+    Seal: {
+      /** @description Its number in the organization's chain, without gaps from 1 */
+      sequence: number;
+      /**
+       * Format: date
+       * @description The day that it seals, in UTC
+       */
+      day: string;
+      /** @description How many entries the day has */
+      entries: number;
+      /** @description Entries that are new since the day's seal before; 0 in its first */
+      added: number;
+      /** @description Entries that were deleted since the day's seal before; 0 in its first */
+      removed: number;
+      /** @description Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in hexadecimal, on a line */
+      sha256: string;
+      /**
+       * Format: date-time
+       * @description When, to the millisecond, in UTC
+       */
+      sealed_at: string;
+      /** @description The `seal` of the sequence before; 64 zeros in the first */
+      previous: string;
+      /** @description SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
+      seal: string;
+    };
+    /** @description A page of the seals of one organization */
+    SealsPage: {
+      /**
+       * Format: uuid
+       * @description The organization that owns the API key
+       */
+      organization_id: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      start: string;
+      /**
+       * Format: date
+       * @description As in the request
+       */
+      end: string;
+      /** @description How many items match in all, at the same moment as `items` */
+      total: number;
+      /** @description As in the request, or its default */
+      limit: number;
+      /** @description As in the request, or its default */
+      offset: number;
+      /** @description Days of the range in which entries were changed without a word: they are not as they were sealed */
+      altered: string[];
+      /** @description The seals of this page, by `sequence` */
+      items: components["schemas"]["Seal"][];
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {
@@ -149,8 +224,8 @@ export interface components {
      */
     "Cache-Control": string;
     /**
-     * @description Answers differ by key
-     * @example Authorization
+     * @description Answers differ by key, and by media type
+     * @example Authorization, Accept
      */
     Vary: string;
     /**
@@ -183,6 +258,11 @@ export interface components {
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
+    /**
+     * @description How many items match in all, as `total`
+     * @example 2
+     */
+    "X-Total-Count": number;
     /**
      * @description `error` only when a token was sent (RFC 6750 section 3)
      * @example Bearer realm="public-audit-log", error="invalid_token"
@@ -222,7 +302,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page */
+      /** @description A page, as JSON or as `Accept` prefers */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -232,6 +312,7 @@ export interface operations {
           "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
           RateLimit: components["headers"]["RateLimit"];
           Link: components["headers"]["Link"];
+          "X-Total-Count": components["headers"]["X-Total-Count"];
           [name: string]: unknown;
         };
         content: {
@@ -272,6 +353,11 @@ export interface operations {
            *     }
            */
           "application/json": components["schemas"]["Page"];
+          /**
+           * @example {"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-11-06T09:09:18.212Z","action":"message_created","user_email":"ada@analytical.example","agent_name":"Contract Reviewer","data":{"message_id":"m-81","conversation_id":"c-12","agent_id":"a-3","platform_agent_sid":"AG0f3a"}}
+           *     {"id":"01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a","created_at":"2026-11-06T09:21:52.064Z","action":"feedback_given","user_email":"charles@analytical.example","agent_name":"Contract Reviewer","data":{"feedback":"up","message_id":"m-81"}}
+           */
+          "application/x-ndjson": string;
         };
       };
       /** @description The query string is invalid */
@@ -310,6 +396,230 @@ export interface operations {
            *         {
            *           "parameter": "acton",
            *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, after, order"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
+      401: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Unauthorized",
+           *       "status": 401,
+           *       "detail": "A valid API key is required: Authorization: Bearer pck_…",
+           *       "code": "unauthorized",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description A path below this one */
+      404: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Not Found",
+           *       "status": 404,
+           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
+           *       "code": "not_found",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Any method other than GET, also HEAD and OPTIONS */
+      405: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          Allow: components["headers"]["Allow"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Method Not Allowed",
+           *       "status": 405,
+           *       "detail": "Only GET is supported.",
+           *       "code": "method_not_allowed",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      429: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "Retry-After": components["headers"]["Retry-After"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Too Many Requests",
+           *       "status": 429,
+           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "code": "rate_limited",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Something failed on our side: try again */
+      500: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Internal Server Error",
+           *       "status": 500,
+           *       "detail": "Something failed on our side. Try again; if it persists, report the request_id.",
+           *       "code": "internal_error",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+  readSeals: {
+    parameters: {
+      query: {
+        /** @description The first day, in UTC; a real day of the years 0001 to 9999 */
+        start: string;
+        /** @description The last day, in UTC, inclusive; not before `start` */
+        end: string;
+        /** @description How many seals a page has at the most */
+        limit?: number;
+        /** @description How many of the matching seals come before the page's first */
+        offset?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description A page */
+      200: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          Link: components["headers"]["Link"];
+          "X-Total-Count": components["headers"]["X-Total-Count"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "start": "2026-11-06",
+           *       "end": "2026-11-06",
+           *       "total": 1,
+           *       "limit": 100,
+           *       "offset": 0,
+           *       "altered": [],
+           *       "items": [
+           *         {
+           *           "sequence": 1,
+           *           "day": "2026-11-06",
+           *           "entries": 2,
+           *           "added": 0,
+           *           "removed": 0,
+           *           "sha256": "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
+           *           "sealed_at": "2026-11-07T00:15:00.381Z",
+           *           "previous": "0000000000000000000000000000000000000000000000000000000000000000",
+           *           "seal": "0749f6f7ec7a2ab8c594fff03371d0ccd6e1885d60a3081b30a5e29eb9cab517"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/json": components["schemas"]["SealsPage"];
+        };
+      };
+      /** @description The query string is invalid */
+      400: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Bad Request",
+           *       "status": 400,
+           *       "detail": "The query string is invalid.",
+           *       "code": "invalid_parameters",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
+           *       "errors": [
+           *         {
+           *           "parameter": "start",
+           *           "detail": "\"2026-02-30\": must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "end",
+           *           "detail": "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
+           *         },
+           *         {
+           *           "parameter": "limit",
+           *           "detail": "\"5000\": must be a whole number from 1 to 1000"
+           *         },
+           *         {
+           *           "parameter": "acton",
+           *           "detail": "unknown parameter: must be one of: start, end, limit, offset"
            *         }
            *       ]
            *     }

@@ -6,9 +6,14 @@ import { writeFile } from "../local/write_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
-import type { Page } from "../supabase/functions/public-audit-log/page.ts";
-import { type Problem, PROBLEMS } from "../supabase/functions/public-audit-log/problem.ts";
-import { Query } from "../supabase/functions/public-audit-log/query.ts";
+import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page.ts";
+import {
+  type Problem,
+  type ProblemCode,
+  PROBLEMS,
+} from "../supabase/functions/public-audit-log/problem.ts";
+import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
+import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query.ts";
 
 /** The version of the contract; CHANGELOG.md says what each brought. */
 const VERSION = "1.1.0";
@@ -49,10 +54,31 @@ const PAGE: Page = {
   ],
 };
 
+const SEALS_PAGE: SealsPage = {
+  organization_id: "0a11ce00-0000-4000-8000-000000000001",
+  start: "2026-11-06",
+  end: "2026-11-06",
+  total: 1,
+  limit: 100,
+  offset: 0,
+  altered: [],
+  items: [{
+    sequence: 1,
+    day: "2026-11-06",
+    entries: 2,
+    added: 0,
+    removed: 0,
+    sha256: "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
+    sealed_at: "2026-11-07T00:15:00.381Z",
+    previous: "0".repeat(64),
+    seal: "0749f6f7ec7a2ab8c594fff03371d0ccd6e1885d60a3081b30a5e29eb9cab517",
+  }],
+};
+
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
   "Cache-Control": text("Answers are for the key's holder alone", COMMON_HEADERS["Cache-Control"]),
-  "Vary": text("Answers differ by key", COMMON_HEADERS["Vary"]),
+  "Vary": text("Answers differ by key, and by media type", COMMON_HEADERS["Vary"]),
   "X-Content-Type-Options": text(
     "The answer is what Content-Type says",
     COMMON_HEADERS["X-Content-Type-Options"],
@@ -81,6 +107,12 @@ const HEADERS = {
     `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
+  "X-Total-Count": {
+    description: "How many items match in all, as `total`",
+    required: true,
+    schema: { type: "integer", minimum: 0 },
+    example: 2,
+  },
   "WWW-Authenticate": text(
     "`error` only when a token was sent (RFC 6750 section 3)",
     'Bearer realm="public-audit-log", error="invalid_token"',
@@ -110,6 +142,10 @@ written. \`total\` is exact. Any page costs what the first one costs.
 once, as soon as it is written, late ones too. Fewer entries than \`limit\` means that there are no more
 yet: ask again with that \`next\` a second later, or a day.
 
+**NDJSON.** With \`Accept: application/x-ndjson\` an answer has one entry a line and nothing else, its
+\`total\` in \`X-Total-Count\`. The pages of a day, one after another, are the day's file, which its
+seal proves: see \`/public-audit-log/seals\`.
+
 **Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
 it, and after a 429 wait as many seconds as \`Retry-After\` says.
 
@@ -136,7 +172,7 @@ changes its meaning or goes away.`,
           "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
           "empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the " +
           "entries that the caller has not seen.",
-        parameters: parameters(),
+        parameters: parameters(EntriesQuery),
         "x-codeSamples": [{
           lang: "Shell",
           label: "curl",
@@ -145,19 +181,22 @@ changes its meaning or goes away.`,
         }],
         responses: {
           200: {
-            description: "A page",
-            headers: headers([...COMMON, ...LIMIT, "Link"]),
-            content: content("application/json", "Page", PAGE),
+            description: "A page, as JSON or as `Accept` prefers",
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
+            content: {
+              ...content("application/json", "Page", PAGE),
+              [NDJSON]: {
+                schema: {
+                  type: "string",
+                  description:
+                    "Each line is an `AuditEntry`: byte for byte what the JSON page has " +
+                    "between its brackets. Without entries, nothing",
+                },
+                example: PAGE.items.map((entry) => `${JSON.stringify(entry)}\n`).join(""),
+              },
+            },
           },
-          400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
-            {
-              parameter: "start",
-              detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
-            },
-            {
-              parameter: "end",
-              detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
-            },
+          ...problems([
             { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
             {
               parameter: "acton",
@@ -165,21 +204,38 @@ changes its meaning or goes away.`,
                 "unknown parameter: must be one of: start, end, action, limit, offset, after, order",
             },
           ]),
-          401: problem(
-            "unauthorized",
-            "The token is missing, malformed, unknown, expired or revoked: one answer for all",
-            ["WWW-Authenticate"],
-          ),
-          404: problem("not_found", "A path below this one", []),
-          405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
-            "Allow",
+        },
+      },
+    },
+    "/public-audit-log/seals": {
+      get: {
+        operationId: "readSeals",
+        summary: "Read the seals of finished days",
+        description:
+          "Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal " +
+          "before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` " +
+          "and `end` select by `day`; a day that has changed since has several seals. For the chain " +
+          "after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.",
+        parameters: parameters(SealsQuery),
+        "x-codeSamples": [{
+          lang: "Shell",
+          label: "curl",
+          source: 'curl "$AUDIT_LOG_URL/seals?start=2026-11-01&end=2026-11-20" \\\n' +
+            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
+        }],
+        responses: {
+          200: {
+            description: "A page",
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
+            content: content("application/json", "SealsPage", SEALS_PAGE),
+          },
+          ...problems([
+            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
+            {
+              parameter: "acton",
+              detail: "unknown parameter: must be one of: start, end, limit, offset",
+            },
           ]),
-          429: problem(
-            "rate_limited",
-            "60 requests were accepted in the last minute; refused ones are not counted",
-            [...LIMIT, "Retry-After"],
-          ),
-          500: problem("internal_error", "Something failed on our side: try again", []),
         },
       },
     },
@@ -221,9 +277,9 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
-function parameters() {
-  const { properties = {} } = jsonSchema(Query, "output");
-  const { required = [] } = jsonSchema(Query, "input");
+function parameters(query: z.ZodType) {
+  const { properties = {} } = jsonSchema(query, "output");
+  const { required = [] } = jsonSchema(query, "input");
   return Object.entries(properties).map(([name, property]) => {
     if (typeof property === "boolean") throw new TypeError(`${name} has no schema`);
     const { description, ...schema } = property;
@@ -266,12 +322,48 @@ function headers(names: HeaderName[]) {
   );
 }
 
-function content(type: string, schema: "Page" | "Problem", example: Page | Problem) {
+function content(
+  type: string,
+  schema: "Page" | "SealsPage" | "Problem",
+  example: Page | SealsPage | Problem,
+) {
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
 }
 
+/** The answers that are no page, to both paths; of the errors of a 400, those that differ. */
+function problems(errors: NonNullable<Problem["errors"]>) {
+  return {
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
+      {
+        parameter: "start",
+        detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
+      },
+      {
+        parameter: "end",
+        detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
+      },
+      ...errors,
+    ]),
+    401: problem(
+      "unauthorized",
+      "The token is missing, malformed, unknown, expired or revoked: one answer for all",
+      ["WWW-Authenticate"],
+    ),
+    404: problem("not_found", "A path below this one", []),
+    405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
+      "Allow",
+    ]),
+    429: problem(
+      "rate_limited",
+      "60 requests were accepted in the last minute; refused ones are not counted",
+      [...LIMIT, "Retry-After"],
+    ),
+    500: problem("internal_error", "Something failed on our side: try again", []),
+  };
+}
+
 function problem(
-  code: Problem["code"],
+  code: ProblemCode,
   description: string,
   further: HeaderName[],
   errors?: Problem["errors"],

@@ -8,13 +8,14 @@ import { createLite } from "./lite.ts";
 import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
+import { runUpkeep } from "./upkeep.ts";
 
 export interface StackOptions {
   /** Folder of everything the stack keeps. */
   dataDir: string;
   apiPort: number;
   databasePort: number;
-  /** Whether a new database gets the demonstration data of `supabase/seed.sql`. */
+  /** Whether a new database gets the demonstration data of `supabase/seed.sql`, and its days are sealed. */
   seed: boolean;
   /** Told of each step before it is taken. */
   progress: (step: string) => void;
@@ -75,6 +76,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
     });
 
+  const upkeep = seed ? runUpkeep(url) : undefined;
+  // As above.
+  upkeep?.catch(() => {});
+
   const name = program ? `PostgREST ${program.version}` : "Supabase Lite for want of a PostgREST";
   progress(`Data API (${name}), Auth, the function and the console`);
   let dataApi: Pick<typeof lite, "fetch"> = lite;
@@ -99,6 +104,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     log,
   }));
 
+  await upkeep;
   const running = started.move();
   return {
     apiUrl,

@@ -112,7 +112,7 @@ describe("GET: the page", () => {
     const { token } = await organizationWith();
     const { headers } = await get(token);
     assertEquals(headers.get("Cache-Control"), "no-store");
-    assertEquals(headers.get("Vary"), "Authorization");
+    assertEquals(headers.get("Vary"), "Authorization, Accept");
     assertEquals(headers.get("X-Content-Type-Options"), "nosniff");
     assertMatch(headers.get("X-Request-Id") ?? "", /^[0-9a-f-]{36}$/);
     assertEquals(headers.get("RateLimit-Policy"), '"default";q=60;w=60');

@@ -12,17 +12,23 @@ ajv.addSchema({ $id: "contract", ...document }, undefined, undefined, false);
 const RESPONSES: Record<string, DocumentedResponse> =
   document.paths["/public-audit-log"].get.responses;
 
+const SEALS_RESPONSES: typeof RESPONSES = document.paths["/public-audit-log/seals"].get.responses;
+
 interface DocumentedResponse {
   headers: Record<string, { $ref: string }>;
-  content: Record<string, { schema: { $ref: string }; example: object }>;
+  content: Record<string, { schema: { $ref?: string; type?: string }; example: object | string }>;
 }
+
+/** What each line of NDJSON is. */
+const ENTRY = "#/components/schemas/AuditEntry";
 
 /** The statuses that docs/openapi.json documents. */
 export const DOCUMENTED_STATUSES = Object.keys(RESPONSES).map(Number);
 
 /** The document's example of the body of an answer. */
 export function exampleOf(status: number): object {
-  return Object.values(RESPONSES[status]?.content ?? {})[0]?.example ?? {};
+  const example = Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
+  return typeof example === "object" ? example : {};
 }
 
 /** The document's examples of the headers of an answer, by name. */
@@ -41,9 +47,10 @@ export async function assertDocumented(response: Response): Promise<void> {
   assert(wrongs.length === 0, `not as in docs/openapi.json: ${wrongs.join("; ")}`);
 }
 
-async function differences({ status, headers, body }: Response): Promise<string[]> {
+async function differences({ url, status, headers, body }: Response): Promise<string[]> {
   const text = await new Response(body).text();
-  const documented = RESPONSES[status];
+  const isOfSeals = /\/seals\/?(\?|$)/.test(url);
+  const documented = (isOfSeals ? SEALS_RESPONSES : RESPONSES)[status];
   if (!documented) return [`status ${status}: ${text}`];
   const type = headers.get("Content-Type") ?? "";
   const content = documented.content[type];
@@ -52,8 +59,16 @@ async function differences({ status, headers, body }: Response): Promise<string[
     ...Object.entries(documented.headers).flatMap(([name, { $ref }]) =>
       errors(`${$ref}/schema`, headerValue(headers.get(name)), name)
     ),
-    ...errors(content.schema.$ref, JSON.parse(text), `the body of a ${status}`),
+    ...bodiesOf(type, text).flatMap((body) =>
+      errors(content.schema.$ref ?? ENTRY, body, `the body of a ${status}`)
+    ),
   ];
+}
+
+/** What of an answer is JSON: all of it, or each line. */
+function bodiesOf(type: string, text: string): unknown[] {
+  if (!type.endsWith("ndjson")) return [JSON.parse(text)];
+  return text.split("\n").slice(0, -1).map((line) => JSON.parse(line));
 }
 
 /** A header's value as its schema has it: a whole number is one. */

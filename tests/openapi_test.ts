@@ -1,7 +1,9 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
+import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import document from "../docs/openapi.json" with { type: "json" };
 import { createDatabase } from "../supabase/functions/public-audit-log/database.ts";
 import { createHandler } from "../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "./contract.ts";
@@ -12,6 +14,7 @@ import {
   newOrganization,
   type Organization,
   type Page,
+  runUpkeep,
   send,
   signUp,
   TWO_DAYS,
@@ -25,6 +28,8 @@ afterAll(() => sql.end());
 
 /** The page of the example; its entries are what a test has to write. */
 const EXAMPLE_PAGE = exampleOf(200) as Page;
+
+const SEALS = document.paths["/public-audit-log/seals"].get.responses[200];
 
 async function pageOfExample(organization: Organization): Promise<Response> {
   const { items, start, end } = EXAMPLE_PAGE;
@@ -59,6 +64,25 @@ const REQUESTS: Record<number, (organization: Organization) => Promise<Response>
     return await handle(request);
   },
 };
+
+describe("openapi.json: the example of seals", () => {
+  it("is what the service answers about the entries of the other example", async () => {
+    const organization = await newOrganization(admin);
+    await pageOfExample(organization);
+    await runUpkeep(sql);
+    const example = SEALS.content["application/json"].example;
+    const { start, end, items: [seal] } = example;
+    const response = await send(`/seals?start=${start}&end=${end}`, withKey(organization));
+    const body = await response.json();
+    assertEquals(
+      { ...body, organization_id: "", items: [{ ...body.items[0], sealed_at: "", seal: "" }] },
+      { ...example, organization_id: "", items: [{ ...seal, sealed_at: "", seal: "" }] },
+    );
+    const { previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal ?? {};
+    const line = [previous, sequence, day, entries, added, removed, sha256, sealed_at].join(" ");
+    assertEquals(seal?.seal, createHash("sha256").update(line).digest("hex"));
+  });
+});
 
 /** Without what no two answers share. */
 function comparable(body: object): object {

@@ -121,6 +121,7 @@ describe("functions", () => {
         "private.find_api_key",
         "private.list_api_keys",
         "private.list_organizations",
+        "private.list_seals",
         "private.read_audit_log",
         "private.revoke_api_key",
         "private.rotate_api_key",

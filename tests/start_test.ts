@@ -219,7 +219,7 @@ describe("deno task start", () => {
     assertEquals((await machine.run("reset")).code, 1);
   });
 
-  it("seeds two organizations, each with an administrator and a year of entries up to today", async () => {
+  it("seeds two organizations, each with an administrator and a year of entries up to today, sealed", async () => {
     const status = await machine.status();
     const sql = postgres(status.get("DB_URL") ?? "");
     const organizations = await sql`
@@ -229,11 +229,20 @@ describe("deno task start", () => {
         count(distinct e.action)::int as actions,
         count(*) between 2000 and 20000 as thousands,
         min(e.created_at) < now() - interval '360 days' as a_year,
-        (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today
+        (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today,
+        (select max(s.day) = (now() at time zone 'UTC')::date - 1 and count(*) > 250
+          from private.seals s where s.organization_id = o.id) as sealed
       from public.organizations o join public.audit_entries e on e.organization_id = o.id
       group by o.id`;
     await sql.end();
-    const expected = { admins: 1, actions: 4, thousands: true, a_year: true, today: true };
+    const expected = {
+      admins: 1,
+      actions: 4,
+      thousands: true,
+      a_year: true,
+      today: true,
+      sealed: true,
+    };
     assertEquals(organizations.map((row) => ({ ...row })), [expected, expected]);
 
     for (const email of DEMO_EMAILS) {

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
@@ -44,6 +44,13 @@ async function partialCounts({ id }: Organization): Promise<number> {
   return row?.["rows"];
 }
 
+/** How many seals an organization has. */
+async function seals({ id }: Organization, connection: postgres.ISql = sql): Promise<number> {
+  const [row] = await connection`
+    select count(*)::int as seals from private.seals where organization_id = ${id}`;
+  return row?.["seals"];
+}
+
 /** How many partial counts of an organization no transaction holds. */
 async function unlockedCounts({ id }: Organization): Promise<number> {
   const rows = await sql`
@@ -74,19 +81,26 @@ async function waitsForLock(pid: number): Promise<void> {
 }
 
 describe("run_upkeep()", () => {
-  it("holds at most 1000 partial counts, and says whether there may be more", async () => {
+  it("takes at most 1000 partial counts and seals at most 200 days, until there is no more", async () => {
     const organization = await organizationWithBacklog(750);
-    const piece = await sql.reserve();
-    for (const { more, locked } of [{ more: true, locked: PIECE }, { more: false, locked: 500 }]) {
-      const before = await partialCounts(organization);
-      await piece`begin`;
-      const [row] = await piece`select private.run_upkeep() as more`;
-      assertEquals(row?.["more"], more);
-      assertEquals(before - await unlockedCounts(organization), locked);
-      await piece`commit`;
-      assertEquals(before - await partialCounts(organization), locked);
+    const pieces: { counts: number; seals: number }[] = [];
+    for (let more = true; more;) {
+      const before = {
+        counts: await partialCounts(organization),
+        seals: await seals(organization),
+      };
+      await sql.begin(async (piece) => {
+        const [row] = await piece`select private.run_upkeep() as more`;
+        more = row?.["more"];
+        pieces.push({
+          counts: before.counts - await unlockedCounts(organization),
+          seals: await seals(organization, piece) - before.seals,
+        });
+      });
     }
-    piece.release();
+    assertEquals(pieces.map(({ counts }) => counts).filter(Boolean), [PIECE, 500]);
+    assert(pieces.every(({ seals }) => seals <= 200), JSON.stringify(pieces));
+    assertEquals([await partialCounts(organization), await seals(organization)], [0, 750]);
     await assertExact(organization, 1500);
   });
 
@@ -105,7 +119,7 @@ describe("run_upkeep()", () => {
   it("twice at once shares the work, and stays exact", async () => {
     const organization = await organizationWithBacklog(1250);
     await Promise.all([runUpkeep(sql), runUpkeep(sql)]);
-    assertEquals(await partialCounts(organization), 0);
+    assertEquals([await partialCounts(organization), await seals(organization)], [0, 1250]);
     await assertExact(organization, 2500);
   });
 
@@ -133,6 +147,7 @@ describe("run_upkeep()", () => {
 
     await second`select pg_terminate_backend(${pid})`;
     await killed;
+    assert(await seals(organization) > 0);
     await second`commit`;
     for (const connection of [first, second]) connection.release();
     await pool.end({ timeout: 0 });
@@ -152,7 +167,7 @@ describe("run_upkeep()", () => {
     assertEquals(await unlockedCounts(organization), 500);
     await sql`select pg_terminate_backend(${pid}, 5000)`;
     await pool.end({ timeout: 0 });
-    assertEquals(await partialCounts(organization), 1500);
+    assertEquals([await partialCounts(organization), await seals(organization)], [1500, 0]);
     await runUpkeep(sql);
     await assertExact(organization, 1500);
   });

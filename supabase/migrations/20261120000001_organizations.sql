@@ -15,7 +15,7 @@
 --     which organization's.
 --  3. list_organizations: for whoever is signed in, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log,
---     daily_entry_counts: for administrators. The first statement of each is require_admin.
+--     daily_entry_counts, list_seals: for administrators. The first statement of each is require_admin.
 
 create schema private;
 comment on schema private is 'Secrets and helpers. Not served by the Data API.';

@@ -75,7 +75,7 @@ create function private.refuse_change() returns trigger
 language plpgsql set search_path = ''
 as $$
 begin
-  raise exception 'audit_entries is append-only: % refused', tg_op
+  raise exception '% is append-only: % refused', tg_table_name, tg_op
     using errcode = 'insufficient_privilege';
 end
 $$;

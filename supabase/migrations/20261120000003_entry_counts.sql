@@ -14,6 +14,7 @@ create table private.entry_counts (
   writer_pid integer not null,
   entries integer not null,
   hours integer[] not null,
+  removed integer not null default 0,
   primary key (organization_id, day, action, writer_pid)
 ) with (fillfactor = 50);
 comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
@@ -21,6 +22,8 @@ comment on column private.entry_counts.writer_pid is 'Process id of the backend 
 comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 
 -- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
+comment on column private.entry_counts.removed is 'How many entries were ever deleted.';
+
 create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
@@ -43,17 +46,20 @@ begin
     group by 1, 2, 3, 4
   loop
     update private.entry_counts c
-    set entries = c.entries + counted.entries, hours[counted.hour] = c.hours[counted.hour] + counted.entries
+    set entries = c.entries + counted.entries,
+      hours[counted.hour] = c.hours[counted.hour] + counted.entries,
+      removed = c.removed + greatest(0, -counted.entries)
     where c.organization_id = counted.organization_id
       and c.day = counted.day
       and c.action = counted.action
       and c.writer_pid = pg_backend_pid();
     -- Nobody else inserts a row of this backend's, so this cannot conflict.
     if not found then
-      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
+      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
       values (
         counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
-        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h)
+        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h),
+        greatest(0, -counted.entries)
       );
     end if;
   end loop;
@@ -103,15 +109,20 @@ begin
     returning c.*
   ),
   inserted as (
-    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
-    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour)
+    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
     from (
-      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries
+      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
     group by h.organization_id, h.day, h.action
-    having bool_or(h.entries <> 0)
+    having bool_or(h.entries <> 0 or h.removed <> 0)
+  ),
+  written as (
+    insert into private.days_to_seal (organization_id, day)
+    select distinct m.organization_id, m.day from moved m
+    on conflict do nothing
   )
   -- Those that writers hold are left for the next run, and not waited for.
   select count(*) = 1000 into found_more from partial;

@@ -82,8 +82,8 @@ begin
   limit 1;
 
   select coalesce(
-    string_agg(i.item, ',' order by i.created_at, i.id) filter (where not newest_first),
-    string_agg(i.item, ',' order by i.created_at desc, i.id desc) filter (where newest_first)
+    string_agg(i.item, E',\n' order by i.created_at, i.id) filter (where not newest_first),
+    string_agg(i.item, E',\n' order by i.created_at desc, i.id desc) filter (where newest_first)
   )
   into strict items
   from (
@@ -121,9 +121,10 @@ begin
       )
     ) as e
   ) as i;
-  -- Between two line breaks, the only ones: by them the function finds the items, to pass them on unread.
+  -- By the first line break and the last the function finds the items, to pass them on unread. Between
+  -- two items there is one, too, and nowhere else.
   page := json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);
 end
 $$;
-comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many there are, and one page of them on a line of its own; and how many are in the page.';
+comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many there are, and one page of them on lines of their own; and how many are in the page.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;

@@ -241,7 +241,7 @@ begin
     new_id := after_id;
   end if;
   select
-    coalesce(string_agg(i.item, ',' order by i.sort_transaction, i.created_at, i.id), ''),
+    coalesce(string_agg(i.item, E',\n' order by i.sort_transaction, i.created_at, i.id), ''),
     count(*),
     (array_agg(i.sort_transaction order by i.sort_transaction, i.created_at, i.id))[count(*)],
     (array_agg(i.created_at order by i.sort_transaction, i.created_at, i.id))[count(*)],
@@ -411,7 +411,7 @@ begin
   page := json_build_object(
     'total', private.count_matching(organization_id, start_date, end_date, action),
     'next', private.encode_cursor(cursor, scope),
-    'items', (E'\n[' || array_to_string(items, ',') || E']\n')::json
+    'items', (E'\n[' || array_to_string(items, E',\n') || E']\n')::json
   );
 end
 $$;
@@ -422,19 +422,37 @@ create function private.adopt_restored_log() returns bigint
 language plpgsql volatile set search_path = ''
 as $$
 declare
+  adopted xid8;
   renumbered bigint;
 begin
   -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
   -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
+  -- What a seal has not seen yet is from now on this transaction's, which the seals do not see either.
+  adopted := pg_current_xact_id();
   alter table public.audit_entries disable trigger refuse_change;
-  update public.audit_entries e set transaction_id = '3'
-  where e.transaction_id >= pg_snapshot_xmin(pg_current_snapshot());
+  alter table private.seals disable trigger refuse_change;
+  update public.audit_entries e
+  set transaction_id = case when sealed.sees_entry then '3'::xid8 else adopted end
+  from public.audit_entries o
+  cross join lateral (
+    select coalesce((
+      select pg_visible_in_snapshot(o.transaction_id, s.snapshot)
+      from private.seals s
+      where s.organization_id = o.organization_id and s.day = (o.created_at at time zone 'UTC')::date
+      order by s.sequence desc
+      limit 1
+    ), false) as sees_entry
+  ) as sealed
+  where e.organization_id = o.organization_id and e.created_at = o.created_at and e.id = o.id
+    and (o.transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) or not sealed.sees_entry);
   get diagnostics renumbered = row_count;
+  update private.seals set snapshot = concat(adopted, ':', adopted, ':')::pg_snapshot;
   alter table public.audit_entries enable trigger refuse_change;
+  alter table private.seals enable trigger refuse_change;
   delete from private.feed_keys;
   insert into private.feed_keys default values;
   return renumbered;
 end
 $$;
-comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused. How many entries had to be renumbered.';
+comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused, and seals tell old entries from new ones by this database''s transactions. How many entries had to be renumbered.';
 revoke execute on function private.adopt_restored_log from public, anon, authenticated, service_role;

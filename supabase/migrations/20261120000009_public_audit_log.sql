@@ -26,6 +26,7 @@ create function private.read_entries(
   page_offset bigint,
   newest_first boolean,
   after text,
+  of_seals boolean default false,
   out page json,
   out entries integer
 )
@@ -34,6 +35,11 @@ as $$
 declare
   answer record;
 begin
+  if of_seals then
+    page := private.read_seals(organization_id, start_date, end_date, page_limit, page_offset);
+    entries := 0;
+    return;
+  end if;
   if after is null then
     answer := private.read_page(organization_id, start_date, end_date, action, page_limit, page_offset, newest_first);
   else
@@ -43,7 +49,7 @@ begin
   entries := answer.entries;
 end
 $$;
-comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen: read_page, read_feed.';
+comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen, or a page of seals: read_page, read_feed, read_seals.';
 revoke execute on function private.read_entries from public, anon, authenticated, service_role;
 
 create function private.answer_request(
@@ -56,6 +62,7 @@ create function private.answer_request(
   page_offset bigint,
   newest_first boolean,
   after text,
+  of_seals boolean,
   client_address inet
 ) returns json
 language plpgsql volatile security definer set search_path = ''
@@ -92,7 +99,7 @@ begin
   -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
   if start_date is not null and not looks_exhausted then
     read := private.read_entries(
-      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, of_seals
     );
   end if;
   request := private.count_request(
@@ -107,7 +114,7 @@ begin
   end if;
   if start_date is not null and looks_exhausted then
     read := private.read_entries(
-      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
+      organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, of_seals
     );
     update private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.page is null)::integer,
@@ -137,6 +144,7 @@ create function public.public_audit_log(
   page_offset bigint default 0,
   newest_first boolean default false,
   after text default null,
+  of_seals boolean default false,
   client_address inet default null
 ) returns json
 language plpgsql volatile set search_path = ''
@@ -146,10 +154,11 @@ declare
 begin
   -- Without a key, too: so that an unknown token takes as long as one that was revoked or has expired.
   return private.answer_request(
-    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, client_address
+    key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after,
+    of_seals, client_address
   );
 end
 $$;
-comment on function public.public_audit_log is 'Answers one request of the public audit log: unauthorized, rate_limited, or accepted with a page. Accepted without one: no dates were given, or after is no cursor for them. token_hash: SHA-256 in hexadecimal. For the Edge Function alone.';
+comment on function public.public_audit_log is 'Answers one request of the public audit log: unauthorized, rate_limited, or accepted with a page. Accepted without one: no dates were given, or after is no cursor for them. of_seals: a page of seals instead of entries, without action, newest_first and after. token_hash: SHA-256 in hexadecimal. For the Edge Function alone.';
 revoke execute on function public.public_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.public_audit_log to service_role;

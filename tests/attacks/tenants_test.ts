@@ -513,6 +513,7 @@ describe("whether an organization or a key exists", () => {
         "create_api_key",
         "daily_entry_counts",
         "list_api_keys",
+        "list_seals",
         "read_audit_log",
         "revoke_api_key",
         "rotate_api_key",

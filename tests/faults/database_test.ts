@@ -19,6 +19,8 @@ function connectAsAdmin(onclose = () => {}): postgres.Sql {
   const { port, adminPassword } = stack.postgres;
   return postgres(databaseUrl(port, "supabase_admin", adminPassword), {
     max: 1,
+    // As of the load's own connection (load.ts).
+    fetch_types: false,
     onclose,
     onnotice: () => {},
   });

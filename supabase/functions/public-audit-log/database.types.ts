@@ -123,6 +123,16 @@ export type Database = {
       };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
+      "list_seals": {
+        Args: {
+          "end_date": string;
+          "organization_id": string;
+          "page_limit"?: number;
+          "page_offset"?: number;
+          "start_date": string;
+        };
+        Returns: Json;
+      };
       "public_audit_log": {
         Args: {
           "action"?: Database["public"]["Enums"]["audit_action"];
@@ -130,6 +140,7 @@ export type Database = {
           "client_address"?: unknown;
           "end_date"?: string;
           "newest_first"?: boolean;
+          "of_seals"?: boolean;
           "page_limit"?: number;
           "page_offset"?: number;
           "start_date"?: string;

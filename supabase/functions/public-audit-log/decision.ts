@@ -26,6 +26,8 @@ const Decision = z.discriminatedUnion("decision", [
       items: z.null(),
       /** With `after`: what to ask for next time. */
       next: z.string().optional(),
+      /** With seals: the days that are not as they were sealed. */
+      altered: z.array(z.string()).optional(),
     }).nullable(),
   }),
 ]);
@@ -42,6 +44,8 @@ export interface Asked {
   clientAddress: string | undefined;
   /** Nothing, if it is invalid. */
   query: Query | undefined;
+  /** Whether it is about seals instead of entries. */
+  ofSeals: boolean;
 }
 
 /**
@@ -53,7 +57,7 @@ export interface Asked {
  */
 export async function decide(
   database: Database,
-  { tokenHash, clientAddress, query }: Asked,
+  { tokenHash, clientAddress, query, ofSeals }: Asked,
 ): Promise<Decision> {
   const signal = AbortSignal.timeout(TIMEOUT);
   const { data, error, status } = await database.rpc("public_audit_log", {
@@ -67,6 +71,7 @@ export async function decide(
       newest_first: query.order === "desc",
       ...query.action && { action: query.action },
       ...query.after && { after: query.after },
+      ...ofSeals && { of_seals: true },
     },
   }).abortSignal(signal);
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);

@@ -2,10 +2,11 @@ import { clientAddress } from "./client_address.ts";
 import type { Database } from "./database.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, feedLink, pageLinks, rateLimitHeaders } from "./headers.ts";
-import type { Page } from "./page.ts";
+import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
+import type { Page, SealsPage } from "./page.ts";
 import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
-import { parseQuery, wrongCursor } from "./query.ts";
+import { EntriesQuery, parseQuery, SealsQuery, wrongCursor } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { respondWith } from "./unread.ts";
 
@@ -53,7 +54,7 @@ export function createHandler({ database, publicUrl, log }: HandlerOptions) {
 }
 
 /** Some hosts leave the function's address in front; some clients end every address with a slash. */
-const PATH = /^(\/functions\/v1)?\/public-audit-log\/?$/;
+const PATH = /^(?:\/functions\/v1)?\/public-audit-log(\/seals)?\/?$/;
 
 async function answer(
   request: Request,
@@ -64,7 +65,8 @@ async function answer(
   const id = trace.request_id;
   // A malformed Host header makes `request.url` unparsable.
   const url = URL.parse(request.url);
-  if (!url || !PATH.test(url.pathname)) return problem("not_found", id);
+  const path = url?.pathname.match(PATH);
+  if (!url || !path) return problem("not_found", id);
   if (request.method !== "GET") {
     return problem("method_not_allowed", id, { headers: { Allow: "GET" } });
   }
@@ -74,11 +76,14 @@ async function answer(
     return problem("unauthorized", id, { headers: challenge(token !== null) });
   }
 
-  const { query, errors } = parseQuery(url.search.slice(1));
+  const [, seals = ""] = path;
+  const ofSeals = seals !== "";
+  const { query, errors } = parseQuery(url.search.slice(1), ofSeals ? SealsQuery : EntriesQuery);
   const asked = {
     tokenHash: await tokenHash(token),
     clientAddress: clientAddress(request.headers),
     query,
+    ofSeals,
   };
   const departure = performance.now();
   const decision = await decide(database, asked)
@@ -102,21 +107,26 @@ async function answer(
     if (!query.after) throw new Error("public_audit_log answered a query without a page");
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query.after)] });
   }
-  const { total, next } = decision.page;
+  const { total, next, altered } = decision.page;
   const { start, end, limit, offset } = query;
-  const page: Omit<Page, "items"> = {
+  const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
     organization_id: decision.organization_id,
     start,
     end,
     total,
     limit,
     offset,
+    ...altered && { altered },
   };
-  const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
-  return respondWith(before, decision.items, "}", {
+  const base = publicUrl + seals;
+  const isNdjson = !ofSeals && prefersNdjson(request.headers.get("Accept"));
+  const before = isNdjson ? "" : `${JSON.stringify(page).slice(0, -1)},"items":`;
+  const items = isNdjson ? toNdjson(decision.items) : decision.items;
+  return respondWith(before, items, isNdjson ? "" : "}", {
     ...headers,
-    "Content-Type": "application/json",
-    "Link": next ? feedLink(publicUrl, query, next) : pageLinks(publicUrl, query, total),
+    "Content-Type": isNdjson ? NDJSON : "application/json",
+    "Link": next ? feedLink(base, query, next) : pageLinks(base, query, total),
+    "X-Total-Count": String(total),
   });
 }
 

@@ -3,7 +3,7 @@ import type { Query } from "./query.ts";
 /** On every answer. */
 export const COMMON_HEADERS = {
   "Cache-Control": "no-store",
-  "Vary": "Authorization",
+  "Vary": "Authorization, Accept",
   "X-Content-Type-Options": "nosniff",
 };
 
@@ -58,7 +58,7 @@ function link(publicUrl: string, rel: string, query: Query, place: Record<string
     start,
     end,
     ...action && { action },
-    ...order !== "asc" && { order },
+    ...order === "desc" && { order },
     limit: String(limit),
     ...place,
   });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Query } from "./query.ts";
+import { EntriesQuery } from "./query.ts";
 
 const entry = {
   id: z.uuid().describe("Names the entry, together with `created_at`"),
@@ -9,7 +9,7 @@ const entry = {
   agent_name: z.string().describe("The name of the agent concerned"),
 };
 
-const { message_created, ...otherActions } = Query.shape.action.unwrap().enum;
+const { message_created, ...otherActions } = EntriesQuery.shape.action.unwrap().enum;
 
 const MessageCreated = z.object({
   ...entry,
@@ -31,14 +31,18 @@ const OtherEntry = z.object({
   data: z.record(z.string(), z.unknown()).describe("What the action is about"),
 }).meta({ id: "OtherEntry", description: "An entry with any other action" });
 
-/** The body of a 200. */
-export const Page = z.object({
+const asked = {
   organization_id: z.uuid().describe("The organization that owns the API key"),
-  start: Query.shape.start.describe("As in the request"),
-  end: Query.shape.end.describe("As in the request"),
-  total: z.int().min(0).describe("How many entries match in all, at the same moment as `items`"),
-  limit: Query.shape.limit.unwrap().describe("As in the request, or its default"),
-  offset: Query.shape.offset.unwrap().describe("As in the request, or its default"),
+  start: EntriesQuery.shape.start.describe("As in the request"),
+  end: EntriesQuery.shape.end.describe("As in the request"),
+  total: z.int().min(0).describe("How many items match in all, at the same moment as `items`"),
+  limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
+  offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
+};
+
+/** The body of a 200 about entries. */
+export const Page = z.object({
+  ...asked,
   items: z.array(
     z.discriminatedUnion("action", [MessageCreated, OtherEntry]).meta({
       id: "AuditEntry",
@@ -48,3 +52,39 @@ export const Page = z.object({
 }).meta({ id: "Page", description: "A page of the audit log of one organization" });
 
 export type Page = z.infer<typeof Page>;
+
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+
+const Seal = z.object({
+  sequence: z.int().min(1).describe("Its number in the organization's chain, without gaps from 1"),
+  day: z.iso.date().describe("The day that it seals, in UTC"),
+  entries: z.int().min(0).describe("How many entries the day has"),
+  added: z.int().min(0).describe(
+    "Entries that are new since the day's seal before; 0 in its first",
+  ),
+  removed: z.int().min(0).describe(
+    "Entries that were deleted since the day's seal before; 0 in its first",
+  ),
+  sha256: hash.describe(
+    "Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in " +
+      "hexadecimal, on a line",
+  ),
+  sealed_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    .meta({ format: "date-time" }).describe("When, to the millisecond, in UTC"),
+  previous: hash.describe("The `seal` of the sequence before; 64 zeros in the first"),
+  seal: hash.describe(
+    "SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces " +
+      "between them and no line break",
+  ),
+}).meta({ id: "Seal", description: "What a finished day held; the last seal of a day counts" });
+
+/** The body of a 200 about seals. */
+export const SealsPage = z.object({
+  ...asked,
+  altered: z.array(z.iso.date()).describe(
+    "Days of the range in which entries were changed without a word: they are not as they were sealed",
+  ),
+  items: z.array(Seal).describe("The seals of this page, by `sequence`"),
+}).meta({ id: "SealsPage", description: "A page of the seals of one organization" });
+
+export type SealsPage = z.infer<typeof SealsPage>;

@@ -19,10 +19,26 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
 
 const AFTER = "must be beginning, or as in the next of a Link header";
 
-/** The query string of a request, checked and with its defaults. */
-export const Query = z.strictObject({
+const range = {
   start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
   end: day.describe("The last day, in UTC, inclusive; not before `start`"),
+};
+
+function isInOrder({ start, end }: { start: string; end: string }): boolean {
+  return start <= end;
+}
+
+const NOT_IN_ORDER = {
+  path: ["end"],
+  error: "must not be before start",
+  // Also beside other mistakes: a caller should learn of all of them at once.
+  when: ({ issues }: z.core.ParsePayload) =>
+    !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
+};
+
+/** The query string of a request for entries, checked and with its defaults. */
+export const EntriesQuery = z.strictObject({
+  ...range,
   action: oneOf(Constants.public.Enums.audit_action)
     .describe("Only entries with this action").optional(),
   limit: wholeNumber(1, 1000).describe("How many entries a page has at the most").default(100),
@@ -35,14 +51,18 @@ export const Query = z.strictObject({
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
-}).refine(({ start, end }) => start <= end, {
-  path: ["end"],
-  error: "must not be before start",
-  // Also beside other mistakes: a caller should learn of all of them at once.
-  when: ({ issues }) => !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
-});
+}).refine(isInOrder, NOT_IN_ORDER);
 
-export type Query = z.infer<typeof Query>;
+/** The query string of a request for seals. */
+export const SealsQuery = z.strictObject({
+  ...range,
+  limit: wholeNumber(1, 1000).describe("How many seals a page has at the most").default(100),
+  offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
+    .describe("How many of the matching seals come before the page's first").default(0),
+}).refine(isInOrder, NOT_IN_ORDER);
+
+/** What is asked for, of entries or of seals. */
+export type Query = z.infer<typeof SealsQuery> & Partial<z.infer<typeof EntriesQuery>>;
 
 /** One bad parameter: what was seen, and what it must be. */
 export const ParameterError = z.object({
@@ -67,7 +87,10 @@ export const MAX_LENGTH = 8192;
  * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an
  * error, never ignored.
  */
-export function parseQuery(text: string): QueryResult {
+export function parseQuery(
+  text: string,
+  schema: typeof EntriesQuery | typeof SealsQuery = EntriesQuery,
+): QueryResult {
   if (text.length > MAX_LENGTH) {
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };
@@ -76,12 +99,12 @@ export function parseQuery(text: string): QueryResult {
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
-  const { data, error } = Query.safeParse(values);
+  const { data, error } = schema.safeParse(values);
 
   const errors = new Map<string, string>();
   for (const issue of error?.issues ?? []) {
     if (issue.code === "unrecognized_keys") {
-      const names = Object.keys(Query.shape).join(", ");
+      const names = Object.keys(schema.shape).join(", ");
       for (const name of issue.keys.slice(0, MAX_UNKNOWN)) {
         errors.set(shortened(name), `unknown parameter: must be one of: ${names}`);
       }
@@ -91,7 +114,7 @@ export function parseQuery(text: string): QueryResult {
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
-  if (given.has("after")) {
+  if (schema === EntriesQuery && given.has("after")) {
     for (const name of ["offset", "order"].filter((name) => given.has(name))) {
       errors.set(
         name,

@@ -1,0 +1,42 @@
+/** One entry a line. */
+export const NDJSON = "application/x-ndjson";
+
+/**
+ * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). An answer is JSON if it
+ * does not, also if it allows neither.
+ */
+export function prefersNdjson(accept: string | null): boolean {
+  const weights = new Map<string, number>();
+  for (const range of accept?.toLowerCase().split(",") ?? []) {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
+    const q = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
+    if (/^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(q)) weights.set(type, Number(q));
+  }
+  const weightOf = (type: string) =>
+    weights.get(type) ?? weights.get("application/*") ?? weights.get("*/*") ?? 0;
+  return weightOf(NDJSON) > weightOf("application/json");
+}
+
+const COMMA = 0x2c;
+const LINE_BREAK = 0x0a;
+
+/**
+ * What stands between the brackets of a JSON array whose items are on lines of their own, without the
+ * commas. It takes the bytes: the lines are moved together where they are.
+ */
+export function toNdjson(items: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const end = items.length - 1;
+  let written = 0;
+  for (let start = 1; start < end;) {
+    const lineBreak = items.indexOf(LINE_BREAK, start);
+    const next = lineBreak < 0 ? end : lineBreak;
+    const isLast = next === end;
+    if (!isLast && items[next - 1] !== COMMA) throw new Error("items are not one a line");
+    const stop = isLast ? end : next - 1;
+    items.copyWithin(written, start, stop);
+    written += stop - start;
+    items[written++] = LINE_BREAK;
+    start = next + 1;
+  }
+  return items.subarray(0, written);
+}

@@ -1,0 +1,368 @@
+-- Seals: whoever keeps one of them outside the database can show later that the log is as it was.
+--
+-- Each finished UTC day of an organization is sealed: how many entries it has, and a SHA-256 of them in
+-- the form in which the API gives them as NDJSON. Postgres cannot hash piece by piece, and a day may be
+-- larger than memory. So it is the SHA-256 of a list: for each 1000 lines of the day, the SHA-256 of these
+-- lines, in hexadecimal, on a line. Each seal has the one before in it:
+--
+--   seal = SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
+--
+-- A day that has changed since is sealed again, and the new seal declares how many entries were added and
+-- removed. That never blesses a silent change: first, the entries that the old seal's snapshot saw are
+-- hashed once more. If none was removed and the hash differs, no seal is made, and the day is altered.
+--
+-- An organization that has seals cannot be deleted, and neither can its seals. When one leaves, delete its
+-- entries, revoke its keys, remove its members, and keep its row: the last seals say that the log was emptied.
+
+create table private.seals (
+  organization_id uuid not null references public.organizations,
+  sequence bigint not null,
+  day date not null,
+  entries bigint not null,
+  added bigint not null,
+  removed bigint not null,
+  sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
+  sealed_at timestamptz not null,
+  previous text not null check (previous ~ '^[0-9a-f]{64}$'),
+  seal text not null check (seal ~ '^[0-9a-f]{64}$'),
+  -- What was there: the entries that this snapshot sees, and how many had been removed before.
+  snapshot pg_snapshot not null,
+  removed_before bigint not null,
+  primary key (organization_id, sequence)
+);
+comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone. The last one of a day counts.';
+comment on column private.seals.added is 'Entries of the day that are new since its seal before; 0 in the first.';
+comment on column private.seals.removed is 'Entries of the day that were deleted since its seal before; 0 in the first.';
+comment on column private.seals.previous is 'The seal of the sequence before, or 64 zeros.';
+create index seals_day_idx on private.seals (organization_id, day, sequence);
+create trigger refuse_change
+  before update or delete or truncate on private.seals
+  for each statement execute function private.refuse_change();
+alter table private.seals enable row level security;
+revoke all on private.seals from public, anon, authenticated, service_role;
+
+create table private.days_to_seal (
+  organization_id uuid not null references public.organizations on delete cascade,
+  day date not null,
+  primary key (organization_id, day)
+);
+comment on table private.days_to_seal is 'Finished days that were written to since they were sealed. compact_entry_counts finds them.';
+alter table private.days_to_seal enable row level security;
+revoke all on private.days_to_seal from public, anon, authenticated, service_role;
+
+create table private.sealed_days (
+  organization_id uuid not null references public.organizations on delete cascade,
+  day date not null,
+  checked_at timestamptz not null,
+  altered_at timestamptz,
+  miscounted bigint not null,
+  -- In which of thirty nights it is checked.
+  night integer not null generated always as ((day - '2000-01-01'::date) % 30) stored,
+  primary key (organization_id, day)
+);
+comment on table private.sealed_days is 'When each sealed day was last compared with its seal, and what was found.';
+comment on column private.sealed_days.altered_at is 'When it was first found that entries had been changed silently.';
+comment on column private.sealed_days.miscounted is 'How many entries the counts lacked or had too many.';
+create index sealed_days_night_idx on private.sealed_days (night, checked_at);
+create index sealed_days_altered_idx on private.sealed_days (organization_id, day)
+  where altered_at is not null or miscounted <> 0;
+alter table private.sealed_days enable row level security;
+revoke all on private.sealed_days from public, anon, authenticated, service_role;
+
+create function private.api_time(moment timestamptz) returns text
+language plpgsql immutable set search_path = ''
+as $$
+begin
+  return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+end
+$$;
+comment on function private.api_time is 'A moment as answers show it, to the millisecond in UTC.';
+revoke execute on function private.api_time from public, anon, authenticated, service_role;
+
+create function private.hash_day(
+  organization_id uuid,
+  day date,
+  bound pg_snapshot,
+  out sha256 text,
+  out entries bigint
+)
+language plpgsql stable set search_path = ''
+as $$
+declare
+  range_start constant timestamptz := day::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  place private.feed_cursor := (
+    null, bound, null, range_start - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    range_end - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+  )::private.feed_cursor;
+  block record;
+  list text := '';
+begin
+  entries := 0;
+  loop
+    block := private.list_unseen(organization_id, null, range_start, range_end, 1000, place);
+    exit when block.entries = 0;
+    entries := entries + block.entries;
+    list := list || encode(sha256(convert_to(replace(block.items, E',\n', E'\n') || E'\n', 'UTF8')), 'hex') || E'\n';
+    exit when block.entries < 1000;
+    place.created_at := block.last_created_at;
+    place.id := block.last_id;
+  end loop;
+  sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
+end
+$$;
+comment on function private.hash_day is 'The hash of those entries of a day that a snapshot sees, and how many they are. Holds 1000 of them at a time.';
+revoke execute on function private.hash_day from public, anon, authenticated, service_role;
+
+create function private.examine_day(
+  organization_id uuid,
+  day date,
+  seen pg_snapshot,
+  out snapshot pg_snapshot,
+  out entries bigint,
+  out sha256 text,
+  out seen_sha256 text,
+  out added bigint,
+  out counted bigint,
+  out removed_before bigint
+)
+-- Stable: everything is of one snapshot.
+language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+as $$
+declare
+  range_start constant timestamptz := day::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  hash record;
+begin
+  snapshot := pg_current_snapshot();
+  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
+  from private.entry_counts c
+  where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
+  hash := private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  entries := hash.entries;
+  sha256 := hash.sha256;
+  seen_sha256 := hash.sha256;
+  select count(*) into added
+  from public.audit_entries e
+  where e.organization_id = examine_day.organization_id
+    and e.created_at >= range_start and e.created_at < range_end
+    and not pg_visible_in_snapshot(e.transaction_id, seen);
+  if added > 0 then
+    hash := private.hash_day(organization_id, day, snapshot);
+    entries := hash.entries;
+    sha256 := hash.sha256;
+  end if;
+end
+$$;
+comment on function private.examine_day is 'What a day has: how many entries and their hash; the hash of those that an older snapshot saw, and how many are new since; what the counts say.';
+revoke execute on function private.examine_day from public, anon, authenticated, service_role;
+
+create function private.seal_day(organization_id uuid, day date) returns bigint
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  before private.seals;
+  head private.seals;
+  found_now record;
+  is_first boolean;
+  removed bigint;
+  clock constant timestamptz := date_trunc('milliseconds', clock_timestamp());
+  next private.seals;
+begin
+  select s.* into before
+  from private.seals s
+  where s.organization_id = seal_day.organization_id and s.day = seal_day.day
+  order by s.sequence desc
+  limit 1;
+  is_first := not found;
+  found_now := private.examine_day(organization_id, day, before.snapshot);
+  if is_first and found_now.entries = 0 then
+    return 0;
+  end if;
+  removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
+
+  insert into private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
+  values (
+    seal_day.organization_id, seal_day.day, clock,
+    case when not is_first and removed = 0 and found_now.seen_sha256 <> before.sha256 then clock end,
+    found_now.entries - found_now.counted
+  )
+  on conflict on constraint sealed_days_pkey do update
+  set checked_at = excluded.checked_at,
+    altered_at = coalesce(d.altered_at, excluded.altered_at),
+    miscounted = excluded.miscounted;
+  if not is_first and (
+    found_now.added = 0 and removed = 0 or removed = 0 and found_now.seen_sha256 <> before.sha256
+  ) then
+    return found_now.entries;
+  end if;
+
+  select s.* into head
+  from private.seals s
+  where s.organization_id = seal_day.organization_id
+  order by s.sequence desc
+  limit 1;
+  next.organization_id := seal_day.organization_id;
+  next.sequence := coalesce(head.sequence, 0) + 1;
+  next.day := seal_day.day;
+  next.entries := found_now.entries;
+  next.added := case when is_first then 0 else found_now.added end;
+  next.removed := removed;
+  next.sha256 := found_now.sha256;
+  next.sealed_at := clock;
+  next.previous := coalesce(head.seal, repeat('0', 64));
+  next.seal := encode(sha256(convert_to(concat_ws(
+    ' ', next.previous, next.sequence, to_char(next.day, 'YYYY-MM-DD'), next.entries, next.added, next.removed, next.sha256,
+    private.api_time(next.sealed_at)
+  ), 'UTF8')), 'hex');
+  next.snapshot := found_now.snapshot;
+  next.removed_before := found_now.removed_before;
+  insert into private.seals values (next.*);
+  return found_now.entries;
+end
+$$;
+comment on function private.seal_day is 'Seals a day, or seals it again if it was changed and the change is declared, or finds it altered; how many entries it has. Only for run_upkeep, of which one piece runs at a time.';
+revoke execute on function private.seal_day from public, anon, authenticated, service_role;
+
+create function private.seal_days() returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  next record;
+  work bigint := 0;
+begin
+  -- The cost of a day that has hardly an entry is about that of 100.
+  while work < 20000 loop
+    select d.organization_id, d.day into next
+    from private.days_to_seal d
+    order by d.organization_id, d.day
+    limit 1;
+    if not found then
+      return false;
+    end if;
+    work := work + 100 + private.seal_day(next.organization_id, next.day);
+    delete from private.days_to_seal d where d.organization_id = next.organization_id and d.day = next.day;
+  end loop;
+  return true;
+end
+$$;
+comment on function private.seal_days is 'Seals days that need it, some 20,000 entries at once or one day; whether there may be more.';
+revoke execute on function private.seal_days from public, anon, authenticated, service_role;
+
+create function private.scrub_days() returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  now constant timestamptz := clock_timestamp();
+  tonight constant integer := ((now at time zone 'UTC')::date - '2000-01-01'::date) % 30;
+  next record;
+  work bigint := 0;
+begin
+  while work < 20000 loop
+    select d.organization_id, d.day into next
+    from generate_series(-29, 29) as nights (night)
+    cross join lateral (
+      select d.organization_id, d.day, d.checked_at
+      from private.sealed_days d
+      where d.night = nights.night
+        -- Tonight's, and those of nights without a run.
+        and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+      order by d.checked_at
+      limit 1
+    ) as d
+    order by d.checked_at
+    limit 1;
+    if not found then
+      return false;
+    end if;
+    work := work + 100 + private.seal_day(next.organization_id, next.day);
+  end loop;
+  return true;
+end
+$$;
+comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each is checked within 30 days; some 20,000 entries at once or one day; whether there may be more.';
+revoke execute on function private.scrub_days from public, anon, authenticated, service_role;
+
+create function private.read_seals(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  page_limit integer,
+  page_offset bigint
+) returns json
+language plpgsql stable set search_path = ''
+as $$
+declare
+  total bigint;
+  items text;
+begin
+  select count(*) into total
+  from private.seals s
+  where s.organization_id = read_seals.organization_id and s.day between start_date and end_date;
+  select coalesce(string_agg(
+    json_build_object(
+      'sequence', s.sequence,
+      'day', s.day,
+      'entries', s.entries,
+      'added', s.added,
+      'removed', s.removed,
+      'sha256', s.sha256,
+      'sealed_at', private.api_time(s.sealed_at),
+      'previous', s.previous,
+      'seal', s.seal
+    )::text, E',\n' order by s.sequence
+  ), '')
+  into strict items
+  from (
+    select s.* from private.seals s
+    where s.organization_id = read_seals.organization_id and s.day between start_date and end_date
+    order by s.sequence
+    limit page_limit offset page_offset
+  ) as s;
+  return json_build_object(
+    'total', total,
+    'altered', (
+      select coalesce(json_agg(d.day order by d.day), '[]')
+      from private.sealed_days d
+      where d.organization_id = read_seals.organization_id
+        and d.day between start_date and end_date and d.altered_at is not null
+    ),
+    'items', (E'\n[' || items || E']\n')::json
+  );
+end
+$$;
+comment on function private.read_seals is 'The seals of days in a range, both inclusive, by sequence: {total, altered, items}, as of read_page; altered are the days whose entries were changed silently.';
+revoke execute on function private.read_seals from public, anon, authenticated, service_role;
+
+create function private.list_seals(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  page_limit integer,
+  page_offset bigint
+) returns json
+language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  perform private.require_admin(organization_id);
+  return private.read_seals(
+    organization_id, start_date, end_date, least(greatest(page_limit, 1), 1000), greatest(page_offset, 0)
+  );
+end
+$$;
+comment on function private.list_seals is 'public.list_seals, with its owner''s rights.';
+revoke execute on function private.list_seals from public, anon, authenticated, service_role;
+grant execute on function private.list_seals to authenticated;
+
+create function public.list_seals(
+  organization_id uuid,
+  start_date date,
+  end_date date,
+  page_limit integer default 100,
+  page_offset bigint default 0
+) returns json
+language sql stable set search_path = ''
+as $$ select private.list_seals(organization_id, start_date, end_date, page_limit, page_offset) $$;
+comment on function public.list_seals is 'An organization''s seals of days in a range, both inclusive, by sequence: {total, altered, items}; altered are the days whose entries were changed silently. For an administrator; others get 42501.';
+revoke execute on function public.list_seals from public, anon, authenticated, service_role;
+grant execute on function public.list_seals to authenticated;

@@ -1,0 +1,106 @@
+-- What has to be done now and then, in bounded pieces: no piece holds locks for long, however much has
+-- gathered. A function with a search_path cannot commit, so whoever calls it does, after each piece:
+--
+--   do $$ begin while private.run_upkeep() loop commit; end loop; end $$
+
+create function private.delete_old_log_reads() returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  oldest constant date := (clock_timestamp() at time zone 'UTC')::date - 400;
+  deleted bigint;
+  forgotten bigint;
+begin
+  delete from private.log_reads r
+  using (
+    select o.organization_id, o.reader_id, o.day
+    from private.log_reads o
+    where o.day < oldest
+    order by o.day
+    limit 1000
+  ) as old
+  where r.organization_id = old.organization_id and r.reader_id = old.reader_id and r.day = old.day;
+  get diagnostics deleted = row_count;
+  -- Of keys that nobody has used since.
+  update private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  from (
+    select o.organization_id, o.api_key_id
+    from private.rate_limits o
+    where o.day < oldest
+    order by o.day
+    limit 1000
+    for update skip locked
+  ) as old
+  where r.organization_id = old.organization_id and r.api_key_id = old.api_key_id;
+  get diagnostics forgotten = row_count;
+  return greatest(deleted, forgotten) = 1000;
+end
+$$;
+comment on function private.delete_old_log_reads is 'Deletes what is known of reads more than 400 days ago, at most 1000 rows of each table; whether there may be more.';
+revoke execute on function private.delete_old_log_reads from public, anon, authenticated, service_role;
+
+create table private.upkeep_state (
+  is_only boolean primary key default true check (is_only),
+  last_run_at timestamptz
+);
+comment on table private.upkeep_state is 'One row: when the upkeep last came to its end.';
+alter table private.upkeep_state enable row level security;
+revoke all on private.upkeep_state from public, anon, authenticated, service_role;
+insert into private.upkeep_state default values;
+
+create function private.run_upkeep() returns boolean
+language plpgsql volatile set search_path = ''
+as $$
+declare
+  has_more boolean;
+begin
+  -- One piece at a time, whoever else runs it.
+  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  has_more := private.compact_entry_counts();
+  has_more := private.seal_days() or has_more;
+  has_more := private.scrub_days() or has_more;
+  has_more := private.delete_old_log_reads() or has_more;
+  update private.upkeep_state set last_run_at = clock_timestamp() where not has_more;
+  return has_more;
+end
+$$;
+comment on function private.run_upkeep is 'Does one bounded piece of all the upkeep; whether there may be more. Run it every night until there is none (README).';
+revoke execute on function private.run_upkeep from public, anon, authenticated, service_role;
+
+create function private.health() returns json
+language plpgsql stable set search_path = ''
+as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  return json_build_object(
+    'last_upkeep_at', (select u.last_run_at from private.upkeep_state u),
+    'oldest_unsealed_day', least(
+      (select min(c.day) from private.entry_counts c where c.writer_pid <> 0 and c.day < today),
+      (select min(d.day) from private.days_to_seal d)
+    ),
+    'altered_days', (
+      select coalesce(json_agg(
+        json_build_object('organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at)
+        order by d.organization_id, d.day
+      ), '[]')
+      from private.sealed_days d
+      where d.altered_at is not null
+    ),
+    'miscounted_days', (
+      select coalesce(json_agg(
+        json_build_object('organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted)
+        order by d.organization_id, d.day
+      ), '[]')
+      from private.sealed_days d
+      where d.miscounted <> 0
+    ),
+    'is_adopted', exists (
+      select from private.feed_keys k where k.system_identifier = (pg_control_system()).system_identifier
+    )
+  );
+end
+$$;
+comment on function private.health is 'What an operator must know: when the upkeep last came to its end; the oldest finished day that is not sealed as it is; days whose entries were changed silently, and whose counts are wrong, as the checks found them; whether a restored database is still to be adopted.';
+revoke execute on function private.health from public, anon, authenticated, service_role;

@@ -1,0 +1,280 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { fileURLToPath } from "node:url";
+import {
+  AUDIT_LOG_URL,
+  connect,
+  newOrganization,
+  type Organization,
+  runUpkeep,
+  send,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+import { runRecipes } from "./recipes.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+const DAYS = ["2026-11-18", "2026-11-19", "2026-11-20"];
+
+/** An organization with a few sealed days, the last of more than one block. */
+async function newSealedLog(): Promise<Organization> {
+  const organization = await newOrganization(admin);
+  for (const [n, day] of DAYS.entries()) {
+    await writeEntries(
+      organization.id,
+      Array.from({ length: [2, 1, 1201][n] ?? 0 }, () => ({
+        created_at: `${day}T12:00:00Z`,
+        user_email: "ada@analytical.example",
+      })),
+    );
+  }
+  await runUpkeep(sql);
+  return organization;
+}
+
+/** A folder with an organization's days, and the check of it. */
+class Export {
+  readonly #folder = Deno.makeTempDirSync();
+  readonly #organization: Organization;
+
+  constructor(organization: Organization) {
+    this.#organization = organization;
+  }
+
+  /** Fetches a day again. */
+  async fetch(...days: string[]): Promise<void> {
+    for (const day of days) {
+      let lines = "";
+      for (let offset = 0, page = ""; offset === 0 || page !== ""; offset += 1000) {
+        page = await this.#get(`?start=${day}&end=${day}&limit=1000&offset=${offset}`);
+        lines += page;
+      }
+      await Deno.writeTextFile(`${this.#folder}/${day}.ndjson`, lines);
+    }
+  }
+
+  /** Saves the seals as they are now, and changes them. */
+  async saveSeals(change: (items: Record<string, unknown>[]) => void = () => {}): Promise<void> {
+    const page = JSON.parse(await this.#get("/seals?start=0001-01-01&end=9999-12-31&limit=1000"));
+    change(page.items);
+    await Deno.writeTextFile(`${this.#folder}/seals.json`, JSON.stringify(page));
+  }
+
+  async edit(day: string, change: (text: string) => string): Promise<void> {
+    const file = `${this.#folder}/${day}.ndjson`;
+    await Deno.writeTextFile(file, change(await Deno.readTextFile(file)));
+  }
+
+  /** What verify.ts says, and its exit code. */
+  async verify(...args: string[]): Promise<{ code: number; lines: string[] }> {
+    const isOffline = args.includes("--seals");
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--allow-net",
+        "--allow-env=AUDIT_LOG_API_KEY",
+        `--allow-read=${this.#folder}`,
+        `${REPOSITORY}/examples/verify.ts`,
+        `--folder=${this.#folder}`,
+        isOffline ? `--seals=${this.#folder}/seals.json` : `--url=${AUDIT_LOG_URL}`,
+        ...args.filter((each) => each !== "--seals"),
+      ],
+      env: { AUDIT_LOG_API_KEY: this.#organization.token, NO_COLOR: "1" },
+      signal: AbortSignal.timeout(30_000),
+    }).output();
+    const decoder = new TextDecoder();
+    const text = decoder.decode(stdout) + decoder.decode(stderr);
+    return { code, lines: text.trimEnd().split("\n") };
+  }
+
+  /** What to keep, as the last line says. */
+  async keep(): Promise<string> {
+    const { code, lines } = await this.verify();
+    assertEquals(code, 0, lines.join("\n"));
+    return lines.at(-1)?.match(/Keep this: (\d+:[0-9a-f]{64})$/)?.[1] ?? "";
+  }
+
+  async #get(address: string): Promise<string> {
+    const response = await send(address, {
+      headers: {
+        Authorization: `Bearer ${this.#organization.token}`,
+        Accept: address.startsWith("/seals") ? "application/json" : "application/x-ndjson",
+      },
+    });
+    return await response.text();
+  }
+}
+
+async function newExport() {
+  const organization = await newSealedLog();
+  const exported = new Export(organization);
+  await exported.fetch(...DAYS);
+  return { ...organization, exported };
+}
+
+/** Runs a statement past the triggers, as an owner can. */
+async function silently(statement: string): Promise<void> {
+  await sql.begin(async (transaction) => {
+    for (const table of ["public.audit_entries", "private.seals"]) {
+      await transaction.unsafe(`alter table ${table} disable trigger user`);
+    }
+    await transaction.unsafe(statement);
+    for (const table of ["public.audit_entries", "private.seals"]) {
+      await transaction.unsafe(`alter table ${table} enable trigger user`);
+    }
+  });
+}
+
+describe("docs/verifying.md", () => {
+  it("has commands that all run, find what was changed, and agree with verify.ts", async () => {
+    const { token } = await newSealedLog();
+    const ran = await runRecipes({
+      AUDIT_LOG_URL,
+      AUDIT_LOG_API_KEY: token,
+      REPOSITORY,
+      NO_COLOR: "1",
+    }, "verifying.md");
+    const outputs = ran.map(({ output }) => output);
+    const outputOf = (part: string) =>
+      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
+    assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
+    const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
+    assertEquals(ofFile, ofSeal);
+    assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
+    const verified = outputs.filter((output) => /Keep this|problem/.test(output));
+    assertEquals(verified.length, 3, outputs.join("\n"));
+    assertMatch(
+      verified[0] ?? "",
+      /^Sealed days that have no file here: 1\nAll is as it was sealed/,
+    );
+    assertMatch(verified[1] ?? "", /^2026-11-20 differs from seal 3: [^]*exit code 1$/);
+    assertMatch(verified[2] ?? "", /^The seal 9999 that you kept is not there[^]*exit code 1$/);
+  });
+});
+
+describe("verify.ts", () => {
+  it("finds a log as it was sealed, from the API or from a saved answer", async () => {
+    const { exported } = await newExport();
+    const kept = await exported.keep();
+    await exported.saveSeals();
+    for (const source of [[], ["--seals"]]) {
+      const { code, lines } = await exported.verify(`--kept=${kept}`, ...source);
+      assertEquals(code, 0);
+      assertEquals(lines, [
+        `All is as it was sealed. The chain has the seal that you kept. Keep this: ${kept}`,
+      ]);
+    }
+  });
+
+  it("names the day of which one byte was changed, one line is missing or one too many", async () => {
+    const changes: ((text: string) => string)[] = [
+      (text) => text.replace("ada@", "eve@"),
+      (text) => text.replace(/\n.*\n/, "\n"),
+      (text) => text + text.slice(0, text.indexOf("\n") + 1),
+      () => "",
+    ];
+    for (const change of changes) {
+      const { exported } = await newExport();
+      await exported.edit("2026-11-20", change);
+      const { code, lines } = await exported.verify();
+      assertEquals([code, lines.length], [1, 2]);
+      assertMatch(
+        lines[0] ?? "",
+        /^2026-11-20 differs from seal 3: 1201 entries were sealed, .*changed since 20/,
+      );
+    }
+  });
+
+  it("passes over declared changes, and says so", async () => {
+    const { id, exported } = await newExport();
+    const kept = await exported.keep();
+    await writeEntries(id, [{ created_at: "2026-11-19T23:00:00Z" }]);
+    await sql`
+      delete from public.audit_entries where organization_id = ${id} and created_at < '2026-11-19'`;
+    await runUpkeep(sql);
+    const { code, lines } = await exported.verify(`--kept=${kept}`);
+    assertEquals(code, 0);
+    assertMatch(lines[0] ?? "", /^2026-11-18 is as it was sealed at .*; since then 0 .* 2 removed/);
+    assertMatch(lines[1] ?? "", /^2026-11-19 is as it was sealed at .*; since then 1 .* 0 removed/);
+    assertEquals(lines.length, 3);
+  });
+
+  it("says which day the service has found altered, and when it was sealed", async () => {
+    const { id, exported } = await newExport();
+    await silently(`
+      update public.audit_entries set user_email = 'eve@example.com'
+      where organization_id = '${id}' and created_at < '2026-11-19'`);
+    await sql`
+      update private.sealed_days set checked_at = checked_at - interval '31 days'
+      where organization_id = ${id}`;
+    await runUpkeep(sql);
+    const { code, lines } = await exported.verify();
+    assertEquals(code, 1);
+    assertMatch(lines[0] ?? "", /^2026-11-18 is altered, says the service: .* since 20/);
+    // And the export of now is not what was sealed.
+    await exported.fetch("2026-11-18");
+    assertMatch((await exported.verify()).lines[1] ?? "", /^2026-11-18 differs from seal 1/);
+  });
+
+  it("finds seals that were edited, left out or put in another order", async () => {
+    const changes: [(items: Record<string, unknown>[]) => void, RegExp][] = [
+      [(items) => Object.assign(items[1] ?? {}, { added: 1 }), /^Seal 2 .* not the hash/],
+      [
+        (items) => Object.assign(items[1] ?? {}, { seal: "0".repeat(64) }),
+        /^Seal 2 .* not the hash/,
+      ],
+      [(items) => items.splice(1, 1), /^Seal 3 .* follows 1: seals are missing/],
+      [(items) => items.shift(), /^Seal 2 .* follows nothing/],
+      [(items) => items.reverse(), /^Seal 3 .* follows nothing/],
+    ];
+    const { exported } = await newExport();
+    for (const [change, problem] of changes) {
+      await exported.saveSeals(change);
+      const { code, lines } = await exported.verify("--seals");
+      assertEquals(code, 1);
+      assertMatch(lines[0] ?? "", problem);
+    }
+  });
+
+  it("tells from a kept seal that the database was restored from an older backup", async () => {
+    const { id, exported } = await newExport();
+    const kept = await exported.keep();
+    await silently(`
+      delete from private.seals where organization_id = '${id}' and sequence = 3;
+      delete from private.sealed_days where organization_id = '${id}' and day = '2026-11-20';
+      delete from public.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`);
+    const shorter = await exported.verify(`--kept=${kept}`);
+    assertEquals(shorter.code, 1);
+    assertMatch(shorter.lines[0] ?? "", /^The seal 3 that you kept is not there, the last is 2: /);
+
+    // Sealed on, with another history.
+    await writeEntries(id, [{ created_at: "2026-11-20T12:00:00Z" }]);
+    await runUpkeep(sql);
+    const other = await exported.verify(`--kept=${kept}`);
+    assertEquals(other.code, 1);
+    assertMatch(other.lines[0] ?? "", /^Seal 3 .* is not the one that you kept/);
+    assert(other.lines.some((line) => line.startsWith("2026-11-20 differs")));
+  });
+
+  it("without --kept says how little that shows; a day without a seal is not proven", async () => {
+    const { exported } = await newExport();
+    await exported.fetch("2026-11-17");
+    await exported.edit("2026-11-17", () => "{}\n");
+    const { code, lines } = await exported.verify();
+    assertEquals([code, lines[0]], [0, "2026-11-17 is not sealed yet: nothing is proven of it"]);
+    assertStringIncludes(lines[1] ?? "", "without --kept that is all this shows");
+  });
+
+  it("has exit codes for wrong arguments and for an API that gives no seals", async () => {
+    const { exported, id, apiKeyId } = await newExport();
+    assertEquals((await exported.verify("--kept=1")).code, 2);
+    assertEquals((await exported.verify("--keep=1")).code, 2);
+    await admin.client.rpc("revoke_api_key", { organization_id: id, api_key_id: apiKeyId })
+      .throwOnError();
+    assertEquals((await exported.verify()).code, 3);
+  });
+});
