@@ -12,6 +12,7 @@ const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e8
 
 /** How long a start may take, in milliseconds. */
 const START_TIMEOUT = 30_000;
+const STOP_TIMEOUT = 3_000;
 
 /** A PostgREST that can be run on this machine. */
 export interface PostgrestProgram {
@@ -86,6 +87,8 @@ async function assertUnchanged({ path, sha256 }: Omit<PostgrestProgram, "version
 }
 
 export interface PostgrestOptions {
+  /** Where callers reach it, by way of the gateway. */
+  apiUrl: string;
   /** As whom it connects: `authenticator`. */
   databaseUrl: string;
   /** What signs the JWTs of the callers. */
@@ -107,7 +110,7 @@ export interface Postgrest extends AsyncDisposable {
  */
 export async function startPostgrest(
   program: PostgrestProgram,
-  { databaseUrl, jwtSecret, log }: PostgrestOptions,
+  { apiUrl, databaseUrl, jwtSecret, log }: PostgrestOptions,
 ): Promise<Postgrest> {
   const port = freePort();
   const adminPort = freePort();
@@ -119,6 +122,7 @@ export async function startPostgrest(
     PGRST_DB_MAX_ROWS: "1000",
     PGRST_DB_POOL: "10",
     PGRST_JWT_SECRET: jwtSecret,
+    PGRST_OPENAPI_SERVER_PROXY_URI: `${apiUrl}/rest/v1`,
     PGRST_SERVER_HOST: "127.0.0.1",
     PGRST_SERVER_PORT: String(port),
     PGRST_ADMIN_SERVER_PORT: String(adminPort),
@@ -237,7 +241,10 @@ async function runProgram(
         // It has ended by itself.
         if (!(error instanceof TypeError)) throw error;
       }
+      // One that is stopped or hangs does not hear it.
+      const kill = setTimeout(() => process.kill("SIGKILL"), STOP_TIMEOUT);
       await ended;
+      clearTimeout(kill);
     },
   };
 }

@@ -87,6 +87,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   if (program) {
     postgrest = started.use(
       await startPostgrest(program, {
+        apiUrl,
         databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
         jwtSecret: secrets.jwtSecret,
         log,

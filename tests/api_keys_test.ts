@@ -130,6 +130,8 @@ describe("create_api_key()", () => {
         ["SI\u3164EM", "U+3164"],
         ["SIEM\ufe0f", "U+FE0F"],
         ["SIEM\u{e0041}", "U+E0041"],
+        ["Prod →\ufe0f SIEM", "U+FE0F"],
+        ["→\u200d→", "U+200D"],
         // A joiner after a letter that does not join, and one between words.
         ["\u062f\u200c\u062f", "U+200C"],
         ["\u0915\u200d\u0937", "U+200D"],
@@ -145,6 +147,15 @@ describe("create_api_key()", () => {
       );
     }
     assertEquals(await keysOf(organization), 1);
+  });
+
+  it("refuses a name of a megabyte at once: nobody else waits for it", async () => {
+    const { id } = await newOrganization(admin);
+    const began = performance.now();
+    const { error } = await admin.client
+      .rpc("create_api_key", { organization_id: id, name: "❤\ufe0f".repeat(200_000) });
+    assertEquals(error?.code, "22023");
+    assert(performance.now() - began < 4_000, `${performance.now() - began} ms`);
   });
 
   it("keeps joiners where an emoji or a script needs them", async () => {

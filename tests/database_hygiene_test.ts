@@ -122,7 +122,7 @@ const RULES: Record<string, Rule> = {
   "0011 function_search_path_mutable": {
     query: `
       select oid::regprocedure from pg_proc
-      where pronamespace in ${OURS} and not coalesce('search_path=""' = any(proconfig), false)`,
+      where pronamespace in ${OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)`,
     breaks: `
       create function private.broken() returns int language sql set search_path = public return 1`,
   },

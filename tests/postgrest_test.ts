@@ -12,6 +12,7 @@ const program = await findPostgrest();
 if (!program) throw new Error("There is no PostgREST for this machine: put one on the PATH");
 const log: string[] = [];
 const postgrest = await startPostgrest(program, {
+  apiUrl: "http://127.0.0.1:54321",
   databaseUrl: Deno.env.get("SUPABASE_DB_URL") ?? "",
   jwtSecret: JWT_SECRET,
   log: (text) => log.push(text),
@@ -96,7 +97,7 @@ describe("the program of the npm package", () => {
     });
     await assertRejects(() => packagedPostgrest(path), Error, `${path} is not run: its SHA-256 is`);
     const other = { path, version: "12.0.2", sha256: "0".repeat(64) };
-    const options = { databaseUrl: "", jwtSecret: JWT_SECRET, log: () => {} };
+    const options = { apiUrl: "", databaseUrl: "", jwtSecret: JWT_SECRET, log: () => {} };
     await assertRejects(() => startPostgrest(other, options), Error, "is not run");
     const files = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
     assertEquals(files, ["postgrest"]);

@@ -49,7 +49,7 @@ revoke all on public.organization_members from public, anon, authenticated, serv
 grant select, insert, update, delete on public.organization_members to service_role;
 
 create function private.refuse_access() returns void
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 begin
   raise exception 'you do not administer an organization with this id, or it has no such API key'
@@ -60,7 +60,7 @@ comment on function private.refuse_access is 'Raises 42501. One answer for what 
 revoke execute on function private.refuse_access from public, anon, authenticated, service_role;
 
 create function private.require_admin(organization_id uuid) returns void
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform from public.organization_members m
@@ -74,7 +74,7 @@ comment on function private.require_admin is 'Raises 42501 unless the signed-in 
 revoke execute on function private.require_admin from public, anon, authenticated, service_role;
 
 create function private.list_organizations() returns json
-language sql stable security definer set search_path = ''
+language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
   from public.organization_members m
@@ -86,7 +86,7 @@ revoke execute on function private.list_organizations from public, anon, authent
 grant execute on function private.list_organizations to authenticated;
 
 create function public.list_organizations() returns json
-language sql stable set search_path = ''
+language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.list_organizations() $$;
 comment on function public.list_organizations is 'The organizations that the signed-in person belongs to, by name: [{id, name, role}]; role is admin or member.';
 revoke execute on function public.list_organizations from public, anon, authenticated, service_role;

@@ -14,7 +14,7 @@ create type public.audit_action as enum (
 );
 
 create function private.uuid_v7() returns uuid
-language sql volatile set search_path = ''
+language sql volatile set search_path = pg_catalog, pg_temp
 as $$
   -- A random version 4 UUID with the first 48 bits replaced by the time and the version by 7.
   select encode(
@@ -72,7 +72,7 @@ create index audit_entries_action_idx on public.audit_entries (organization_id, 
 create index audit_entries_transaction_idx on public.audit_entries (organization_id, transaction_id, created_at, id);
 
 create function private.refuse_change() returns trigger
-language plpgsql set search_path = ''
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
   raise exception '% is append-only: % refused', tg_table_name, tg_op

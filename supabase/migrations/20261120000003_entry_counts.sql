@@ -30,7 +30,7 @@ alter table private.entry_counts enable row level security;
 revoke all on private.entry_counts from public, anon, authenticated, service_role;
 
 create function private.count_entries() returns trigger
-language plpgsql security definer set search_path = ''
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   counted record;
@@ -77,7 +77,7 @@ create trigger count_deleted
   for each statement execute function private.count_entries();
 
 create function private.compact_entry_counts() returns boolean
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
@@ -134,7 +134,7 @@ revoke execute on function private.compact_entry_counts from public, anon, authe
 
 create function private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action public.audit_action, hour integer, difference bigint)
-language sql stable set search_path = ''
+language sql stable set search_path = pg_catalog, pg_temp
 as $$
   select d.day, d.action, d.hour, sum(d.entries)::bigint
   from (
@@ -162,7 +162,7 @@ comment on function private.entry_count_mismatches is 'Compares an organization'
 revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;
 
 create function private.repair_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   repaired bigint;

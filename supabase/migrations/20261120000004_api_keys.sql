@@ -64,7 +64,7 @@ alter table private.log_reads enable row level security;
 revoke all on private.log_reads from public, anon, authenticated, service_role;
 
 create function private.count_read(organization_id uuid, reader_id uuid, email text, entries integer) returns void
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
   insert into private.log_reads as r (

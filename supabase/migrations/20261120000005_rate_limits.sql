@@ -41,7 +41,7 @@ create function private.count_request(
   out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
-language plpgsql volatile set search_path = '' set lock_timeout = '2s'
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s'
 as $$
 declare
   quota constant integer := 60;

@@ -6,7 +6,7 @@ create function private.count_matching(
   end_date date,
   action public.audit_action
 ) returns bigint
-language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 begin
   return (
@@ -34,7 +34,7 @@ create function private.read_page(
 )
 -- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
 -- to the same moment. plpgsql keeps its plans from call to call, if it is told not to make new ones.
-language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   total bigint;

@@ -44,7 +44,7 @@ create type private.feed_cursor as (
 -- In a snapshot's list of transactions, most are the next or the next but one: with a character for each
 -- distance below 62, and others as (number), 200 transactions in progress make 200 characters.
 create function private.pack_snapshot(snapshot pg_snapshot) returns text
-language plpgsql immutable strict set search_path = ''
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -69,7 +69,7 @@ comment on function private.pack_snapshot is 'A snapshot in few characters.';
 revoke execute on function private.pack_snapshot from public, anon, authenticated, service_role;
 
 create function private.unpack_snapshot(packed text) returns pg_snapshot
-language plpgsql immutable strict set search_path = ''
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 begin
   return (
@@ -94,7 +94,7 @@ revoke execute on function private.unpack_snapshot from public, anon, authentica
 
 create function private.present_snapshot() returns pg_snapshot
 -- Stable: the snapshot is the one of the query that calls it.
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   present constant pg_snapshot := pg_current_snapshot();
@@ -114,7 +114,7 @@ comment on function private.present_snapshot is 'What has been committed: the pr
 revoke execute on function private.present_snapshot from public, anon, authenticated, service_role;
 
 create function private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
@@ -138,7 +138,7 @@ comment on function private.feed_key is 'The keys of cursors, and the text that 
 revoke execute on function private.feed_key from public, anon, authenticated, service_role;
 
 create function private.encode_cursor(cursor private.feed_cursor, scope text) returns text
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   key constant record := private.feed_key(scope);
@@ -166,7 +166,7 @@ comment on function private.encode_cursor is 'A cursor as its reader is given it
 revoke execute on function private.encode_cursor from public, anon, authenticated, service_role;
 
 create function private.decode_cursor(encoded text, scope text) returns private.feed_cursor
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   key constant record := private.feed_key(scope);
@@ -215,7 +215,7 @@ create function private.list_unseen(
   out last_created_at timestamptz,
   out last_id uuid
 )
-language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   bound constant pg_snapshot := cursor.bound;
@@ -340,7 +340,7 @@ create function private.read_feed(
   out entries integer
 )
 -- Stable: all its statements see one snapshot, which is the one that pg_current_snapshot() gives.
-language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   scope constant text := concat_ws(' ', organization_id, start_date, end_date, action);
@@ -419,7 +419,7 @@ comment on function private.read_feed is 'The entries of one organization in a r
 revoke execute on function private.read_feed from public, anon, authenticated, service_role;
 
 create function private.adopt_restored_log() returns bigint
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   adopted xid8;

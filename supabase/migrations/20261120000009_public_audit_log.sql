@@ -5,7 +5,7 @@
 
 create function private.find_api_key(token_hash bytea, out organization_id uuid, out api_key_id uuid)
 -- plpgsql, because it keeps its plans from call to call.
-language plpgsql stable security definer set search_path = ''
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   select h.organization_id, h.api_key_id into organization_id, api_key_id
@@ -30,7 +30,7 @@ create function private.read_entries(
   out page json,
   out entries integer
 )
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   answer record;
@@ -65,7 +65,7 @@ create function private.answer_request(
   of_seals boolean,
   client_address inet
 ) returns json
-language plpgsql volatile security definer set search_path = ''
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   looks_exhausted boolean;
@@ -147,7 +147,7 @@ create function public.public_audit_log(
   of_seals boolean default false,
   client_address inet default null
 ) returns json
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   key constant record := private.find_api_key(decode(token_hash, 'hex'));

@@ -10,7 +10,7 @@ create function private.read_audit_log(
   newest_first boolean,
   after text
 ) returns json
-language plpgsql volatile security definer set search_path = ''
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   read record;
@@ -48,7 +48,7 @@ create function public.read_audit_log(
   -- beginning, or the next of the answer before: then without offset, in the order of the feed.
   after text default null
 ) returns json
-language sql volatile set search_path = ''
+language sql volatile set search_path = pg_catalog, pg_temp
 as $$
   select private.read_audit_log(
     organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
@@ -64,7 +64,7 @@ create function private.daily_entry_counts(
   end_date date,
   action public.audit_action
 ) returns json
-language plpgsql stable security definer set search_path = ''
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_admin(organization_id);
@@ -92,7 +92,7 @@ create function public.daily_entry_counts(
   end_date date,
   action public.audit_action default null
 ) returns json
-language sql stable set search_path = ''
+language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
 comment on function public.daily_entry_counts is 'How many entries each UTC day of a range has, days without any left out: [{day, entries}]. For an administrator; others get 42501.';
 revoke execute on function public.daily_entry_counts from public, anon, authenticated, service_role;

@@ -70,7 +70,7 @@ alter table private.sealed_days enable row level security;
 revoke all on private.sealed_days from public, anon, authenticated, service_role;
 
 create function private.api_time(moment timestamptz) returns text
-language plpgsql immutable set search_path = ''
+language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
   return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
@@ -86,7 +86,7 @@ create function private.hash_day(
   out sha256 text,
   out entries bigint
 )
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
@@ -127,7 +127,7 @@ create function private.examine_day(
   out removed_before bigint
 )
 -- Stable: everything is of one snapshot.
-language plpgsql stable set search_path = '' set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
@@ -158,7 +158,7 @@ comment on function private.examine_day is 'What a day has: how many entries and
 revoke execute on function private.examine_day from public, anon, authenticated, service_role;
 
 create function private.seal_day(organization_id uuid, day date) returns bigint
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   before private.seals;
@@ -225,7 +225,7 @@ comment on function private.seal_day is 'Seals a day, or seals it again if it wa
 revoke execute on function private.seal_day from public, anon, authenticated, service_role;
 
 create function private.seal_days() returns boolean
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   next record;
@@ -250,7 +250,7 @@ comment on function private.seal_days is 'Seals days that need it, some 20,000 e
 revoke execute on function private.seal_days from public, anon, authenticated, service_role;
 
 create function private.scrub_days() returns boolean
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   now constant timestamptz := clock_timestamp();
@@ -290,7 +290,7 @@ create function private.read_seals(
   page_limit integer,
   page_offset bigint
 ) returns json
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   total bigint;
@@ -341,7 +341,7 @@ create function private.list_seals(
   page_limit integer,
   page_offset bigint
 ) returns json
-language plpgsql stable security definer set search_path = ''
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform private.require_admin(organization_id);
@@ -361,7 +361,7 @@ create function public.list_seals(
   page_limit integer default 100,
   page_offset bigint default 0
 ) returns json
-language sql stable set search_path = ''
+language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.list_seals(organization_id, start_date, end_date, page_limit, page_offset) $$;
 comment on function public.list_seals is 'An organization''s seals of days in a range, both inclusive, by sequence: {total, altered, items}; altered are the days whose entries were changed silently. For an administrator; others get 42501.';
 revoke execute on function public.list_seals from public, anon, authenticated, service_role;

@@ -4,7 +4,7 @@
 --   do $$ begin while private.run_upkeep() loop commit; end loop; end $$
 
 create function private.delete_old_log_reads() returns boolean
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   oldest constant date := (clock_timestamp() at time zone 'UTC')::date - 400;
@@ -50,7 +50,7 @@ revoke all on private.upkeep_state from public, anon, authenticated, service_rol
 insert into private.upkeep_state default values;
 
 create function private.run_upkeep() returns boolean
-language plpgsql volatile set search_path = ''
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   has_more boolean;
@@ -69,7 +69,7 @@ comment on function private.run_upkeep is 'Does one bounded piece of all the upk
 revoke execute on function private.run_upkeep from public, anon, authenticated, service_role;
 
 create function private.health() returns json
-language plpgsql stable set search_path = ''
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
