@@ -77,8 +77,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     });
 
   const upkeep = seed ? runUpkeep(url) : undefined;
-  // As above.
-  upkeep?.catch(() => {});
+  // Postgres is not stopped under it, whatever fails.
+  started.defer(() => upkeep?.catch(() => {}));
 
   const name = program ? `PostgREST ${program.version}` : "Supabase Lite for want of a PostgREST";
   progress(`Data API (${name}), Auth, the function and the console`);
