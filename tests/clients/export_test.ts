@@ -252,7 +252,7 @@ describe("export.ts", () => {
     const query = "start=0001-01-01&end=9999-12-31&limit=1000";
     const body = await (await fetch(`${AUDIT_LOG_URL}?${query}`, { headers })).text();
     const lines = await Deno.readTextFile(folder.file("log.ndjson"));
-    assertStringIncludes(body, `"items":[${lines.trimEnd().replaceAll("\n", ",")}]`);
+    assertStringIncludes(body, `"items":[${lines.trimEnd().replaceAll("\n", ",\n")}]`);
   });
 
   it("exports an empty log, and only the days and the action that it is asked for", async () => {

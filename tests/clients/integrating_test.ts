@@ -79,7 +79,9 @@ function startProxy(refusals: (() => Response)[]) {
       const refusal = refusals.shift();
       if (refusal) return refusal();
       const authorization = headers.get("Authorization") ?? "";
-      return fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
+      const accept = headers.get("Accept") ?? "*/*";
+      const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
+      return fetch(target, { headers: { authorization, accept } });
     },
   );
   return {
