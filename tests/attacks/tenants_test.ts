@@ -477,7 +477,7 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
         as 'select exists (select from public.audit_entries where user_email = email)'`,
     undo: "drop function public.knows",
     name: "knows",
-    finds: /^told apart: .*rpc\/knows/,
+    finds: /^(told apart|answered): .*rpc\/knows/,
   },
 ];
 
