@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import postgres from "postgres";
-import { startTestStack } from "../local/test_stack.ts";
+import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { peak, resetPeak } from "./largest_pages.ts";
 
 // What the upkeep costs that seals days: the memory of one long day, and the time of a night with many
@@ -17,7 +17,7 @@ const BATCH = 50_000;
 const ENTRIES_A_DAY = 20;
 const ORGANIZATIONS_AT_ONCE = 500;
 
-await using stack = await startTestStack();
+await using stack = await startTemporaryStack();
 const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
 
 console.log(

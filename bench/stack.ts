@@ -14,7 +14,7 @@ export async function startBenchStack(dataDir = DATA_DIR): Promise<BenchStack> {
     args: [
       "run",
       "--allow-all",
-      new URL("../local/start.ts", import.meta.url).href,
+      new URL("../tasks/start.ts", import.meta.url).href,
       `--api-port=${freePort()}`,
       `--db-port=${freePort()}`,
       `--data-dir=${dataDir}`,

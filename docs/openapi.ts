@@ -1,8 +1,7 @@
 import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
-import { formatted } from "../local/format.ts";
-import { writeFile } from "../local/write_file.ts";
+import { formatted, writeFile } from "../tasks/generated_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";

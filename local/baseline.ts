@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import type { Lite } from "./lite.ts";
+import type { Lite } from "./auth.ts";
 
 /**
  * Makes a database look like a hosted project before any migration, if it does not yet.

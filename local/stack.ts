@@ -4,7 +4,7 @@ import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
-import { createLite } from "./lite.ts";
+import { createLite } from "./auth.ts";
 import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";

@@ -1,4 +1,4 @@
-// Stands in for @std/testing/bdd where JSR cannot be reached (local/std.ts).
+// Stands in for @std/testing/bdd where JSR cannot be reached (tasks/std.ts).
 export {
   after as afterAll,
   afterEach,

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { underLoad } from "./load.ts";
 
-const stack = await startTestStack();
+const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 /** In milliseconds. */

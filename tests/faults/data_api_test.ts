@@ -3,10 +3,10 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { setTimeout as delay } from "node:timers/promises";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { freePort } from "../../local/free_port.ts";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { underLoad } from "./load.ts";
 
-const stack = await startTestStack();
+const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 type Answer = (request: Request) => Response | Promise<Response>;

@@ -3,10 +3,10 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
 import { databaseUrl, startPostgres, stopPostgres } from "../../local/postgres.ts";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { underLoad } from "./load.ts";
 
-const stack = await startTestStack();
+const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 /** How many connections the server takes (local/postgres.ts). */

@@ -1,9 +1,9 @@
 import { assert } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { followUnderLoad } from "./feed_load.ts";
 
-const stack = await startTestStack();
+const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 describe("followers", () => {

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import postgres from "postgres";
-import type { TestStack } from "../../local/test_stack.ts";
+import type { TemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
 
@@ -23,7 +23,7 @@ const LONGEST = 10_000;
 const QUERY = { start: day(-1), end: day(0), limit: 5, offset: 0 };
 
 export interface LoadOptions {
-  stack: TestStack;
+  stack: TemporaryStack;
   /** The function under test, if it is not the stack's own: its address, and the log of its 500s. */
   edgeFunction?: { url: string; faults: string[] };
   /** What the causes of 500s may be; without it, not one request may fail. */
@@ -339,7 +339,7 @@ function day(fromToday: number): string {
 }
 
 /** Makes keys: one revoked, one whose limit is used up, the others fresh. */
-async function makeKeys(stack: TestStack): Promise<Key[]> {
+async function makeKeys(stack: TemporaryStack): Promise<Key[]> {
   const sql = postgres(stack.databaseUrl, { max: 1 });
   const rows = await sql`
     with organization as (

@@ -1,10 +1,10 @@
 import { assert } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { underLoad } from "./load.ts";
 
-const stack = await startTestStack();
+const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 /** How many connections PostgREST has to the database (local/postgrest.ts). */

@@ -9,9 +9,9 @@ import {
   startPostgres,
   stopPostgres,
 } from "../../local/postgres.ts";
-import { startTestStack } from "../../local/test_stack.ts";
+import { startTemporaryStack } from "../../local/temporary_stack.ts";
 
-const [original, other] = [await startTestStack(), await startTestStack()];
+const [original, other] = [await startTemporaryStack(), await startTemporaryStack()];
 afterAll(() => Promise.all([original, other].map((stack) => stack[Symbol.asyncDispose]())));
 
 /** A cluster under test: its connections, and what its end needs. */

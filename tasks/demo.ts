@@ -1,0 +1,41 @@
+import { createClient } from "@supabase/supabase-js";
+import { join } from "node:path";
+import type { StackInfo } from "../local/stack.ts";
+
+/** Password of both seeded administrators. */
+export const DEMO_PASSWORD = "correct-horse-battery";
+
+/** The seeded administrators, one for each organization (supabase/seed.sql). */
+export const DEMO_EMAILS = ["ada@analytical.example", "grace@compiler.example"] as const;
+
+/** A working API key of the first organization: the one made earlier, or a new one if it was revoked. */
+export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<string> {
+  const path = join(dataDir, "demo_api_key");
+  const kept = await Deno.readTextFile(path).catch(() => null);
+  if (kept && await isAccepted(kept, stack.apiUrl)) return kept;
+
+  const client = createClient(stack.apiUrl, stack.publishableKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
+  const credentials = { email: DEMO_EMAILS[0], password: DEMO_PASSWORD };
+  const { error: authError } = await client.auth.signInWithPassword(credentials);
+  if (authError) throw authError;
+  const { data: organizations, error } = await client.rpc("list_organizations");
+  if (error) throw error;
+  const { data: apiKey, error: rpcError } = await client.rpc("create_api_key", {
+    organization_id: organizations[0]?.id,
+    name: "deno task start",
+  });
+  if (rpcError) throw rpcError;
+  await Deno.writeTextFile(path, apiKey.token, { mode: 0o600 });
+  return apiKey.token;
+}
+
+/** Whether the service accepts a token; asking counts as one request of its limit. */
+async function isAccepted(token: string, apiUrl: string): Promise<boolean> {
+  const response = await fetch(`${apiUrl}/functions/v1/public-audit-log`, {
+    headers: { Authorization: `Bearer ${token}` },
+  });
+  await response.body?.cancel();
+  return response.status !== 401;
+}

@@ -1,0 +1,27 @@
+/**
+ * Formats generated text as `deno fmt` would format a file of its kind.
+ *
+ * @throws {Error} with what `deno fmt` said, if it takes the text for none of that kind.
+ */
+export async function formatted(extension: "json" | "ts", text: string): Promise<string> {
+  const format = new Deno.Command(Deno.execPath(), {
+    args: ["fmt", "--line-width=100", `--ext=${extension}`, "-"],
+    env: { NO_COLOR: "1" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const output = format.output();
+  await new Response(text).body?.pipeTo(format.stdin);
+  const { success, stdout, stderr } = await output;
+  const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout);
+  throw new Error(`deno fmt --ext=${extension}: ${decoder.decode(stderr)}`);
+}
+
+/** Writes a text file whole or not at all: beside its place, then moved there. */
+export async function writeFile(path: URL, text: string): Promise<void> {
+  const unfinished = new URL(`${path.href}.unfinished`);
+  await Deno.writeTextFile(unfinished, text);
+  await Deno.rename(unfinished, path);
+}

@@ -1,0 +1,60 @@
+import { fileURLToPath } from "node:url";
+import type { StackInfo } from "../local/stack.ts";
+import { stdFlags } from "./std.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** How many tests passed and failed, counted from what the runner reported. */
+export interface TestCounts {
+  passed: number;
+  failed: number;
+}
+
+/**
+ * Runs `deno test` with these arguments against a stack, or without one against the project that the
+ * environment names.
+ */
+export async function runTests(stack: StackInfo | null, args: string[]): Promise<TestCounts> {
+  const report = await Deno.makeTempFile({ suffix: ".xml" });
+  const command = new Deno.Command(Deno.execPath(), {
+    args: [
+      "test",
+      "--allow-all",
+      `--junit-path=${report}`,
+      ...await stdFlags(),
+      ...args,
+    ],
+    cwd: ROOT,
+    env: stack
+      ? {
+        SUPABASE_URL: stack.apiUrl,
+        SUPABASE_DB_URL: stack.databaseUrl,
+        SUPABASE_PUBLISHABLE_KEY: stack.publishableKey,
+        SUPABASE_SECRET_KEY: stack.secretKey,
+      }
+      : {},
+  });
+  const { success } = await command.spawn().status;
+  const counts = count(await Deno.readTextFile(report));
+  await Deno.remove(report);
+  // The runner also fails for what is no test: a file that does not compile, a leak.
+  if (!success && counts.failed === 0) counts.failed = 1;
+  return counts;
+}
+
+/** Counts the leaves of a JUnit report: a group of tests is listed beside them. */
+function count(xml: string): TestCounts {
+  const cases = Array.from(
+    xml.matchAll(/<testcase name="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs),
+    ([, name = "", body = ""]) => ({
+      name,
+      failed: body.includes("<failure"),
+      skipped: body.includes("<skipped"),
+    }),
+  );
+  const leaves = cases.filter(({ name, skipped }) =>
+    !skipped && !cases.some((other) => other.name.startsWith(`${name} &gt; `))
+  );
+  const failed = leaves.filter((leaf) => leaf.failed).length;
+  return { passed: leaves.length - failed, failed };
+}

@@ -1,0 +1,96 @@
+import { lockDataDir, stopOrphan } from "./data_dir.ts";
+import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
+import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
+import { printable } from "../supabase/functions/public-audit-log/printable.ts";
+import { type StackInfo, startStack } from "../local/stack.ts";
+
+const stopRequest = Promise.withResolvers<string>();
+let stopRequested = false;
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  Deno.addSignalListener(signal, () => {
+    stopRequested = true;
+    stopRequest.resolve("");
+  });
+}
+
+try {
+  await main();
+} catch (error) {
+  // What Ctrl-C interrupted has failed because of it.
+  if (!stopRequested) {
+    console.log(`\n${error instanceof Error ? error.message : error}`);
+    Deno.exit(1);
+  }
+}
+console.log("Stopped.");
+Deno.exit();
+
+async function main(): Promise<void> {
+  using lock = await lockDataDir(DATA_DIR);
+  if (!lock) throw new Error(`Already running. Its addresses: ${taskCommand("status")}`);
+  await stopOrphan(DATA_DIR);
+  await Deno.writeTextFile(STATUS_FILE, "");
+  checkPort(API_PORT, "api-port");
+  checkPort(DATABASE_PORT, "db-port");
+
+  console.log("Starting the public audit log:");
+  await using stack = await startStack({
+    dataDir: DATA_DIR,
+    apiPort: API_PORT,
+    databasePort: DATABASE_PORT,
+    seed: true,
+    progress: (step) => console.log(`  ${step} …`),
+    // Requests and refused statements have words of others in them.
+    log: (text) => console.log(printable(text.trimEnd(), 2000)),
+  });
+  const apiKey = await demoApiKey(stack, DATA_DIR);
+  const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;
+  const info: StackInfo = { apiUrl, databaseUrl, publishableKey, secretKey };
+  await Deno.writeTextFile(STATUS_FILE, JSON.stringify(info), { mode: 0o600 });
+  console.log(welcome(stack, apiKey));
+
+  const fault = await Promise.race([
+    stopRequest.promise,
+    stack.functionEnded.then((code) => `The function's process has ended, with code ${code}.`),
+  ]);
+  await Deno.remove(STATUS_FILE);
+  if (fault) throw new Error(`${fault} Start again: ${taskCommand("start")}`);
+  console.log("\nStopping …");
+}
+
+function checkPort(port: number, option: string): void {
+  try {
+    Deno.listen({ hostname: "127.0.0.1", port }).close();
+  } catch (error) {
+    const other = taskCommand("start", { [option]: port < 65_000 ? port + 100 : port - 100 });
+    if (error instanceof Deno.errors.AddrInUse) {
+      throw new Error(`Port ${port} is taken. Stop what uses it, or choose another: ${other}`);
+    }
+    throw new Error(`Port ${port} cannot be used (${error}). Choose another: ${other}`);
+  }
+}
+
+function welcome(stack: StackInfo, apiKey: string): string {
+  const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
+  const now = Date.now();
+  // The seed ends on the day of the first start; a year back there are entries for another year.
+  const [start, end] = [now - 364 * 24 * 60 * 60 * 1000, now]
+    .map((time) => new Date(time).toISOString().slice(0, 10));
+  return `
+Ready.
+
+  Console    ${stack.apiUrl}/
+  Reference  ${stack.apiUrl}/docs
+  API        ${url}
+  Database   ${stack.databaseUrl}
+  Sign in    ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}
+  Demo key   ${apiKey}
+
+Try it:
+
+  curl "${url}?start=${start}&end=${end}&limit=2" \\
+    -H "Authorization: Bearer ${apiKey}"
+
+Ctrl-C stops; the data is kept (${taskCommand("reset")} empties it). Requests are logged below.
+`;
+}

@@ -1,0 +1,24 @@
+import { lockDataDir } from "./data_dir.ts";
+import { demoApiKey } from "./demo.ts";
+import { DATA_DIR, STATUS_FILE, taskCommand } from "./options.ts";
+import type { StackInfo } from "../local/stack.ts";
+
+using lock = await lockDataDir(DATA_DIR);
+if (lock) {
+  console.error(`Not running. Start it: ${taskCommand("start")}`);
+  Deno.exit(1);
+}
+const text = await Deno.readTextFile(STATUS_FILE).catch(() => "");
+if (!text) {
+  console.error("Starting or stopping: try again in a few seconds.");
+  Deno.exit(1);
+}
+const stack: StackInfo = JSON.parse(text);
+const status = {
+  API_URL: stack.apiUrl,
+  DB_URL: stack.databaseUrl,
+  PUBLISHABLE_KEY: stack.publishableKey,
+  SECRET_KEY: stack.secretKey,
+  DEMO_API_KEY: await demoApiKey(stack, DATA_DIR),
+};
+for (const [name, value] of Object.entries(status)) console.log(`${name}="${value}"`);

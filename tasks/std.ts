@@ -1,0 +1,43 @@
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import root from "../deno.json" with { type: "json" };
+import adminConsole from "../console/deno.json" with { type: "json" };
+import edgeFunction from "../supabase/functions/public-audit-log/deno.json" with { type: "json" };
+
+const IMPORT_MAP = fileURLToPath(new URL("../local/data/offline_import_map.json", import.meta.url));
+const OFFLINE: Record<string, string> = {
+  "@std/assert": "npm:deno-std@1.4.0/assert/mod.js",
+  "@std/testing/bdd": new URL("../tests/bdd_offline.ts", import.meta.url).href,
+};
+
+/**
+ * Flags for Deno commands that load the tests. JSR, where @std comes from, cannot be reached from
+ * many company networks: there, the same names stand for packages of the npm registry.
+ */
+export async function stdFlags(): Promise<string[]> {
+  // deno-std has no types: to Deno's own resolution it is untyped, to that of node_modules without exports.
+  const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
+  if (await jsrAnswers()) return flags;
+  console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");
+  const imports: Record<string, string> = {};
+  const pinned = { ...root.imports, ...edgeFunction.imports, ...adminConsole.imports };
+  for (const [name, target] of Object.entries(pinned)) {
+    imports[name] = target;
+    imports[`${name}/`] = `${target.replace("npm:", "npm:/")}/`;
+  }
+  await Deno.mkdir(dirname(IMPORT_MAP), { recursive: true });
+  await Deno.writeTextFile(IMPORT_MAP, JSON.stringify({ imports: { ...imports, ...OFFLINE } }));
+  return [...flags, `--import-map=${IMPORT_MAP}`];
+}
+
+async function jsrAnswers(): Promise<boolean> {
+  try {
+    const response = await fetch("https://jsr.io/@std/assert/meta.json", {
+      signal: AbortSignal.timeout(3_000),
+    });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

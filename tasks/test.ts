@@ -1,0 +1,40 @@
+import { startTemporaryStack } from "../local/temporary_stack.ts";
+import { findBrowser } from "../tests/browser/find_browser.ts";
+import { runTests } from "./run_tests.ts";
+
+const NAMES = [
+  "SUPABASE_URL",
+  "SUPABASE_DB_URL",
+  "SUPABASE_PUBLISHABLE_KEY",
+  "SUPABASE_SECRET_KEY",
+];
+
+const FOLDERS = ["tests/pure", "tests/stack", "tests/local"];
+/** Against a project: what is about one, and nothing that attacks what may be another's. */
+const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
+
+if (!await main()) Deno.exit(1);
+
+async function main(): Promise<boolean> {
+  const missing = NAMES.filter((name) => !Deno.env.get(name));
+  const isNamed = missing.length < NAMES.length;
+  if (isNamed && missing.length > 0) {
+    console.log(`To test a project of your own, also set: ${missing.join(", ")}`);
+    return false;
+  }
+  const given = Deno.args.filter((argument) => argument.startsWith("tests"));
+  const args = given.length ? Deno.args : [...isNamed ? PROJECT_FOLDERS : FOLDERS, ...Deno.args];
+  if (given.some((path) => path.startsWith("tests/browser"))) {
+    Deno.env.set("CHROMIUM", await findBrowser());
+  }
+  // The tests of faults start stacks of their own.
+  const needsStack = !isNamed &&
+    (!given.length || !given.every((path) => path.startsWith("tests/faults")));
+  if (isNamed) console.log(`Testing ${Deno.env.get("SUPABASE_URL")}`);
+  if (needsStack) console.log("Starting a stack for the tests:");
+  await using stack = needsStack ? await startTemporaryStack() : null;
+  const { passed, failed } = await runTests(stack, args);
+  if (failed && stack) console.log(stack.faults.join(""));
+  console.log(`${passed} passed, ${failed} failed`);
+  return failed === 0;
+}

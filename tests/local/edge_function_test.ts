@@ -1,0 +1,85 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { permissionFlags, startEdgeFunction } from "../../local/edge_function.ts";
+import { AUDIT_LOG_URL, TWO_DAYS, UNKNOWN_TOKEN } from "../helpers.ts";
+
+const apiUrl = new URL(AUDIT_LOG_URL).origin;
+const options = {
+  apiUrl,
+  secretKey: Deno.env.get("SUPABASE_SECRET_KEY") ?? "",
+  log: () => {},
+};
+
+/** Asks a function's process about a key that does not exist: for a 401 it has to ask the database. */
+async function statusOf(permissions: string[]): Promise<number> {
+  await using edgeFunction = await startEdgeFunction({ ...options, permissions });
+  const response = await fetch(
+    `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`,
+    {
+      headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` },
+    },
+  );
+  await response.body?.cancel();
+  return response.status;
+}
+
+describe("the function's process", () => {
+  it("may do this and nothing else", () => {
+    assertEquals(permissionFlags("http://127.0.0.1:54321"), [
+      "--no-prompt",
+      "--allow-net=127.0.0.1:0,127.0.0.1:54321",
+      "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
+      "--deny-import",
+      "--cached-only",
+      "--frozen",
+    ]);
+  });
+
+  it("starts and serves with the permissions that it has, and with none of them less", async () => {
+    const flags = permissionFlags(apiUrl);
+    assertEquals(await statusOf(flags), 401);
+    const without = (part: string) => flags.map((flag) => flag.replace(part, ""));
+    for (const part of ["127.0.0.1:0,", "SUPABASE_URL,", ",SUPABASE_SECRET_KEYS"]) {
+      await assertRejects(() => statusOf(without(part)), Error, "Requires");
+    }
+    assertEquals(await statusOf(without(`,${new URL(apiUrl).host}`)), 500);
+  });
+
+  const refusals = {
+    "read a file": /Requires read access/,
+    "read a file by way of Node": /Requires read access/,
+    "write a file": /Requires write access/,
+    "run a program": /Requires run access/,
+    "signal a process": /Requires run access/,
+    "read another variable": /Requires env access/,
+    "read all variables": /Requires env access/,
+    "load a library": /Requires ffi access/,
+    "learn the host's name": /Requires sys access/,
+    "call a stranger": /Requires net access/,
+    "connect to a stranger": /Requires net access/,
+    "ask a name server": /Requires net access/,
+    "listen on a port of its choice": /Requires net access/,
+    "listen for other machines": /Requires net access/,
+    "import from a stranger": /Requires import access/,
+    "import from esm.sh": /Requires import access/,
+    "import from GitHub": /Requires import access/,
+    "import from npm": /Could not find a matching package for .* in the node_modules directory/,
+  };
+
+  it(`cannot ${Object.keys(refusals).join(", ")}`, async () => {
+    const main = new URL("permission_probe.ts", import.meta.url);
+    const lockfile = new URL("../../deno.lock", import.meta.url);
+    const locked = await Deno.readTextFile(lockfile);
+    await using probe = await startEdgeFunction({ ...options, main });
+    using stranger = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    for (const [attempt, refusal] of Object.entries(refusals)) {
+      const query = new URLSearchParams({ attempt, stranger: `127.0.0.1:${stranger.addr.port}` });
+      // Whoever may call the stranger waits for ever.
+      const signal = AbortSignal.timeout(10_000);
+      const answer = await fetch(`http://127.0.0.1:${probe.port}/?${query}`, { signal })
+        .then((response) => response.text(), String);
+      assertMatch(answer, refusal, attempt);
+    }
+    assertEquals(await Deno.readTextFile(lockfile), locked);
+  });
+});

@@ -1,0 +1,468 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { createClient } from "@supabase/supabase-js";
+import postgres from "postgres";
+import { DEMO_EMAILS, DEMO_PASSWORD } from "../../tasks/demo.ts";
+import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { freePort } from "../../local/free_port.ts";
+import type { Page } from "../helpers.ts";
+
+/**
+ * The commands that a newcomer types, on ports and with a data folder of a test's own, so that they
+ * can run beside a start of the developer's.
+ */
+class Machine {
+  readonly apiPort = freePort();
+  readonly databasePort = freePort();
+  readonly #dataDir = Deno.makeTempDirSync();
+  readonly #processes: Deno.ChildProcess[] = [];
+
+  #command(task: string, options: string[] = [], env: Record<string, string> = {}): Deno.Command {
+    return new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--allow-all",
+        new URL(`../../tasks/${task}.ts`, import.meta.url).href,
+        `--api-port=${this.apiPort}`,
+        `--db-port=${this.databasePort}`,
+        `--data-dir=${this.#dataDir}`,
+        ...options,
+      ],
+      env,
+      stdout: "piped",
+      stderr: "piped",
+    });
+  }
+
+  /** Runs `deno task …` to its end; its exit code and all that it printed. */
+  async run(
+    task: string,
+    options?: string[],
+    env?: Record<string, string>,
+  ): Promise<{ code: number; text: string }> {
+    const { code, stdout, stderr } = await this.#command(task, options, env).output();
+    const decoder = new TextDecoder();
+    return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
+  }
+
+  /** `deno task start`, when it has printed everything. */
+  async start(): Promise<Start> {
+    const process = this.#command("start").spawn();
+    this.#processes.push(process);
+    const errors = new Response(process.stderr).text();
+    const started: Start = { process, output: "" };
+    const ready = Promise.withResolvers<void>();
+    (async () => {
+      for await (const text of process.stdout.pipeThrough(new TextDecoderStream())) {
+        started.output += text;
+        if (started.output.includes("logged below")) ready.resolve();
+      }
+      ready.reject(new Error(`start ended: ${started.output}${await errors}`));
+    })();
+    await ready.promise;
+    return started;
+  }
+
+  /** `deno task status`, by name. */
+  async status(): Promise<Map<string, string>> {
+    const { text } = await this.run("status");
+    return new Map(Array.from(text.matchAll(/^(\w+)="(.*)"$/gm), ([, name, value]) => [
+      name ?? "",
+      value ?? "",
+    ]));
+  }
+
+  /** The ports on which something listens. */
+  async openPorts(): Promise<number[]> {
+    const open: number[] = [];
+    for (const port of [this.apiPort, this.databasePort]) {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port }).catch(() => null);
+      if (connection) open.push(port);
+      connection?.close();
+    }
+    return open;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const process of this.#processes) {
+      try {
+        process.kill("SIGKILL");
+      } catch {
+        // Ended, as it should have.
+      }
+      await process.status;
+    }
+    await this.run("reset");
+  }
+}
+
+interface Start {
+  process: Deno.ChildProcess;
+  /** All that it has printed so far. */
+  output: string;
+}
+
+async function stop({ process }: Start, signal: Deno.Signal): Promise<number> {
+  process.kill(signal);
+  return (await process.status).code;
+}
+
+/** The processes of a start, by what is in their command. */
+const FUNCTION = "public-audit-log/index.ts";
+const POSTGREST = "postgrest";
+
+/** A process of a start. */
+async function processOf({ process }: Start, command: string): Promise<string | undefined> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-eo", "ppid,pid,args"] }).output();
+  const pattern = new RegExp(`^ *${process.pid} +(\\d+) .*${command}`, "m");
+  return new TextDecoder().decode(stdout).match(pattern)?.[1];
+}
+
+/** Whether a process is gone, or a zombie that nobody has waited for. */
+async function isGone(pid: string): Promise<boolean> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "stat=", "-p", pid] }).output();
+  return /^(Z.*\s*)?$/.test(new TextDecoder().decode(stdout));
+}
+
+/** Puts a shell script in the place of the PostgREST on the PATH; the environment that has it there. */
+async function withPostgrest(folder: string, script: string): Promise<{ PATH: string }> {
+  await Deno.writeTextFile(`${folder}/postgrest`, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return { PATH: `${folder}:${Deno.env.get("PATH")}` };
+}
+
+/** Sends a request that fetch would not send; the answer as it comes. */
+async function rawRequest(
+  port: number,
+  method: string,
+  headers: Record<string, string>,
+): Promise<string> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const lines = Object.entries({ ...headers, Connection: "close" })
+    .map(([name, value]) => `${name}: ${value}\r\n`);
+  const head = `${method} /functions/v1/public-audit-log HTTP/1.1\r\n${lines.join("")}\r\n`;
+  await connection.write(new TextEncoder().encode(head));
+  return await new Response(connection.readable).text();
+}
+
+/** Asserts that a process may talk to the Data API, read two variables, and nothing else. */
+async function assertLeastPermissions(pid: string): Promise<void> {
+  const { stdout } = await new Deno.Command("ps", { args: ["-o", "args=", "-p", pid] }).output();
+  const flags = new TextDecoder().decode(stdout).match(
+    / --(no-prompt|allow|deny|permission|cached|frozen)\S*/g,
+  );
+  assertEquals(flags?.map((flag) => flag.trim().replace(/:\d+$/, ":PORT")), [
+    "--no-prompt",
+    "--allow-net=127.0.0.1:0,127.0.0.1:PORT",
+    "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
+    "--deny-import",
+    "--cached-only",
+    "--frozen",
+  ]);
+}
+
+/** Runs the example that a start printed, as pasted into a shell. */
+async function runExample({ output }: Start): Promise<Page> {
+  const example = output.match(/^ *curl "(?:.*\\\n)*.*/m)?.[0] ?? "";
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", example] }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** A checksum of all entries of a machine's database. */
+async function checksum(machine: Machine): Promise<string> {
+  const sql = postgres((await machine.status()).get("DB_URL") ?? "");
+  const [row] = await sql`
+    select md5(string_agg(e::text, ' ' order by organization_id, created_at, id)) as checksum
+    from public.audit_entries e`;
+  await sql.end();
+  return row?.["checksum"];
+}
+
+describe("deno task start", () => {
+  // For the tests that leave them as they are: a start takes seconds.
+  const machine = new Machine();
+  const another = new Machine();
+  let started: Start;
+  beforeAll(async () => {
+    [started] = await Promise.all([machine.start(), another.start()]);
+  });
+  afterAll(async () => {
+    await machine[Symbol.asyncDispose]();
+    await another[Symbol.asyncDispose]();
+  });
+
+  it("prints an example that shows a seeded log, and is described by status", async () => {
+    const page = await runExample(started);
+    assertEquals(page.items.length, 2);
+    await assertLeastPermissions(await processOf(started, FUNCTION) ?? "");
+    assertEquals(page.end, new Date().toISOString().slice(0, 10));
+    const consoleUrl = started.output.match(/Console +(http\S+)/)?.[1] ?? "none";
+    assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
+
+    const status = await machine.status();
+    assertEquals(Array.from(status.keys()), [
+      "API_URL",
+      "DB_URL",
+      "PUBLISHABLE_KEY",
+      "SECRET_KEY",
+      "DEMO_API_KEY",
+    ]);
+    assertEquals(status.get("API_URL"), `http://127.0.0.1:${machine.apiPort}`);
+    assertMatch(status.get("PUBLISHABLE_KEY") ?? "", /^sb_publishable_/);
+    assertMatch(status.get("SECRET_KEY") ?? "", /^sb_secret_/);
+    assertStringIncludes(started.output, status.get("DEMO_API_KEY") ?? "none");
+  });
+
+  it("refuses to run twice, or to be reset, on the data of a running one", async () => {
+    const second = await machine.run("start");
+    assertEquals(second.code, 1);
+    assertStringIncludes(second.text, "Already running");
+    assertEquals((await machine.run("reset")).code, 1);
+  });
+
+  it("seeds two organizations, each with an administrator and a year of entries up to today, sealed", async () => {
+    const status = await machine.status();
+    const sql = postgres(status.get("DB_URL") ?? "");
+    const organizations = await sql`
+      select
+        (select count(*)::int from public.organization_members m
+          where m.organization_id = o.id and m.role = 'admin') as admins,
+        count(distinct e.action)::int as actions,
+        count(*) between 2000 and 20000 as thousands,
+        min(e.created_at) < now() - interval '360 days' as a_year,
+        (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today,
+        (select max(s.day) = (now() at time zone 'UTC')::date - 1 and count(*) > 250
+          from private.seals s where s.organization_id = o.id) as sealed
+      from public.organizations o join public.audit_entries e on e.organization_id = o.id
+      group by o.id`;
+    await sql.end();
+    const expected = {
+      admins: 1,
+      actions: 4,
+      thousands: true,
+      a_year: true,
+      today: true,
+      sealed: true,
+    };
+    assertEquals(organizations.map((row) => ({ ...row })), [expected, expected]);
+
+    for (const email of DEMO_EMAILS) {
+      const client = createClient(
+        status.get("API_URL") ?? "",
+        status.get("PUBLISHABLE_KEY") ?? "",
+        { auth: { persistSession: false, autoRefreshToken: false } },
+      );
+      const { data } = await client.auth.signInWithPassword({ email, password: DEMO_PASSWORD });
+      assertEquals(data.user?.email, email);
+    }
+  });
+
+  it("seeds the same on every machine", async () => {
+    assertEquals(await checksum(another), await checksum(machine));
+  });
+
+  it("does not pass a key on to whatever host a request names", async () => {
+    for (const host of ["127.0.0.2", "api.internal", `[::1]:${machine.apiPort}`]) {
+      const text = await rawRequest(machine.apiPort, "GET", { Host: host });
+      assertMatch(text, /^HTTP\/1.1 401 /);
+    }
+  });
+
+  it("logs the words of others bounded and without control characters", async () => {
+    const logged = started.output.length;
+    const secretKey = (await machine.status()).get("SECRET_KEY") ?? "";
+    const words = `\u001b[31m\n\u009b${"x".repeat(10_000)}`;
+    const id = encodeURIComponent(`eq.${words}`);
+    const refused = await fetch(
+      `http://127.0.0.1:${machine.apiPort}/rest/v1/organizations?id=${id}`,
+      {
+        headers: { apikey: secretKey },
+      },
+    );
+    await refused.body?.cancel();
+    assertEquals(refused.ok, false);
+    // A request after it: when its line is there, the other one is.
+    await runExample(started);
+    while (!/"status":200[^\n]*\n$/.test(started.output)) {
+      await new Promise((next) => setTimeout(next));
+    }
+    const lines = started.output.slice(logged).split("\n");
+    assertEquals(lines.filter((line) => line.length > 2_001 || /\p{C}/u.test(line)), []);
+  });
+
+  it("passes every method on to the function", async () => {
+    const unknown = await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/other`);
+    assertEquals([unknown.status, await unknown.json()], [404, {
+      message: "no route for /functions/v1/other",
+    }]);
+    for (const method of ["TRACE", "get", "PURGE", "PROPFIND"]) {
+      const text = await rawRequest(machine.apiPort, method, { Host: "127.0.0.1" });
+      assertMatch(text, /^HTTP\/1.1 405 /);
+      assertMatch(text, /^allow: GET\r$/im);
+    }
+  });
+
+  it("stops on Ctrl-C, having logged each request in one line without the token or its hash", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    const logged = started.output.length;
+    const token = started.output.match(/pck_\w+/)?.[0] ?? "";
+    await runExample(started);
+    const typo = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
+    await fetch(`http://127.0.0.1:${machine.apiPort}/functions/v1/public-audit-log`, {
+      headers: { Authorization: `Bearer ${typo}` },
+    }).then((response) => response.body?.cancel());
+    assertEquals(await stop(started, "SIGINT"), 0);
+    assertEquals(await machine.openPorts(), []);
+    assertEquals((await machine.run("status")).code, 1);
+
+    const written = started.output.slice(logged);
+    const lines = written.match(/^\{.*\}$/gm)?.map((line) => JSON.parse(line));
+    assertEquals(lines?.map(({ status }) => status), [200, 401]);
+    assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
+    assert(!written.includes(await tokenHash(token)), written);
+  });
+
+  it("keeps its data between starts, and starts after having been killed", async () => {
+    await using machine = new Machine();
+    const first = await machine.start();
+    const key = (await machine.status()).get("DEMO_API_KEY");
+    const orphans = [
+      await processOf(first, FUNCTION) ?? "",
+      await processOf(first, POSTGREST) ?? "",
+    ];
+    await stop(first, "SIGKILL");
+    assertEquals(await machine.openPorts(), [machine.databasePort]);
+
+    const second = await machine.start();
+    assertStringIncludes(second.output, "An earlier run was killed");
+    assertEquals((await machine.status()).get("DEMO_API_KEY"), key);
+    assertEquals((await runExample(second)).items.length, 2);
+    for (const orphan of orphans) {
+      assert(orphan, "it is no process of its own");
+      assert(await isGone(orphan), `${orphan} is left behind`);
+    }
+    const postgrest = await processOf(second, POSTGREST) ?? "none";
+    assertEquals(await stop(second, "SIGTERM"), 0);
+    assert(await isGone(postgrest), "PostgREST still runs");
+    assertEquals(await machine.openPorts(), []);
+  });
+
+  it("and status print a key that works, also after the one before was revoked", async () => {
+    await using machine = new Machine();
+    const revoked = new Set<string>();
+    const revokeKeys = async () => {
+      const status = await machine.status();
+      const sql = postgres(status.get("DB_URL") ?? "");
+      await sql`update private.api_keys set revoked_at = now() where revoked_at is null`;
+      await sql.end();
+      revoked.add(status.get("DEMO_API_KEY") ?? "");
+    };
+    const first = await machine.start();
+    await revokeKeys();
+    const made = (await machine.status()).get("DEMO_API_KEY") ?? "";
+    assert(!revoked.has(made));
+    assertEquals((await machine.status()).get("DEMO_API_KEY"), made);
+
+    await revokeKeys();
+    await stop(first, "SIGINT");
+    const second = await machine.start();
+    assertEquals((await runExample(second)).items.length, 2);
+    assertStringIncludes(second.output, (await machine.status()).get("DEMO_API_KEY") ?? "none");
+    assertEquals(revoked.size, 2);
+  });
+
+  it("ends, and says why, when the function's process ends by itself", async () => {
+    await using machine = new Machine();
+    const started = await machine.start();
+    Deno.kill(Number(await processOf(started, FUNCTION)), "SIGKILL");
+    assertEquals((await started.process.status).code, 1);
+    assertStringIncludes(started.output, "The function's process has ended");
+    assertEquals(await machine.openPorts(), []);
+  });
+
+  it("says which Data API it runs", () => {
+    assertMatch(started.output, /Data API \(PostgREST \d+\.\d+\S*\), Auth/);
+  });
+
+  it("refuses a PostgREST on the PATH that is too old, or none, before it starts anything", async () => {
+    await using machine = new Machine();
+    const folder = await Deno.makeTempDir();
+    for (
+      const [script, fault] of [
+        [
+          "echo PostgREST 11.2.2",
+          "is PostgREST 11.2.2. Install version 12 or newer, or take it off",
+        ],
+        ["echo Hello", 'is "Hello", no PostgREST. Install version 12 or newer, or take it off'],
+      ] as const
+    ) {
+      const { code, text } = await machine.run("start", [], await withPostgrest(folder, script));
+      assertEquals(code, 1);
+      assertStringIncludes(text, `postgrest on the PATH ${fault}`);
+      assert(!text.includes("Postgres 17"), text);
+      assertEquals(await machine.openPorts(), []);
+    }
+    await Deno.remove(folder, { recursive: true });
+  });
+
+  it("ends, and says why, when the PostgREST on the PATH does not start", async () => {
+    await using machine = new Machine();
+    const folder = await Deno.makeTempDir();
+    const script =
+      '[ "$1" = --version ] && echo PostgREST 99.1 && exit; echo not today >&2; exit 3';
+    const { code, text } = await machine.run("start", [], await withPostgrest(folder, script));
+    assertEquals(code, 1);
+    assertStringIncludes(text, "PostgREST 99.1 (postgrest) does not start: it ended (code 3)");
+    assertStringIncludes(text, "not today");
+    assertEquals(await machine.openPorts(), []);
+    await Deno.remove(folder, { recursive: true });
+  });
+
+  it("says which port is taken and what to do", async () => {
+    await using machine = new Machine();
+    for (
+      const [port, option] of [
+        [machine.apiPort, "api-port"],
+        [machine.databasePort, "db-port"],
+      ] as const
+    ) {
+      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
+      const { code, text } = await machine.run("start");
+      assertEquals(code, 1);
+      assertStringIncludes(text, `Port ${port} is taken`);
+      assertStringIncludes(text, `--${option}=${port > 65_000 ? port - 100 : port + 100}`);
+    }
+  });
+
+  it("refuses options that it does not have and ports that are none, with its usage", async () => {
+    await using machine = new Machine();
+    for (const options of [["--port=1"], ["--api-port=0"], ["--api-port=x"], ["--api-port"]]) {
+      const { code, text } = await machine.run("start", options);
+      assertEquals(code, 2);
+      assertStringIncludes(text, "--api-port=54321");
+    }
+  });
+});
+
+describe("deno task start --help", () => {
+  it("lists the options, and so does -h", async () => {
+    await using machine = new Machine();
+    for (const option of ["--help", "-h"]) {
+      const { code, text } = await machine.run("start", [option]);
+      assertEquals(code, 0);
+      for (const name of ["--api-port=", "--db-port=", "--data-dir=", "--help"]) {
+        assertStringIncludes(text, name);
+      }
+    }
+  });
+});
+
+describe("deno task build:console", () => {
+  it("says what it needs when the project is not named", async () => {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--allow-all", new URL("../../console/build.ts", import.meta.url).href],
+    }).output();
+    assertEquals(code, 2);
+    assertMatch(new TextDecoder().decode(stderr), /^VITE_SUPABASE_URL is not set/);
+  });
+});

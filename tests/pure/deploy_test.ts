@@ -1,0 +1,145 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { supabase } from "../../local/supabase_cli.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const FUNCTION = "supabase/functions/public-audit-log";
+
+const Lockfile = z.object({
+  npm: z.record(z.string(), z.object({ integrity: z.string() })),
+});
+
+const Metadata = z.object({
+  entrypoint_path: z.string(),
+  import_map_path: z.string(),
+  verify_jwt: z.boolean(),
+});
+
+/** What `supabase functions deploy` sends to the platform: caught on loopback. */
+interface Upload {
+  metadata: z.infer<typeof Metadata>;
+  /** By path in the repository. */
+  files: Map<string, string>;
+}
+
+async function deploy(): Promise<Upload> {
+  const uploads: FormData[] = [];
+  await using platform = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    async (request) => {
+      if (request.method !== "POST") return Response.json({});
+      uploads.push(await request.formData());
+      return Response.json({
+        id: "1",
+        slug: "public-audit-log",
+        name: "public-audit-log",
+        status: "ACTIVE",
+        version: 1,
+      }, { status: 201 });
+    },
+  );
+  const profile = await Deno.makeTempFile({ suffix: ".yaml" });
+  const url = `http://127.0.0.1:${platform.addr.port}`;
+  await Deno.writeTextFile(
+    profile,
+    `name: loopback\napi_url: ${url}\ndashboard_url: ${url}\ndocs_url: ${url}\nproject_host: 127.0.0.1\n`,
+  );
+  Deno.env.set("SUPABASE_ACCESS_TOKEN", `sbp_${"0".repeat(40)}`);
+  try {
+    await supabase(
+      "functions",
+      "deploy",
+      "public-audit-log",
+      "--use-api",
+      "--yes",
+      `--remote=${"a".repeat(20)}`,
+      `--profile=${profile}`,
+    );
+  } finally {
+    Deno.env.delete("SUPABASE_ACCESS_TOKEN");
+    await Deno.remove(profile);
+  }
+  const [upload, ...others] = uploads;
+  if (!upload || others.length > 0) throw new Error(`${uploads.length} uploads instead of one`);
+  const files = new Map<string, string>();
+  for (const file of upload.getAll("file")) {
+    if (file instanceof File) files.set(file.name, await file.text());
+  }
+  return { metadata: Metadata.parse(JSON.parse(String(upload.get("metadata")))), files };
+}
+
+function readLockfile(text: string): z.infer<typeof Lockfile> {
+  return Lockfile.parse(JSON.parse(text));
+}
+
+/** Runs Deno where the platform bundles the function: among the uploaded files and nothing else. */
+async function denoAmong(files: Map<string, string>, ...args: string[]) {
+  const folder = await Deno.makeTempDir();
+  try {
+    for (const [path, text] of files) {
+      await Deno.mkdir(dirname(join(folder, path)), { recursive: true });
+      await Deno.writeTextFile(join(folder, path), text);
+    }
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args,
+      cwd: join(folder, FUNCTION),
+      env: { NO_COLOR: "1" },
+    }).output();
+    const decoder = new TextDecoder();
+    return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+describe("supabase functions deploy", () => {
+  it("uploads the function's files, its deno.json and its lockfile, without the JWT check", async () => {
+    const { files, metadata } = await deploy();
+    const names = Array.from(Deno.readDirSync(join(ROOT, FUNCTION)), ({ name }) => name);
+    assertEquals(
+      Array.from(files.keys()).sort(),
+      names.map((name) => `${FUNCTION}/${name}`).sort(),
+    );
+    assertEquals(metadata, {
+      entrypoint_path: `${FUNCTION}/index.ts`,
+      import_map_path: `${FUNCTION}/deno.json`,
+      verify_jwt: false,
+    });
+  });
+
+  it("deploys the versions that were tested, by their checksums, of everything that is imported", async () => {
+    const { files } = await deploy();
+    const lock = readLockfile(files.get(`${FUNCTION}/deno.lock`) ?? "{}");
+    const tested = readLockfile(await Deno.readTextFile(join(ROOT, "deno.lock")));
+    for (const [name, { integrity }] of Object.entries(lock.npm)) {
+      assertEquals(tested.npm[name]?.integrity, integrity, `${name}: deno task lock`);
+    }
+    // Nothing is missing from it …
+    const install = ["install", "--frozen", "--node-modules-dir=none", "--entrypoint", "index.ts"];
+    const whole = await denoAmong(files, ...install);
+    assertEquals(whole.code, 0, whole.stderr);
+    const info = await denoAmong(files, "info", "--json", "--node-modules-dir=none", "index.ts");
+    const { npmPackages } = z.object({ npmPackages: z.record(z.string(), z.unknown()) })
+      .parse(JSON.parse(info.stdout));
+    assertEquals(Object.keys(npmPackages).sort(), Object.keys(lock.npm).sort());
+
+    // … and it is what Deno goes by: without it, the same command fails.
+    files.set(`${FUNCTION}/deno.lock`, '{"version":"5"}');
+    const unlocked = await denoAmong(files, ...install);
+    assertStringIncludes(unlocked.stderr, "The lockfile is out of date");
+  });
+});
+
+describe("the lockfiles", () => {
+  it("agree on the packages that they share", async () => {
+    const [start, dev] = await Promise.all(["deno.lock", "dev.lock"].map(async (name) => {
+      return readLockfile(await Deno.readTextFile(join(ROOT, name))).npm;
+    }));
+    for (const [name, entry] of Object.entries(start ?? {})) {
+      assertEquals(dev?.[name], entry, `${name}: deno task lock`);
+    }
+  });
+});

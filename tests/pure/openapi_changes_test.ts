@@ -1,0 +1,121 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { fileURLToPath } from "node:url";
+import { incompatibleChanges } from "./compatibility.ts";
+import document from "../../docs/openapi.json" with { type: "json" };
+
+const DOCS = fileURLToPath(new URL("../../docs/", import.meta.url));
+
+/** A value at a place in the document (RFC 6901); `undefined` takes it away, `-` appends. */
+type Edit = [pointer: string, value: unknown];
+
+/** The incompatible changes of a document that was edited. */
+async function changesOf(edits: Edit[]): Promise<string[]> {
+  const draft: unknown = structuredClone(document);
+  edits.forEach((edit) => apply(draft, edit));
+  const file = await Deno.makeTempFile({ suffix: ".json" });
+  await Deno.writeTextFile(file, JSON.stringify(draft));
+  const changes = await incompatibleChanges(`${DOCS}openapi.json`, file);
+  await Deno.remove(file);
+  return changes;
+}
+
+function apply(target: unknown, [pointer, value]: Edit): void {
+  const names = pointer.split("/").map((name) => name.replaceAll("~1", "/"));
+  const last = names.pop() ?? "";
+  const place = names.reduce(
+    (object: unknown, name) => (object as Record<string, unknown>)[name],
+    target,
+  );
+  if (Array.isArray(place) && last === "-") place.push(value);
+  else if (value === undefined) delete (place as Record<string, unknown>)[last];
+  else (place as Record<string, unknown>)[last] = value;
+}
+
+const byVersion = new Intl.Collator("en", { numeric: true }).compare;
+const RELEASES = Array.from(
+  Deno.readDirSync(`${DOCS}releases`),
+  ({ name }) => name.replace(".json", ""),
+)
+  .sort(byVersion);
+
+const GET = "paths/~1public-audit-log/get";
+const SCHEMAS = "components/schemas";
+
+/** Each in another place, with what must be said of it. */
+const INCOMPATIBLE: Record<string, Edit> = {
+  "parameters/6": [`${GET}/parameters/6/name`, "sort"],
+  "parameters/2 `action` query parameter became required": [`${GET}/parameters/2/required`, true],
+  "parameters/3/schema Upper bound": [`${GET}/parameters/3/schema/maximum`, 500],
+  "parameters/4/schema default": [`${GET}/parameters/4/schema/default`, 1],
+  "parameters/2/schema": [`${GET}/parameters/2/schema/enum`, ["agent_added"]],
+  "responses/429": [`${GET}/responses/429`, undefined],
+  "200/headers/RateLimit required": ["components/headers/RateLimit/required", false],
+  "headers/RateLimit-Policy required": ["components/headers/RateLimit-Policy/required", undefined],
+  "200/headers/Link": [`${GET}/responses/200/headers/Link`, undefined],
+  "headers/X-Request-Id": ["components/headers/X-Request-Id/schema/format", "date"],
+  "properties/organization_id": [`${SCHEMAS}/Page/properties/organization_id`, undefined],
+  "properties/total": [`${SCHEMAS}/Page/properties/total`, { type: "string" }],
+  "oneOf/0/properties/user_email": [
+    `${SCHEMAS}/MessageCreated/properties/user_email/type`,
+    ["string", "null"],
+  ],
+  "oneOf/1/properties/agent_name": [`${SCHEMAS}/OtherEntry/properties/agent_name`, undefined],
+  "properties/code": [`${SCHEMAS}/Problem/properties/code/type`, "integer"],
+  "oneOf/1/properties/action": [`${SCHEMAS}/OtherEntry/properties/action/enum/-`, "agent_removed"],
+  "400/content": [`${GET}/responses/400/content`, { "text/plain": { schema: { type: "string" } } }],
+};
+
+const ADDITIONS: Edit[] = [
+  [`${GET}/parameters/-`, { name: "user", in: "query", schema: { type: "string" } }],
+  [`${GET}/parameters/3/schema/maximum`, 5000],
+  [`${GET}/parameters/2/schema/enum/-`, "agent_removed"],
+  [`${SCHEMAS}/Page/properties/next`, { type: "string" }],
+  [`${GET}/responses/200/headers/ETag`, { schema: { type: "string" } }],
+  [`${GET}/responses/503`, { description: "Later" }],
+  [`${GET}/description`, "Other words."],
+];
+
+describe("the contract", () => {
+  it("changes only by additions: no client of the last release can stumble", async () => {
+    const last = `${DOCS}releases/${RELEASES.at(-1)}.json`;
+    const changes = await incompatibleChanges(last, `${DOCS}openapi.json`);
+    // 1.0.0 said in words that there may be more error codes. From 1.1.0 on its schema says so, too.
+    assertEquals(changes.filter((change) => !change.endsWith("Enum of `code` was removed.")), []);
+  });
+
+  it("is as it was released, or has a newer version and a word in the changelog", async () => {
+    const changelog = await Deno.readTextFile(`${DOCS}../CHANGELOG.md`);
+    const { version } = document.info;
+    if (RELEASES.includes(version)) {
+      assertEquals(
+        document,
+        JSON.parse(await Deno.readTextFile(`${DOCS}releases/${version}.json`)),
+      );
+    } else {
+      assertEquals([...RELEASES, version].sort(byVersion).at(-1), version);
+      assertMatch(changelog, /^## \[Unreleased\]\n\n### /m);
+    }
+    const released = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
+    assertEquals(released.reverse(), RELEASES);
+  });
+});
+
+describe("a change", () => {
+  it("that takes away, narrows or changes a meaning is found", async () => {
+    const changes = (await changesOf(Object.values(INCOMPATIBLE))).join("\n");
+    for (const what of Object.keys(INCOMPATIBLE)) assertStringIncludes(changes, what);
+  });
+
+  it("of the path, of how to show the key, or of the kinds of entries is found", async () => {
+    const path = document.paths["/public-audit-log"];
+    const key = { type: "apiKey", in: "header", name: "X-Key" };
+    assert((await changesOf([["paths", { "/audit-log": path }]])).length > 0);
+    assert((await changesOf([["components/securitySchemes/apiKey", key]])).length > 0);
+    assert((await changesOf([[`${SCHEMAS}/AuditEntry/oneOf/1`, undefined]])).length > 0);
+  });
+
+  it("that only adds is none to stumble over", async () => {
+    assertEquals(await changesOf(ADDITIONS), []);
+  });
+});

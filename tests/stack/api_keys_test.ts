@@ -1,0 +1,326 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import postgres from "postgres";
+import { revokeUnderLoad } from "../attacks/revocation.ts";
+import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import {
+  client,
+  connect,
+  createApiKey,
+  get,
+  getPage,
+  getProblem,
+  listApiKeys,
+  type NewApiKey,
+  newOrganization,
+  type Organization,
+  revokeApiKey,
+  signUp,
+} from "../helpers.ts";
+
+const NOBODYS_ID = "00000000-0000-4000-8000-000000000000";
+
+const sql = connect();
+const admin = await signUp();
+const stranger = await signUp();
+afterAll(() => sql.end());
+
+/** The key that an organization was made with. */
+function keyOf({ id, apiKeyId }: Pick<Organization, "id" | "apiKeyId">) {
+  return { organization_id: id, id: apiKeyId };
+}
+
+async function keysOf({ id }: Organization): Promise<number> {
+  const [row] = await sql`
+    select count(*)::int as n from private.api_keys where organization_id = ${id}`;
+  return row?.["n"];
+}
+
+describe("create_api_key()", () => {
+  it("answers with a token that works at once, for the organization it was made for", async () => {
+    const organization = await newOrganization(admin);
+    const key = await createApiKey(admin, organization.id, "SIEM");
+    assertEquals(key.name, "SIEM");
+    assertMatch(key.token, /^pck_[0-9A-Za-z]{38}$/);
+    assertEquals(await isWellFormed(key.token), true);
+    assertEquals(key.hint, `${key.token.slice(0, 7)}…${key.token.slice(-4)}`);
+    assertEquals((await getPage(key.token)).organization_id, organization.id);
+  });
+
+  it("keeps the SHA-256 of the token, and the token nowhere", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    const [row] = await sql`
+      select encode(token_hash, 'hex') as hash from private.api_key_hashes where api_key_id = ${apiKeyId}`;
+    assertEquals(row?.["hash"], await tokenHash(token));
+    const [key] = await sql`select * from private.api_keys where id = ${apiKeyId}`;
+    const [limit] = await sql`select * from private.rate_limits where api_key_id = ${apiKeyId}`;
+    assert(!JSON.stringify([key, limit]).includes(token.slice(7, -4)));
+  });
+
+  it("records who made the key and when", async () => {
+    const { apiKeyId } = await newOrganization(admin);
+    const [row] = await sql`
+      select created_by, created_by_email, revoked_at, now() - created_at < '1 minute' as recent
+      from private.api_keys where id = ${apiKeyId}`;
+    assertEquals({ ...row }, {
+      created_by: admin.id,
+      created_by_email: admin.email,
+      revoked_at: null,
+      recent: true,
+    });
+  });
+
+  it("asked again with the same id fails, and makes nothing: whoever lost the answer may ask", async () => {
+    const { id } = await newOrganization(admin);
+    const call = {
+      organization_id: id,
+      name: "asked twice",
+      api_key_id: crypto.randomUUID(),
+    };
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => admin.client.rpc("create_api_key", call)),
+    );
+    assertEquals(answers.map(({ error }) => error?.code ?? "made").sort(), [
+      ...Array(4).fill("23505"),
+      "made",
+    ]);
+    const keys = await listApiKeys(admin, id);
+    assertEquals(keys.filter(({ name }) => name === "asked twice").map((key) => key.id), [
+      call.api_key_id,
+    ]);
+  });
+
+  it("takes an id that a key of another organization has: nobody can tell that it is there", async () => {
+    const [mine, other] = [await newOrganization(admin), await newOrganization(stranger)];
+    const call = { organization_id: mine.id, name: "same id", api_key_id: other.apiKeyId };
+    const { data } = await admin.client.rpc("create_api_key", call).throwOnError();
+    const same = data as unknown as NewApiKey;
+    assertEquals(same.id, other.apiKeyId);
+    await revokeApiKey(admin, same);
+    await getProblem(401, same.token);
+    await getPage(other.token);
+  });
+
+  it("refuses names that are missing, blank or longer than 100 characters, and makes nothing", async () => {
+    const organization = await newOrganization(admin);
+    for (const name of ["", " \t\n", "\u00a0\u3000", "x".repeat(101), null]) {
+      const { error, status } = await admin.client.rpc("create_api_key", {
+        organization_id: organization.id,
+        name: name as string,
+      });
+      assertEquals([error?.code, status], ["22023", 400], JSON.stringify(name));
+      assertMatch(error?.message ?? "", /1 to 100 characters/);
+    }
+    assertEquals(await keysOf(organization), 1);
+    assertEquals((await createApiKey(admin, organization.id, "é".repeat(100))).name.length, 100);
+  });
+
+  it("refuses what cannot be seen in a name, and says which character it is", async () => {
+    const organization = await newOrganization(admin);
+    for (
+      const [name, character] of [
+        ["SI\u200bEM", "U+200B"],
+        ["SIEM\u200d", "U+200D"],
+        ["SI\u00adEM", "U+00AD"],
+        ["\u202eMEIS", "U+202E"],
+        ["SIEM\u2066", "U+2066"],
+        ["SI\tEM", "U+0009"],
+        ["SI\u0085EM", "U+0085"],
+        ["\ufeffSIEM", "U+FEFF"],
+        ["SI\u3164EM", "U+3164"],
+        ["SIEM\ufe0f", "U+FE0F"],
+        ["SIEM\u{e0041}", "U+E0041"],
+        ["Prod →\ufe0f SIEM", "U+FE0F"],
+        ["→\u200d→", "U+200D"],
+        // A joiner after a letter that does not join, and one between words.
+        ["\u062f\u200c\u062f", "U+200C"],
+        ["\u0915\u200d\u0937", "U+200D"],
+        ["👩\u200d", "U+200D"],
+      ] as const
+    ) {
+      const { error } = await admin.client
+        .rpc("create_api_key", { organization_id: organization.id, name });
+      assertEquals(error?.code, "22023", character);
+      assertEquals(
+        error?.message,
+        `the name of an API key has a character that cannot be seen, ${character}: remove it`,
+      );
+    }
+    assertEquals(await keysOf(organization), 1);
+  });
+
+  it("refuses a name of a megabyte at once: nobody else waits for it", async () => {
+    const { id } = await newOrganization(admin);
+    const began = performance.now();
+    const { error } = await admin.client
+      .rpc("create_api_key", { organization_id: id, name: "❤\ufe0f".repeat(200_000) });
+    assertEquals(error?.code, "22023");
+    assert(performance.now() - began < 4_000, `${performance.now() - began} ms`);
+  });
+
+  it("keeps joiners where an emoji or a script needs them", async () => {
+    const { id } = await newOrganization(admin);
+    const names = [
+      "👩\u200d💻 laptop",
+      "❤\ufe0f\u200d🔥",
+      "1\ufe0f\u20e3",
+      "👩🏽\u200d🚒",
+      "می\u200cخواهم",
+      "क्\u200dष",
+    ];
+    for (const name of names) assertEquals((await createApiKey(admin, id, name)).name, name);
+  });
+
+  it("keeps one space between words, none around them, and letters in their composed form", async () => {
+    const { id } = await newOrganization(admin);
+    assertEquals((await createApiKey(admin, id, " \u3000\u00a0SIEM \u2003 EU \n")).name, "SIEM EU");
+    assertEquals((await createApiKey(admin, id, "cafe\u0301")).name, "caf\u00e9");
+  });
+
+  it("makes a different token for each of many parallel calls", async () => {
+    const organization = await newOrganization(admin);
+    const keys = await Promise.all(
+      Array.from({ length: 20 }, () => createApiKey(admin, organization.id)),
+    );
+    assertEquals(new Set(keys.map((key) => key.token)).size, 20);
+    assertEquals(new Set(keys.map((key) => key.id)).size, 20);
+    assertEquals(await keysOf(organization), 21);
+  });
+
+  it("draws every base62 character equally", async () => {
+    // 400 tokens, 12,800 characters, 61 degrees of freedom: beyond 140 once in ten million runs.
+    const [row] = await sql`
+      select sum((n - 12800 / 62.0) ^ 2 / (12800 / 62.0))::float8 as chi_squared, count(*)::int as characters
+      from (
+        select count(*) as n
+        from (select private.new_token() as token from generate_series(1, 400)) as tokens,
+          regexp_split_to_table(substr(token, 5, 32), '') as c
+        group by c
+      ) as counts`;
+    assertEquals(row?.["characters"], 62);
+    assert(row?.["chi_squared"] < 140, `chi squared ${row?.["chi_squared"]}`);
+  });
+
+  it("draws every character of a token by itself", async () => {
+    const pairs = await sql`
+      with tokens as materialized (select private.new_token() as token from generate_series(1, 100))
+      select i, j
+      from generate_series(5, 36) as i, generate_series(5, 36) as j
+      where i < j and not exists (select from tokens where substr(token, i, 1) <> substr(token, j, 1))`;
+    assertEquals(Array.from(pairs), []);
+  });
+});
+
+describe("revoke_api_key()", () => {
+  it("makes every later request with the key 401, and leaves other keys alone", async () => {
+    const organization = await newOrganization(admin);
+    const other = await createApiKey(admin, organization.id);
+    await getPage(organization.token);
+    const revoked = await revokeApiKey(admin, keyOf(organization));
+    assertEquals([revoked.id, revoked.revoked_by_email], [organization.apiKeyId, admin.email]);
+    await getProblem(401, organization.token);
+    await getPage(other.token);
+  });
+
+  it("again changes nothing: the first time stays", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const colleague = await signUp();
+    await client("service_role").from("organization_members")
+      .insert({ organization_id: id, user_id: colleague.id, role: "admin" }).throwOnError();
+    const first = await revokeApiKey(admin, keyOf({ id, apiKeyId }));
+    assertEquals(await revokeApiKey(colleague, keyOf({ id, apiKeyId })), first);
+    await getProblem(401, token);
+  });
+
+  it("is refused for a key that is another organization's or does not exist, in the same words", async () => {
+    const { apiKeyId, token } = await newOrganization(admin);
+    const mine = await newOrganization(stranger);
+    const messages = new Set<string | undefined>();
+    for (const api_key_id of [apiKeyId, NOBODYS_ID]) {
+      const { error } = await stranger.client
+        .rpc("revoke_api_key", { organization_id: mine.id, api_key_id });
+      assertEquals(error?.code, "42501");
+      messages.add(error?.message);
+    }
+    assertEquals(messages.size, 1);
+    await getPage(token);
+  });
+
+  it("by a former administrator is refused", async () => {
+    const former = await signUp();
+    const { id, apiKeyId } = await newOrganization(former);
+    await client("service_role").from("organization_members")
+      .delete().eq("organization_id", id).throwOnError();
+    const { error } = await former.client
+      .rpc("revoke_api_key", { organization_id: id, api_key_id: apiKeyId });
+    assertEquals(error?.code, "42501");
+  });
+
+  it("many times in parallel records one revocation", async () => {
+    const key = keyOf(await newOrganization(admin));
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => revokeApiKey(admin, key)),
+    );
+    assertEquals(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
+  });
+
+  it("holds under load: no request that begins after it has answered is accepted", async () => {
+    const { id } = await newOrganization(admin);
+    for (let answers = 1; answers <= 20; answers++) {
+      const key = await createApiKey(admin, id);
+      assertEquals(await revokeUnderLoad(admin, key, answers), [401, 401, 401]);
+    }
+  });
+
+  it("is not held up by requests that wait for the key's counter", async () => {
+    const organization = await newOrganization(admin);
+    const { apiKeyId, token } = organization;
+    let waiting: Promise<Response> | undefined;
+    await sql.begin(async (transaction) => {
+      await transaction`
+        select from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+      waiting = get(token);
+      await revokeApiKey(admin, keyOf(organization));
+      await getProblem(401, token);
+    });
+    // Its turn comes after the revocation's commit.
+    assertEquals((await waiting)?.status, 401);
+    await (await waiting)?.body?.cancel();
+  });
+});
+
+describe("the database", () => {
+  it("refuses what no function would write: blank or long names, hashes of another length", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    for (
+      const statement of [
+        sql`insert into private.api_keys (organization_id, name, hint) values (${id}, '', 'x')`,
+        sql`insert into private.api_keys (organization_id, name, hint) values (${id}, ${
+          "x".repeat(101)
+        }, 'x')`,
+        sql`update private.api_key_hashes set token_hash = 'x' where api_key_id = ${apiKeyId}`,
+        sql`insert into public.organizations (name) values (' ')`,
+      ]
+    ) {
+      const error = await assertRejects(() => statement, postgres.PostgresError);
+      assertEquals(error.code, "23514");
+    }
+  });
+
+  it("lets an organization without entries go, with its members and keys; who made a key outlives the account", async () => {
+    const person = await signUp();
+    const { id, apiKeyId } = await newOrganization(person);
+    await sql`delete from auth.users where id = ${person.id}`;
+    const [orphan] = await sql`
+      select created_by, created_by_email from private.api_keys where id = ${apiKeyId}`;
+    assertEquals({ ...orphan }, { created_by: person.id, created_by_email: person.email });
+    await sql`delete from public.organizations where id = ${id}`;
+    const [left] = await sql`
+      select
+        (select count(*) from public.organization_members where organization_id = ${id})
+        + (select count(*) from private.api_keys where organization_id = ${id})
+        + (select count(*) from private.api_key_hashes where api_key_id = ${apiKeyId})
+        + (select count(*) from private.rate_limits where api_key_id = ${apiKeyId}) as rows`;
+    assertEquals(left?.["rows"], "0");
+  });
+});

@@ -1,0 +1,395 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import type postgres from "postgres";
+import {
+  connect,
+  getPage,
+  newOrganization,
+  type Organization,
+  pick,
+  type Random,
+  randomFrom,
+  runUpkeep,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
+const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
+
+/** One statement that writes or deletes entries of several organizations, days and actions. */
+async function randomStatement(
+  transaction: postgres.TransactionSql,
+  random: Random,
+  organizations: Organization[],
+): Promise<void> {
+  if (random(4) === 0) {
+    await transaction`
+      delete from public.audit_entries
+      where organization_id = ${pick(random, organizations).id}
+        and (created_at at time zone 'UTC')::date = ${pick(random, DAYS)}
+        and action = ${pick(random, ACTIONS)}
+        and extract(minute from created_at) < ${random(60)}`;
+    return;
+  }
+  const rows = Array.from({ length: 1 + random(20) }, () => ({
+    organization_id: pick(random, organizations).id,
+    // A few milliseconds only, so that many entries share one; the edges of the day among them.
+    created_at: `${pick(random, DAYS)}T${
+      pick(random, ["00:00:00.000", "09:30:00.001", "09:45:00.00", "23:59:59.999"])
+    }Z`,
+    action: pick(random, ACTIONS),
+    user_email: "ada@example.com",
+    agent_name: "Assistant",
+    data: { message_id: "m", conversation_id: "c", agent_id: "a", platform_agent_sid: "s" },
+  }));
+  await transaction`insert into public.audit_entries ${transaction(rows)}`;
+}
+
+class Rollback extends Error {}
+
+/** A transaction of a few statements, some in savepoints; a third is rolled back. */
+async function randomTransaction(
+  random: Random,
+  organizations: Organization[],
+): Promise<void> {
+  await sql.begin(async (transaction) => {
+    for (let i = 0; i <= random(3); i++) {
+      await randomStatement(transaction, random, organizations);
+      await transaction.savepoint(async (savepoint) => {
+        await randomStatement(savepoint, random, organizations);
+        if (random(2) === 0) throw new Rollback();
+      }).catch(ignoreRollback);
+    }
+    if (random(3) === 0) throw new Rollback();
+  }).catch(ignoreRollback);
+}
+
+function ignoreRollback(error: unknown): void {
+  if (!(error instanceof Rollback)) throw error;
+}
+
+async function countErrors({ id }: Organization): Promise<postgres.Row[]> {
+  return Array.from<postgres.Row>(await sql`select * from private.entry_count_mismatches(${id})`);
+}
+
+/** The parts that an organization's count of a day is made of. */
+async function counts(organizationId: string): Promise<postgres.Row[]> {
+  return Array.from<postgres.Row>(
+    await sql`
+    select day::text, action, writer_pid <> 0 as partial, entries::int
+    from private.entry_counts where organization_id = ${organizationId}
+    order by day, action, writer_pid`,
+  );
+}
+
+/** Writes one entry within a transaction. */
+async function insert(
+  transaction: postgres.ISql,
+  organizationId: string,
+  createdAt = "2026-03-01T12:00:00Z",
+): Promise<void> {
+  await transaction`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    values (${organizationId}, ${createdAt}, 'agent_added', 'ada@example.com', 'Assistant')`;
+}
+
+/** Does the upkeep; fails if it waits for a row. */
+async function runUpkeepWithoutWaiting(): Promise<void> {
+  const connection = await sql.reserve();
+  await connection`set lock_timeout = '1s'`;
+  await runUpkeep(connection);
+  await connection`reset lock_timeout`;
+  connection.release();
+}
+
+async function newOrganizations(count: number): Promise<Organization[]> {
+  return await Promise.all(Array.from({ length: count }, () => newOrganization(admin)));
+}
+
+describe("counts", () => {
+  it("stay exact under random concurrent transactions, rollbacks, deletions and compactions", async () => {
+    const organizations = await newOrganizations(3);
+    const writers = Array.from({ length: 6 }, async (_, seed) => {
+      const random = randomFrom(seed);
+      for (let i = 0; i < 12; i++) await randomTransaction(random, organizations);
+    });
+    let writing = true;
+    const compactor = (async () => {
+      while (writing) await runUpkeep(sql);
+    })();
+    const reader = (async () => {
+      while (writing) {
+        // One statement, one snapshot: the total and the entries themselves.
+        const [row] = await sql`
+          select (p.page ->> 'total')::int as total, (
+            select count(*)::int from public.audit_entries e where e.organization_id = o.id
+          ) as entries
+          from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) as p
+          where o.id = ${organizations[0]?.id ?? ""}`;
+        assertEquals(row?.["total"], row?.["entries"]);
+      }
+    })();
+    await Promise.all(writers);
+    writing = false;
+    await Promise.all([compactor, reader]);
+    for (const organization of organizations) {
+      assertEquals(await countErrors(organization), []);
+    }
+  });
+
+  it("make random pages equal to a plain count, order, limit and offset", async () => {
+    const organizations = await newOrganizations(2);
+    const random = randomFrom(4711);
+    for (let i = 0; i < 40; i++) await randomTransaction(random, organizations);
+    for (let i = 0; i < 300; i++) {
+      const { id } = pick(random, organizations);
+      const [start = "", end = ""] = [pick(random, DAYS), pick(random, DAYS)].sort();
+      const action = random(2) ? pick(random, ACTIONS) : null;
+      const newestFirst = random(2) === 0;
+      const limit = 1 + random(50);
+      const offset = random(300);
+      const [page] = await sql`
+        select (p.page ->> 'total')::int as total, p.entries,
+          array(select item ->> 'id' from json_array_elements(p.page -> 'items') as item) as ids
+        from private.read_page(${id}, ${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}) as p`;
+      const plain = await sql`
+        select id::text from public.audit_entries
+        where organization_id = ${id}
+          and (created_at at time zone 'UTC')::date between ${start} and ${end}
+          and (${action}::text is null or action::text = ${action})
+        order by created_at, id`;
+      const ids = plain.map((row) => row["id"] as string);
+      if (newestFirst) ids.reverse();
+      const query = JSON.stringify({ start, end, action, newestFirst, limit, offset });
+      assertEquals(page?.["total"], ids.length, query);
+      assertEquals(page?.["ids"], ids.slice(offset, offset + limit), query);
+      assertEquals(page?.["entries"], page?.["ids"].length, query);
+    }
+  });
+
+  it("and pages are the same in a session of any time zone", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [
+      { created_at: "2026-03-01T00:00:00Z" },
+      { created_at: "2026-03-01T23:59:59.999Z" },
+      { created_at: "2026-03-02T00:00:00Z" },
+    ]);
+    const pages = [];
+    for (const zone of ["UTC", "Asia/Tokyo", "America/Los_Angeles"]) {
+      pages.push(
+        await sql.begin(async (transaction) => {
+          await transaction`select set_config('timezone', ${zone}, true)`;
+          await insert(transaction, id, "2026-03-01T12:00:00Z");
+          const [row] = await transaction`
+            select page from private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true)`;
+          await transaction`delete from public.audit_entries where organization_id = ${id} and action = 'agent_added'`;
+          return {
+            total: row?.["page"].total,
+            times: row?.["page"].items.map(({ created_at }: { created_at: string }) => created_at),
+          };
+        }),
+      );
+    }
+    for (const page of pages) assertEquals(page, pages[0]);
+    assertEquals(pages[0]?.total, 3);
+    assertEquals(await countErrors({ id } as Organization), []);
+  });
+
+  it("count an entry on the UTC day and in the hour that it shows", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [
+      { created_at: "2026-03-01T23:59:59.999Z" },
+      { created_at: "2026-03-02T00:00:00Z" },
+      // 23:30 on the first, UTC.
+      { created_at: "2026-03-02T01:30:00+02:00" },
+      { created_at: "2026-03-02T23:59:59.9999Z" },
+    ]);
+    for (const day of ["2026-03-01", "2026-03-02"]) {
+      const page = await getPage(token, `start=${day}&end=${day}`);
+      assertEquals([page.total, page.items.length], [2, 2]);
+    }
+  });
+
+  it("follow retention: deleting entries lowers them", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, DAYS.map((day) => ({ created_at: `${day}T12:00:00Z` })));
+    await runUpkeep(sql);
+    await sql`
+      delete from public.audit_entries where organization_id = ${id} and created_at < '2026-01-01'`;
+    const page = await getPage(token, "start=2024-01-01&end=2026-12-31");
+    assertEquals([page.total, page.items.length], [2, 2]);
+    assertEquals((await getPage(token, "start=2024-01-01&end=2024-12-31")).total, 0);
+  });
+
+  it("go with an organization that has no entries left", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [{}]);
+    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await sql`delete from public.organizations where id = ${id}`;
+    assertEquals((await counts(id)).length, 0);
+  });
+});
+
+describe("the plan of a page", () => {
+  it("of one action goes by the index of actions, in its order", async () => {
+    const [row] = await sql`select prosrc from pg_proc where oid = 'private.read_page'::regproc`;
+    const branch = row?.["prosrc"].match(/read_page.action is not null\s+and (.*?)\s+limit/s)?.[1];
+    const query = String(branch)
+      .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
+      .replaceAll("read_page.action", "'agent_added'::public.audit_action")
+      .replaceAll("first_hour", "'2026-01-01'")
+      .replaceAll("range_end", "'2026-02-01'");
+    const plan = await sql.begin(async (transaction) => {
+      // The test's tables are small; whether the index can serve is the question, not whether it pays.
+      await transaction`set local enable_seqscan = off`;
+      await transaction`set local enable_bitmapscan = off`;
+      await transaction`set local enable_sort = off`;
+      return await transaction.unsafe(
+        `explain (costs off) select * from public.audit_entries e where ${query} limit 100`,
+      );
+    });
+    const text = plan.map((line) => line["QUERY PLAN"]).join("\n");
+    assertMatch(
+      text,
+      /Index Scan using audit_entries_action_idx on audit_entries e\n\s+Index Cond: .*action, created_at/,
+    );
+    assertEquals(text.match(/Sort|Filter/g), null, text);
+  });
+});
+
+describe("writers", () => {
+  it("to one organization, day and action never wait for one another", async () => {
+    const organization = await newOrganization(admin);
+    await sql.begin(async (first) => {
+      await insert(first, organization.id);
+      await sql.begin(async (second) => {
+        await second`set local lock_timeout = '1s'`;
+        await insert(second, organization.id);
+      });
+      await insert(first, organization.id);
+    });
+    assertEquals(await countErrors(organization), []);
+    assertEquals((await counts(organization.id)).map((row) => row["entries"]).sort(), [1, 2]);
+  });
+
+  it("in transactions that touch the same days in opposite order do not deadlock", async () => {
+    const { id } = await newOrganization(admin);
+    const [early, late] = ["2026-03-01T12:00:00Z", "2026-03-02T12:00:00Z"];
+    await Promise.all(Array.from({ length: 20 }, (_, i) =>
+      sql.begin(async (transaction) => {
+        await insert(transaction, id, i % 2 ? early : late);
+        await insert(transaction, id, i % 2 ? late : early);
+      })));
+    assertEquals((await counts(id)).reduce((sum, row) => sum + row["entries"], 0), 40);
+  });
+});
+
+describe("compact_entry_counts()", () => {
+  it("leaves one row for each past day and action, and today as it is", async () => {
+    const organization = await newOrganization(admin);
+    const today = new Date().toISOString();
+    const write = (createdAt: string) =>
+      sql.begin((transaction) => insert(transaction, organization.id, createdAt));
+    // Each connection of the pool is another backend, hence another part.
+    await Promise.all(Array.from({ length: 8 }, () => write("2026-03-01T12:00:00Z")));
+    await Promise.all(Array.from({ length: 8 }, () => write(today)));
+    await runUpkeep(sql);
+    const [past, ...rest] = await counts(organization.id);
+    assertEquals({ ...past }, {
+      day: "2026-03-01",
+      action: "agent_added",
+      partial: false,
+      entries: 8,
+    });
+    assert(rest.length > 1 && rest.every((row) => row["partial"]));
+    assertEquals(await countErrors(organization), []);
+  });
+
+  it("again adds later parts to the compacted row, and keeps one that has come to nothing: it says how many were removed", async () => {
+    const { id } = await newOrganization(admin);
+    const write = () => sql.begin((transaction) => insert(transaction, id));
+    await write();
+    await runUpkeep(sql);
+    await write();
+    await runUpkeep(sql);
+    assertEquals((await counts(id)).map((row) => row["entries"]), [2]);
+    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await runUpkeep(sql);
+    const rows = await sql`
+      select entries, removed from private.entry_counts where organization_id = ${id}`;
+    assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
+  });
+
+  it("passes over a row that a writer holds, without waiting, and takes it the next time", async () => {
+    const organization = await newOrganization(admin);
+    const writer = await sql.reserve();
+    await insert(writer, organization.id);
+    await writer`begin`;
+    await insert(writer, organization.id);
+    await runUpkeepWithoutWaiting();
+    await writer`commit`;
+    writer.release();
+    assertEquals((await counts(organization.id)).map((row) => row["partial"]), [true]);
+    await runUpkeep(sql);
+    assertEquals((await counts(organization.id)).map((row) => row["partial"]), [false]);
+    assertEquals(await countErrors(organization), []);
+  });
+});
+
+describe("compact_entry_counts() beside the deletion of an organization", () => {
+  it("passes over the organization that is being deleted", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [{}]);
+    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await sql.begin(async (deleter) => {
+      await deleter`select from public.organizations where id = ${id} for update`;
+      await runUpkeepWithoutWaiting();
+      await deleter`delete from public.organizations where id = ${id}`;
+    });
+    assertEquals(await counts(id), []);
+  });
+});
+
+describe("entry_count_mismatches() and repair_entry_counts()", () => {
+  it("find and mend counts that were changed by hand, while entries are written", async () => {
+    const organization = await newOrganization(admin);
+    const { id, token } = organization;
+    await writeEntries(
+      id,
+      DAYS.flatMap((day) =>
+        [9, 10, 10].map((hour) => ({
+          created_at: `${day}T${String(hour).padStart(2, "0")}:00:00Z`,
+        }))
+      ),
+    );
+    await sql`delete from private.entry_counts where organization_id = ${id} and day = ${
+      DAYS[0] ?? ""
+    }`;
+    await sql`
+      update private.entry_counts set entries = entries + 7, hours[11] = hours[11] - 2
+      where organization_id = ${id} and day = ${DAYS[1] ?? ""}`;
+    assertEquals((await countErrors(organization)).length, 3 + 2);
+
+    await sql.begin(async (writer) => {
+      await insert(writer, id, `${DAYS[1]}T10:30:00Z`);
+      const [row] = await sql`select private.repair_entry_counts(${id})::int as repaired`;
+      assertEquals(row?.["repaired"], 2);
+    });
+    assertEquals(await countErrors(organization), []);
+    assertEquals((await getPage(token, "start=2024-01-01&end=2026-12-31")).total, 16);
+  });
+
+  it("find nothing, and change nothing, when all is well", async () => {
+    const organization = await newOrganization(admin);
+    await writeEntries(organization.id, [{}, {}]);
+    assertEquals(await countErrors(organization), []);
+    const [row] =
+      await sql`select private.repair_entry_counts(${organization.id})::int as repaired`;
+    assertEquals(row?.["repaired"], 0);
+  });
+});

@@ -1,0 +1,504 @@
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import {
+  age,
+  AUDIT_LOG_URL,
+  connect,
+  createApiKey,
+  type Entry,
+  get,
+  getProblem,
+  newOrganization,
+  type Page,
+  randomFrom,
+  type Run,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+const RANGE = "start=2026-03-01&end=9999-12-31";
+
+interface FeedPage extends Page {
+  /** What to ask for next: a query string, and its cursor. */
+  next: string;
+  after: string;
+}
+
+/** Asks the feed once. */
+async function poll(token: string, query: string): Promise<FeedPage> {
+  const response = await get(token, query);
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
+  const link = response.headers.get("Link") ?? "";
+  assertMatch(link, /^<[^>]*>; rel="next"$/);
+  const next = new URL(link.slice(1, link.indexOf(">")));
+  assertEquals(next.origin + next.pathname, AUDIT_LOG_URL);
+  const page: Page = await response.json();
+  const after = next.searchParams.get("after") ?? "";
+  return { ...page, next: next.search.slice(1), after };
+}
+
+/** Follows the feed until it is caught up: the names of the agents, in the order of the answers. */
+async function follow(token: string, query: string): Promise<{ names: string[]; next: string }> {
+  const names: string[] = [];
+  for (;;) {
+    const { items, limit, next } = await poll(token, query);
+    names.push(...items.map((item) => item.agent_name));
+    query = next;
+    if (items.length < limit) return { names, next };
+  }
+}
+
+interface Read {
+  names: string[];
+  next: string;
+}
+
+/** Asks the feed in SQL, with a connection that may be in a transaction. */
+async function read(run: Run, id: string, after: string, limit = 100): Promise<Read> {
+  const [row] = await run`
+    select page as answer from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, ${limit}, ${after})`;
+  const { items, next } = row?.["answer"] as { items: { agent_name: string }[]; next: string };
+  return { names: items.map((item) => item.agent_name), next };
+}
+
+/** Reads the feed in SQL until it is caught up. */
+async function readAll(id: string, after: string, limit: number): Promise<Read> {
+  const all: string[] = [];
+  for (;;) {
+    const { names, next } = await read(sql, id, after, limit);
+    all.push(...names);
+    after = next;
+    if (names.length < limit) return { names: all, next };
+  }
+}
+
+/** Writes one entry by SQL, with a connection that may be in a transaction. */
+async function write(run: Run, id: string, agentName: string, createdAt = "now") {
+  await run`
+    insert into public.audit_entries (organization_id, action, user_email, agent_name, created_at)
+    values (${id}, 'agent_added', 'ada@example.com', ${agentName}, ${createdAt}::text::timestamptz)`;
+}
+
+function named(names: string[], given: Entry = {}): Entry[] {
+  return names.map((agent_name, n) => ({
+    agent_name,
+    created_at: `2026-03-01T12:00:${String(n).padStart(2, "0")}Z`,
+    ...given,
+  }));
+}
+
+/** Waits until a query of another connection waits for a lock. */
+async function waitForLock(query: string): Promise<void> {
+  for (;;) {
+    const [waiting] = await sql`
+      select from pg_stat_activity where wait_event_type = 'Lock' and query ilike ${query}`;
+    if (waiting) return;
+  }
+}
+
+describe("the feed", () => {
+  it("gives every entry once, from the beginning and then what is new, late entries too", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, named(["a", "b", "c"]));
+    const first = await poll(token, `${RANGE}&after=beginning&limit=2`);
+    assertEquals(first.items.map((item) => item.agent_name), ["a", "b"]);
+    assertEquals([first.total, first.offset, first.limit], [3, 0, 2]);
+    await writeEntries(id, named(["late"], { created_at: "2026-03-01T00:00:00Z" }));
+    await writeEntries(id, named(["future"], { created_at: "2026-12-31T00:00:00Z" }));
+    const then = await follow(token, first.next);
+    assertEquals(then.names.toSorted(), ["c", "future", "late"]);
+    assertEquals((await follow(token, then.next)).names, []);
+    await writeEntries(id, named(["d"]));
+    assertEquals((await follow(token, then.next)).names, ["d"]);
+    assertEquals((await poll(token, then.next)).total, 6);
+  });
+
+  it("repeats a cursor's entries when the cursor is repeated", async () => {
+    const { id, token } = await newOrganization(admin);
+    const { next } = await follow(token, `${RANGE}&after=beginning`);
+    await writeEntries(id, named(["a", "b"]));
+    for (let i = 0; i < 2; i++) assertEquals((await follow(token, next)).names, ["a", "b"]);
+  });
+
+  it("gives the same text for an entry as a page does", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [
+      { action: "agent_added", data: { n: 1.10, text: 'a "b" \\ \u2028 é', list: [{}, null] } },
+      { user_email: 'o"x@example.com', agent_name: "\n\u{1f512}" },
+    ]);
+    const items = async (query: string) =>
+      (await (await get(token, query)).text()).match(/\[.*\]/)?.[0];
+    const page = await items(RANGE);
+    assertEquals(await items(`${RANGE}&after=beginning`), page);
+    const { next } = await follow(token, "start=2026-01-01&end=2026-01-01&after=beginning");
+    assert(next);
+    const empty = await newOrganization(admin);
+    const cursor = (await follow(empty.token, `${RANGE}&after=beginning`)).next;
+    await writeEntries(empty.id, [{ agent_name: "later" }]);
+    assertEquals(await items(`${RANGE}&after=beginning`), page);
+    const later = await (await get(empty.token, cursor)).text();
+    const whole = await (await get(empty.token, RANGE)).text();
+    assertEquals(later.match(/\[.*\]/)?.[0], whole.match(/\[.*\]/)?.[0]);
+  });
+
+  it("gives only the range and the action that were asked for, all pages within a batch too", async () => {
+    const { id, token } = await newOrganization(admin);
+    const range = "start=2026-03-01&end=2026-03-02&action=feedback_given&limit=3";
+    const days = ["2026-02-28", "2026-03-01", "2026-03-02", "2026-03-03"];
+    const write = () =>
+      writeEntries(
+        id,
+        days.flatMap((day) =>
+          (["feedback_given", "agent_added"] as const).flatMap((action) =>
+            [0, 1].map((n): Entry => ({
+              action,
+              agent_name: `${day} ${action}`,
+              created_at: `${day}T23:59:59.${n}99Z`,
+            }))
+          )
+        ),
+      );
+    const expected = ["2026-03-01", "2026-03-02"].flatMap((day) =>
+      Array(2).fill(`${day} feedback_given`)
+    );
+    await write();
+    const first = await follow(token, `${range}&after=beginning`);
+    assertEquals(first.names, expected);
+    await write();
+    assertEquals((await follow(token, first.next)).names, expected);
+  });
+
+  it("shows an entry when its transaction commits, however late, and waits for nobody", async () => {
+    const { id, token } = await newOrganization(admin);
+    let { next } = await follow(token, `${RANGE}&after=beginning`);
+    const open = await sql.reserve();
+    await open`begin`;
+    await write(open, id, "held back");
+    await write(sql, id, "meanwhile");
+    const meanwhile = await follow(token, next);
+    assertEquals(meanwhile.names, ["meanwhile"]);
+    await open`savepoint inner_one`;
+    await write(open, id, "in a savepoint");
+    await open`savepoint undone`;
+    await write(open, id, "rolled back");
+    await open`rollback to savepoint undone`;
+    ({ next } = await follow(token, meanwhile.next));
+    await write(sql, id, "also meanwhile");
+    await open`commit`;
+    open.release();
+    const last = await follow(token, next);
+    assertEquals(last.names.toSorted(), ["also meanwhile", "held back", "in a savepoint"]);
+    assertEquals((await follow(token, last.next)).names, []);
+  });
+
+  it("gives an entry whose transaction commits between two pages of a batch", async () => {
+    const { id } = await newOrganization(admin);
+    const open = await sql.reserve();
+    await open`begin`;
+    await write(open, id, "late");
+    const { next } = await read(sql, id, "beginning");
+    for (const name of ["a", "b", "c"]) await write(sql, id, name);
+    const first = await read(sql, id, next, 2);
+    await open`commit`;
+    open.release();
+    await write(sql, id, "d");
+    assertEquals(first.names, ["a", "b"]);
+    // One batch ends, and the next begins in the same answer.
+    assertEquals((await read(sql, id, first.next, 2)).names, ["c", "late"]);
+    assertEquals((await readAll(id, first.next, 1)).names, ["c", "late", "d"]);
+  });
+
+  it("keeps to the microsecond at both ends of the range, which may be the years 0001 and 9999", async () => {
+    const { id, token } = await newOrganization(admin);
+    const times = [
+      ["0001-01-01 00:00:00", "first"],
+      ["2026-02-28 23:59:59.999999", "before"],
+      ["2026-03-01 00:00:00", "start"],
+      ["2026-03-02 23:59:59.999999", "end"],
+      ["2026-03-03 00:00:00", "after"],
+      ["9999-12-31 23:59:59.999999", "last"],
+    ] as const;
+    const empty = await read(sql, id, "beginning");
+    for (const [time, name] of times) await write(sql, id, name, `${time}Z`);
+    const all = times.map(([, name]) => name);
+    for (const limit of [1, 2, 5]) {
+      const two = await follow(
+        token,
+        `start=2026-03-01&end=2026-03-02&after=beginning&limit=${limit}`,
+      );
+      assertEquals(two.names, ["start", "end"]);
+      assertEquals((await readAll(id, "beginning", limit)).names, all);
+      assertEquals((await readAll(id, empty.next, limit)).names, all);
+    }
+  });
+
+  it("gives entries of the same microsecond once each, of one transaction or of several", async () => {
+    const { id } = await newOrganization(admin);
+    const empty = await read(sql, id, "beginning");
+    const time = "2026-03-01T12:00:00.123456Z";
+    await writeEntries(id, named(["a", "b", "c"], { created_at: time }));
+    for (const name of ["d", "e", "f", "g"]) await write(sql, id, name, time);
+    for (const limit of [1, 2, 3, 7]) {
+      for (const after of ["beginning", empty.next]) {
+        const { names } = await readAll(id, after, limit);
+        assertEquals(names.toSorted().join(""), "abcdefg", `${limit} from ${after}`);
+      }
+    }
+  });
+
+  it("may be read twice in one transaction", async () => {
+    const { id } = await newOrganization(admin);
+    await write(sql, id, "a");
+    for (const isolation of ["read committed", "repeatable read"]) {
+      await sql.begin(`isolation level ${isolation}`, async (transaction) => {
+        const first = await read(transaction, id, "beginning");
+        await write(sql, id, "b");
+        const { names, next } = await read(transaction, id, first.next);
+        assertEquals(names, isolation === "read committed" ? ["b"] : []);
+        assertEquals(
+          (await read(sql, id, next)).names,
+          isolation === "read committed" ? [] : ["b"],
+        );
+      });
+    }
+  });
+
+  it("gives a transaction its own entries when it has committed, those after the read too", async () => {
+    const { id } = await newOrganization(admin);
+    const next = await sql.begin(async (transaction) => {
+      await write(transaction, id, "before");
+      // So that the transaction is not the newest there is.
+      await write(sql, id, "meanwhile");
+      const read1 = await read(transaction, id, "beginning");
+      assertEquals(read1.names, ["meanwhile"]);
+      await write(transaction, id, "after");
+      return (await read(transaction, id, read1.next)).next;
+    });
+    assertEquals((await read(sql, id, next)).names.toSorted(), ["after", "before"]);
+  });
+
+  it("does not mind transactions that have only locked", async () => {
+    const { id } = await newOrganization(admin);
+    await sql.begin(async (transaction) => {
+      await transaction`select from public.organizations where id = ${id} for update`;
+      const { next } = await read(sql, id, "beginning");
+      const other = await newOrganization(admin);
+      await write(sql, other.id, "x");
+      await write(transaction, id, "a");
+      assertEquals((await read(sql, id, next)).names, []);
+    });
+  });
+
+  it("is read when the request's turn comes, if the key looked exhausted before", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const { next } = await follow(token, `${RANGE}&after=beginning`);
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    let answer: Promise<FeedPage> | undefined;
+    await sql.begin(async (transaction) => {
+      await age(transaction, apiKeyId, "61 seconds");
+      answer = poll(token, next);
+      await waitForLock(`%public_audit_log%`);
+      await write(sql, id, "while it waited");
+    });
+    const page = await answer;
+    assertEquals(page?.items.map((item) => item.agent_name), ["while it waited"]);
+    await write(sql, id, "then");
+    assertEquals((await follow(token, page?.next ?? "")).names, ["then"]);
+  });
+
+  it("gives what a snapshot had not seen, whatever it had in progress, 300 transactions too", async () => {
+    const { id } = await newOrganization(admin);
+    const random = randomFrom(7);
+    const [row] = await sql`
+      select pg_snapshot_xmax(pg_current_snapshot())::text::int as xmax
+      from (select pg_current_xact_id()) as newest`;
+    // The owner may choose the transaction: as if it had been these.
+    const xmax = row?.["xmax"] as number;
+    const oldest = Math.max(3, xmax - 700);
+    await sql`
+      insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+      select ${id}, 'agent_added', 'ada@example.com', x, x::text::xid8
+      from generate_series(${oldest}::int, ${xmax - 1}::int) as x, generate_series(1, 2)`;
+    const transactions = Array.from({ length: xmax - oldest }, (_, n) => oldest + n);
+    for (const density of [0, 1, 30, 60, 100]) {
+      for (let round = 0; round < 4; round++) {
+        const [low, high] = [oldest + random(50), xmax - random(100)];
+        const inProgress = transactions.filter((x) =>
+          x >= low && x < high && random(100) < density
+        );
+        const snapshot = `${low}:${high}:${inProgress}`;
+        const [encoded] = await sql`
+          select private.encode_cursor(
+            (${snapshot}::pg_snapshot, null, null, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
+          ) as cursor`;
+        const { names } = await readAll(id, encoded?.["cursor"], [3, 7, 100, 1000][round] ?? 1);
+        const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
+        assertEquals(names, unseen.flatMap((x) => [`${x}`, `${x}`]), snapshot);
+      }
+    }
+  });
+
+  it("goes on with any key of the organization, and with another limit", async () => {
+    const { id, token } = await newOrganization(admin);
+    const other = await createApiKey(admin, id);
+    await writeEntries(id, named(["a", "b", "c", "d"]));
+    const first = await poll(token, `${RANGE}&after=beginning&limit=1`);
+    const rest = await follow(other.token, first.next.replace("limit=1", "limit=2"));
+    assertEquals(rest.names, ["b", "c", "d"]);
+  });
+
+  it("is not disturbed by retention between two polls", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, named(["a", "b", "c", "d", "e"]));
+    const first = await poll(token, `${RANGE}&after=beginning&limit=2`);
+    await sql`
+      delete from public.audit_entries
+      where organization_id = ${id} and created_at < '2026-03-01T12:00:03Z'`;
+    const then = await follow(token, first.next);
+    assertEquals(then.names, ["d", "e"]);
+    await writeEntries(id, named(["f", "g", "h"]));
+    const again = await poll(token, then.next.replace("limit=2", "limit=1"));
+    await sql`
+      delete from public.audit_entries
+      where organization_id = ${id} and agent_name = ${again.items[0]?.agent_name ?? ""}`;
+    assertEquals((await follow(token, again.next)).names, ["g", "h"]);
+  });
+
+  it("is the same for an administrator, through read_audit_log", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, named(["a", "b", "c"]));
+    const read = async (after: string, page_limit = 2) => {
+      const { data } = await admin.client.rpc("read_audit_log", {
+        organization_id: id,
+        start_date: "2026-03-01",
+        end_date: "9999-12-31",
+        page_limit,
+        after,
+      }).throwOnError();
+      const { total, items, next } = data as { total: number; items: string; next: string };
+      const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
+      return { total, names, next };
+    };
+    const first = await read("beginning");
+    assertEquals([first.total, first.names], [3, ["a", "b"]]);
+    const second = await read(first.next);
+    assertEquals(second.names, ["c"]);
+    assertEquals((await read(second.next)).names, []);
+    const { error } = await admin.client.rpc("read_audit_log", {
+      organization_id: id,
+      start_date: "2026-03-02",
+      end_date: "9999-12-31",
+      after: second.next,
+    });
+    assertEquals(error?.code, "22023");
+    assertMatch(error?.message ?? "", /after=beginning/);
+  });
+
+  it("refuses offset and order beside after, each by its name", async () => {
+    const { token } = await newOrganization(admin);
+    const query = `${RANGE}&after=beginning&offset=0&order=asc`;
+    const { errors } = await getProblem(400, token, query);
+    assertEquals(errors?.map(({ parameter }) => parameter), ["offset", "order"]);
+  });
+});
+
+describe("a cursor", () => {
+  it("of another organization, range or action is refused, and says what to do", async () => {
+    const [mine, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const { after } = await poll(mine.token, `${RANGE}&after=beginning`);
+    for (
+      const [token, query] of [
+        [other.token, RANGE],
+        [mine.token, "start=2026-03-02&end=9999-12-31"],
+        [mine.token, "start=2026-03-01&end=9999-12-30"],
+        [mine.token, `${RANGE}&action=agent_added`],
+      ] as const
+    ) {
+      const { errors } = await getProblem(400, token, `${query}&after=${after}`);
+      assertEquals(errors?.map(({ parameter }) => parameter), ["after"]);
+      assertMatch(errors?.[0]?.detail ?? "", /Start again with after=beginning/);
+    }
+  });
+
+  it("that is cut, altered by one character, or garbage is refused, never a 500", async () => {
+    const { id, token } = await newOrganization(admin);
+    const { after } = await poll(token, `${RANGE}&after=beginning`);
+    const altered = Array.from(after, (character, n) => {
+      const other = character === "A" ? "B" : "A";
+      return after.slice(0, n) + other + after.slice(n + 1);
+    });
+    const garbage = [
+      after.slice(1),
+      after.slice(0, -1),
+      `${after}A`,
+      `${after}${after}`,
+      "x",
+      "A".repeat(64),
+      "A".repeat(7_000),
+      "beginning2",
+    ];
+    const decode = (cursor: string) =>
+      sql`
+        select private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null as refused`;
+    assertEquals((await decode(after))[0]?.["refused"], false);
+    for (const cursor of [...altered, ...garbage]) {
+      assertEquals((await decode(cursor))[0]?.["refused"], true, cursor);
+    }
+    for (const cursor of [altered[0], ...garbage, "", encodeURIComponent("a b"), "%2541", "é"]) {
+      const { errors } = await getProblem(400, token, `${RANGE}&after=${cursor}`);
+      assertEquals(errors?.map(({ parameter }) => parameter), ["after"], cursor);
+    }
+  });
+
+  it("tells nothing: the same place is another text each time, as long for any number of writers", async () => {
+    const { token } = await newOrganization(admin);
+    const [a, b] = [
+      await poll(token, `${RANGE}&after=beginning`),
+      await poll(token, `${RANGE}&after=beginning`),
+    ];
+    assertNotEquals(a.after, b.after);
+    assertEquals(a.after.slice(0, 20) === b.after.slice(0, 20), false);
+  });
+
+  it("is shorter than 1 kB with 200 transactions in progress, in the middle of a batch too", async () => {
+    const [row] = await sql`
+      with snapshots as (
+        select
+          format('%s:%s:%s', 1000000, 1000400, string_agg((1000000 + 2 * n)::text, ',' order by n))::pg_snapshot as seen,
+          format('%s:%s:%s', 1000001, 1000601, string_agg((1000001 + 3 * n)::text, ',' order by n))::pg_snapshot as bound
+        from generate_series(0, 199) as n
+      ), encoded as (
+        select seen, bound, private.encode_cursor(
+          (seen, bound, '1000500', '2026-03-01 12:00:00.123456Z', gen_random_uuid(), null, null), 'scope'
+        ) as cursor
+        from snapshots
+      )
+      select length(cursor) as length,
+        (private.decode_cursor(cursor, 'scope')).seen::text = seen::text as "seenIsKept",
+        (private.decode_cursor(cursor, 'scope')).bound::text = bound::text as "boundIsKept"
+      from encoded`;
+    assert(row?.["length"] < 1024, `${row?.["length"]} characters`);
+    assertEquals([row?.["seenIsKept"], row?.["boundIsKept"]], [true, true]);
+  });
+});
+
+describe("a writer", () => {
+  it("cannot set the transaction of an entry", async () => {
+    const { id } = await newOrganization(admin);
+    await sql.begin(async (transaction) => {
+      await transaction`set local role service_role`;
+      const error = await transaction.savepoint((savepoint) =>
+        savepoint`
+          insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+          values (${id}, 'agent_added', 'ada@example.com', 'x', '3')`
+      ).catch((error) => error);
+      assertEquals(error.code, "42501");
+    });
+  });
+});

@@ -1,0 +1,539 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import {
+  age,
+  client,
+  connect,
+  createApiKey,
+  get,
+  getPage,
+  getProblem,
+  listApiKeys,
+  type NewApiKey,
+  newOrganization,
+  revokeApiKey,
+  runUpkeep,
+  signUp,
+  type Sql,
+  TWO_DAYS,
+  writeEntries,
+} from "../helpers.ts";
+
+const DAY = 24 * 60 * 60 * 1000;
+
+const sql = connect();
+const admin = await signUp();
+const stranger = await signUp();
+afterAll(() => sql.end());
+
+/** A moment so many days from now. */
+function inDays(days: number): string {
+  return new Date(Date.now() + days * DAY).toISOString();
+}
+
+async function create(organization_id: string, expires_at: string): Promise<NewApiKey> {
+  const { data } = await admin.client
+    .rpc("create_api_key", { organization_id, name: "test", expires_at }).throwOnError();
+  return data as unknown as NewApiKey;
+}
+
+async function rotate(organization_id: string, api_key_id: string, more: object = {}) {
+  const { data } = await admin.client
+    .rpc("rotate_api_key", { organization_id, api_key_id, ...more }).throwOnError();
+  return data as unknown as NewApiKey;
+}
+
+/** As if a key had been made, and would expire, so much earlier. */
+async function ageKey(id: string, by: string): Promise<void> {
+  await sql`
+    update private.api_keys
+    set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval
+    where id = ${id}`;
+}
+
+/** As if what a key was used for today had been used so many days ago. */
+async function setDay(apiKeyId: string, daysAgo: number): Promise<void> {
+  await sql`
+    update private.rate_limits set day = (now() at time zone 'UTC')::date - ${daysAgo}::int
+    where api_key_id = ${apiKeyId}`;
+}
+
+/** Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. */
+async function whileWaiting(
+  apiKeyId: string,
+  request: () => Promise<Response>,
+  action: (holder: Sql) => Promise<unknown>,
+): Promise<Response> {
+  const holder = await sql.reserve();
+  try {
+    await holder`begin`;
+    const [row] = await holder`
+      select pg_backend_pid() as pid from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+    const answer = request();
+    for (let waits = false; !waits;) {
+      const [waiter] = await sql`
+        select exists (select from pg_stat_activity where ${
+        row?.["pid"]
+      } = any (pg_blocking_pids(pid))) as waits`;
+      waits = waiter?.["waits"];
+    }
+    // Of the row that is waited for, the holder alone may do something.
+    await action(holder);
+    await holder`commit`;
+    return await answer;
+  } finally {
+    await holder`rollback`;
+    holder.release();
+  }
+}
+
+async function stateOf(organizationId: string, id: string) {
+  return (await listApiKeys(admin, organizationId)).find((key) => key.id === id);
+}
+
+describe("expires_at", () => {
+  it("ends a key: from then on every request is the 401 of any other key", async () => {
+    const { id } = await newOrganization(admin);
+    const key = await create(id, inDays(30));
+    await getPage(key.token);
+    await ageKey(key.id, "30 days");
+    const answers = [];
+    for (const token of [key.token, "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk"]) {
+      const response = await get(token);
+      const { request_id: _, ...body } = await response.json();
+      const { "x-request-id": __, date: ___, ...headers } = Object.fromEntries(response.headers);
+      answers.push({ status: response.status, body, headers });
+    }
+    assertEquals(answers[0]?.status, 401);
+    assertEquals(answers[0], answers[1]);
+  });
+
+  it("is refused when it is past, infinite, or more than five years ahead, and makes nothing", async () => {
+    const { id } = await newOrganization(admin);
+    for (
+      const expires_at of [
+        inDays(-1),
+        new Date().toISOString(),
+        "infinity",
+        "-infinity",
+        inDays(5 * 366),
+        "10000-01-01T00:00:00Z",
+        "294276-12-31T00:00:00Z",
+      ]
+    ) {
+      const { error } = await admin.client
+        .rpc("create_api_key", { organization_id: id, name: "x", expires_at });
+      assertEquals(error?.code, "22023", expires_at);
+      assertMatch(error?.message ?? "", /^expires_at /);
+    }
+    // What is no time at all is refused before the function is called.
+    for (const expires_at of ["999999-01-01T00:00:00Z", "soon", "2027-02-30T00:00:00Z"]) {
+      const { error } = await admin.client
+        .rpc("create_api_key", { organization_id: id, name: "x", expires_at });
+      assertMatch(error?.code ?? "", /^220/, expires_at);
+    }
+    assertEquals((await listApiKeys(admin, id)).length, 1);
+    await create(id, inDays(5 * 365));
+  });
+
+  it("holds after a wait: a key that expires while a request waits for its turn is refused", async () => {
+    const { id } = await newOrganization(admin);
+    const key = await create(id, inDays(30));
+    const response = await whileWaiting(
+      key.id,
+      () => get(key.token),
+      () => ageKey(key.id, "30 days"),
+    );
+    await response.body?.cancel();
+    assertEquals(response.status, 401);
+  });
+
+  it("of five years stands in a dump that can be restored in any time zone", async () => {
+    const { id } = await newOrganization(admin);
+    await sql.begin(async (transaction) => {
+      // Where that is an hour more than five years: summer time begins before the 30th in one of the two.
+      await transaction`set local time zone 'Europe/Berlin'`;
+      await transaction`
+        insert into private.api_keys (organization_id, name, hint, created_at, expires_at)
+        values (${id}, 'restored', '…', '2024-03-30T12:00Z', '2029-03-30T12:00Z')`;
+    });
+  });
+});
+
+describe("the state of a key", () => {
+  it("is active, expiring within 14 days, expired, or revoked", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    assertEquals((await stateOf(id, apiKeyId))?.state, "active");
+    const key = await create(id, inDays(30));
+    assertEquals((await stateOf(id, key.id))?.state, "active");
+    await ageKey(key.id, "17 days");
+    assertEquals((await stateOf(id, key.id))?.state, "expiring");
+    await ageKey(key.id, "13 days");
+    assertEquals((await stateOf(id, key.id))?.state, "expired");
+    await revokeApiKey(admin, key);
+    assertEquals((await stateOf(id, key.id))?.state, "revoked");
+  });
+
+  it("of 400 keys is listed within 50 ms of SQL, and their use of 30 days within a second", async () => {
+    const { id } = await newOrganization(admin);
+    await sql`
+      select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 399)`;
+    await sql`
+      insert into private.log_reads
+      select k.organization_id, k.id, date '2026-11-01' + n, null, 1, 0, 0, now(), now(), null
+      from private.api_keys k, generate_series(0, 29) as n where k.organization_id = ${id}`;
+    const fastestOf = async (call: string): Promise<number> => {
+      const times: number[] = [];
+      await sql.begin(async (transaction) => {
+        await transaction`
+          select set_config('request.jwt.claims', ${JSON.stringify({ sub: admin.id })}, true)`;
+        for (let i = 0; i < 5; i++) {
+          const [row] = await transaction.unsafe(`explain (analyze, format json) select ${call}`);
+          times.push(row?.["QUERY PLAN"][0]["Execution Time"]);
+        }
+      });
+      // The machine may be busy with something else.
+      return Math.min(...times);
+    };
+    const list = await fastestOf(`private.list_api_keys('${id}')`);
+    assert(list < 50, `${list} ms`);
+    const usage = await fastestOf(`private.api_key_usage('${id}', '2026-11-01', '2026-11-30')`);
+    assert(usage < 1000, `${usage} ms`);
+  });
+});
+
+describe("rotate_api_key()", () => {
+  it("makes a successor of the same name and lifetime; the old key works for the overlap", async () => {
+    const { id } = await newOrganization(admin);
+    const old = await create(id, inDays(90));
+    await ageKey(old.id, "80 days");
+    const successor = await rotate(id, old.id, { overlap: "1 hour" });
+    assertEquals(successor.name, old.name);
+    const lifetime = Date.parse(successor.expires_at ?? "") - Date.now();
+    assert(Math.abs(lifetime / DAY - 90) < 0.01, `${lifetime / DAY} days`);
+    for (const { token } of [old, successor]) await getPage(token);
+    const rotated = await stateOf(id, old.id);
+    assertEquals(rotated?.successor_id, successor.id);
+    assert(Date.parse(rotated?.expires_at ?? "") <= Date.now() + 3_601_000);
+    await ageKey(old.id, "1 hour");
+    await getProblem(401, old.token);
+    await getPage(successor.token);
+  });
+
+  it("gives a key of five years another five, however many leap days they have", async () => {
+    const { id } = await newOrganization(admin);
+    for (const years of [0, 1, 2, 3, 4]) {
+      const key = await create(id, inDays(30));
+      await sql`
+        update private.api_keys
+        set created_at = now() - make_interval(years => ${years}),
+          expires_at = now() - make_interval(years => ${years}) + interval '5 years'
+        where id = ${key.id}`;
+      const { expires_at } = await rotate(id, key.id);
+      const lifetime = Date.parse(expires_at ?? "") - Date.now();
+      assert(lifetime > 1825 * DAY && lifetime < 1827.1 * DAY, `${lifetime / DAY} days`);
+    }
+  });
+
+  it("cannot give a key a successor that has its successor's id, or its own", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const other = await createApiKey(admin, id);
+    for (const successor_id of [apiKeyId, other.id]) {
+      const { error } = await admin.client
+        .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId, successor_id });
+      assertEquals(error?.code, "23505");
+    }
+    assertEquals((await stateOf(id, apiKeyId))?.expires_at, null);
+    await getPage(token);
+  });
+
+  it("makes nothing when the key is revoked while it waits", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const errors: (string | undefined)[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`select from private.api_keys where id = ${apiKeyId} for update`;
+      const [{ pid } = {}] = await transaction`select pg_backend_pid() as pid`;
+      const rotation = admin.client
+        .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
+        .then(({ error }) => void errors.push(error?.code));
+      for (let waits = false; !waits;) {
+        const [row] = await sql`
+          select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
+        waits = row?.["waits"];
+      }
+      await transaction`update private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+      return [rotation];
+    });
+    while (errors.length === 0) await listApiKeys(admin, id);
+    assertEquals(errors, ["22023"]);
+    assertEquals((await listApiKeys(admin, id)).length, 1);
+  });
+
+  it("never lets the old key live longer than it would have", async () => {
+    const { id } = await newOrganization(admin);
+    const old = await create(id, inDays(1 / 24));
+    await rotate(id, old.id);
+    assert(Date.parse((await stateOf(id, old.id))?.expires_at ?? "") <= Date.now() + DAY / 24);
+  });
+
+  it("with overlap 0 ends the old key at once; a key that never expires has such a successor", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const successor = await rotate(id, apiKeyId, { overlap: "0" });
+    await getProblem(401, token);
+    assertEquals(successor.expires_at, null);
+    await getPage(successor.token);
+  });
+
+  it("gives a key one successor at most, also when asked twice at once", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const answers = await Promise.all(
+      Array.from(
+        { length: 4 },
+        () => admin.client.rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId }),
+      ),
+    );
+    assertEquals(answers.map(({ error }) => error?.code ?? "made").sort(), [
+      ...Array(3).fill("23505"),
+      "made",
+    ]);
+    assertEquals((await listApiKeys(admin, id)).length, 2);
+    const [successor] = (await listApiKeys(admin, id)).filter((key) => key.id !== apiKeyId);
+    // After a lost answer: the successor's own successor, at once.
+    await getPage((await rotate(id, successor?.id ?? "", { overlap: "0" })).token);
+  });
+
+  it("takes the successor's id from the caller, so that a lost answer can be asked for again", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const successor_id = crypto.randomUUID();
+    assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
+    const { error } = await admin.client
+      .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId, successor_id });
+    assertEquals(error?.code, "23505");
+  });
+
+  it("is refused for a revoked or expired key, and for another's in the words of none", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const expired = await create(id, inDays(1));
+    await ageKey(expired.id, "1 day");
+    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    for (const api_key_id of [apiKeyId, expired.id]) {
+      const { error } = await admin.client.rpc("rotate_api_key", {
+        organization_id: id,
+        api_key_id,
+      });
+      assertEquals(error?.code, "22023");
+    }
+    const mine = await newOrganization(stranger);
+    for (
+      const call of [
+        { organization_id: id, api_key_id: apiKeyId },
+        { organization_id: mine.id, api_key_id: apiKeyId },
+        { organization_id: mine.id, api_key_id: crypto.randomUUID() },
+      ]
+    ) {
+      const { error } = await stranger.client.rpc("rotate_api_key", call);
+      assertEquals(error?.code, "42501");
+    }
+  });
+
+  it("refuses an overlap below 0 or above 90 days, by its name", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    for (const overlap of ["-1 second", "-1 month 29 days", "91 days", "100 years", "infinity"]) {
+      const { error } = await admin.client
+        .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId, overlap });
+      assertEquals(error?.code, "22023", overlap);
+      assertMatch(error?.message ?? "", /^overlap /);
+    }
+    await getPage(token);
+  });
+});
+
+interface Usage {
+  day: string;
+  api_key_id: string | null;
+  user_email: string | null;
+  requests: number;
+  invalid_requests: number;
+  entries: number;
+  first_at: string;
+  last_at: string;
+  last_address: string | null;
+}
+
+async function usageOf(organization_id: string): Promise<Usage[]> {
+  const range = { organization_id, start_date: "2020-01-01", end_date: "9999-12-31" };
+  const { data } = await admin.client.rpc("api_key_usage", range).throwOnError();
+  return data as unknown as Usage[];
+}
+
+describe("api_key_usage()", () => {
+  it("counts accepted requests, the invalid ones among them, and entries delivered, by key and day", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const other = await createApiKey(admin, id, "other");
+    await writeEntries(id, Array(7).fill({}));
+    await getPage(token, `${TWO_DAYS}&limit=5`);
+    await getPage(token, `${TWO_DAYS}&limit=5&offset=5`);
+    await getPage(token, `${TWO_DAYS}&after=beginning`);
+    await getProblem(400, token, "start=x");
+    await getProblem(400, token, `${TWO_DAYS}&after=AAAA`);
+    await getPage(other.token);
+    const rows = await usageOf(id);
+    const today = new Date().toISOString().slice(0, 10);
+    assertEquals(
+      rows.map(({ day, api_key_id, requests, invalid_requests, entries }) => [
+        day,
+        api_key_id,
+        requests,
+        invalid_requests,
+        entries,
+      ]),
+      [[today, other.id, 1, 0, 7], [today, apiKeyId, 5, 2, 14]],
+    );
+    for (const { first_at, last_at, last_address } of rows) {
+      assert(first_at <= last_at);
+      assertEquals(last_address, "127.0.0.1");
+    }
+  });
+
+  it("counts no refused request", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    for (let i = 0; i < 60; i++) await (await get(token)).body?.cancel();
+    await getProblem(429, token);
+    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
+    await getProblem(401, token);
+    assertEquals((await usageOf(id)).map(({ requests }) => requests), [60]);
+  });
+
+  it("is exact for many requests of many keys at once", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, Array(3).fill({}));
+    const keys = await Promise.all(Array.from({ length: 5 }, () => createApiKey(admin, id)));
+    await Promise.all(
+      keys.flatMap(({ token }, n) =>
+        Array.from({ length: 10 + n }, () => getPage(token, `${TWO_DAYS}&limit=${n + 1}`))
+      ),
+    );
+    const rows = new Map((await usageOf(id)).map((row) => [row.api_key_id, row]));
+    assertEquals(
+      keys.map((key) => [rows.get(key.id)?.requests, rows.get(key.id)?.entries]),
+      keys.map((_, n) => [10 + n, (10 + n) * Math.min(n + 1, 3)]),
+    );
+  });
+
+  it("takes no address from the caller's own headers", async () => {
+    const { id, token } = await newOrganization(admin);
+    for (const forged of ["203.0.113.7", "1".repeat(10_000), "x\ty"]) {
+      const headers = {
+        Authorization: `Bearer ${token}`,
+        "X-Forwarded-For": forged,
+        "CF-Connecting-IP": forged,
+      };
+      const url = `${Deno.env.get("SUPABASE_URL")}/functions/v1/public-audit-log?${TWO_DAYS}`;
+      const response = await fetch(url, { headers });
+      await response.body?.cancel();
+      assertEquals(response.status, 200);
+    }
+    assertEquals((await usageOf(id)).map((row) => row.last_address), ["127.0.0.1"]);
+  });
+
+  it("counts what administrators read in the console, by person", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    const range = { organization_id: id, start_date: "2026-03-01", end_date: "2026-03-02" };
+    for (let i = 0; i < 3; i++) await admin.client.rpc("read_audit_log", range).throwOnError();
+    assertEquals(
+      (await usageOf(id)).map(({ user_email, api_key_id, requests, entries }) => [
+        user_email,
+        api_key_id,
+        requests,
+        entries,
+      ]),
+      [[admin.email, null, 3, 6]],
+    );
+  });
+
+  it("is kept for 400 days, then deleted by the upkeep in pieces", async () => {
+    const { id, token } = await newOrganization(admin);
+    const unused = await createApiKey(admin, id);
+    for (const each of [token, unused.token]) await getPage(each);
+    await sql`
+      insert into private.log_reads
+      select u.organization_id, u.api_key_id, u.day - n, null, 1, 0, 0, u.first_at, u.last_at, null
+      from private.rate_limits u, generate_series(399, 1702) as n
+      where u.organization_id = ${id} and u.api_key_id <> ${unused.id}`;
+    await setDay(unused.id, 401);
+    const [first] = await sql`select private.run_upkeep() as more`;
+    assertEquals(first?.["more"], true);
+    await runUpkeep(sql);
+    assertEquals((await usageOf(id)).map(({ requests }) => requests), [1, 1, 1]);
+    await getPage(unused.token);
+    assertEquals((await usageOf(id)).length, 4);
+  });
+
+  it("begins a new row with a new UTC day, and keeps the one before", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    for (const days of [2, 1]) {
+      await getPage(token);
+      await getProblem(400, token, "start=x");
+      await setDay(apiKeyId, days);
+    }
+    await getPage(token, `${TWO_DAYS}&limit=1`);
+    const counts = (
+      { requests, invalid_requests, entries }: Usage,
+    ) => [requests, invalid_requests, entries];
+    const rows = await usageOf(id);
+    assertEquals(rows.map(counts), [[2, 1, 2], [2, 1, 2], [1, 0, 1]]);
+    assertEquals(new Set(rows.map(({ day }) => day)).size, 3);
+
+    // A clock set back over midnight: the day is there already.
+    await setDay(apiKeyId, 1);
+    await getPage(token);
+    assertEquals((await usageOf(id)).map(counts), [[2, 1, 2], [3, 1, 3], [1, 0, 2]]);
+  });
+
+  it("counts what a key delivers that looked exhausted before its turn", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    const answers: Response[] = [];
+    for (const query of [TWO_DAYS, `${TWO_DAYS}&after=AAAA`]) {
+      answers.push(
+        await whileWaiting(
+          apiKeyId,
+          () => get(token, query),
+          (holder) => age(holder, apiKeyId, "1 minute"),
+        ),
+      );
+      await sql`
+        update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+        where api_key_id = ${apiKeyId}`;
+    }
+    assertEquals(answers.map(({ status }) => status), [200, 400]);
+    for (const answer of answers) await answer.body?.cancel();
+    const [row] = await usageOf(id);
+    assertEquals([row?.requests, row?.invalid_requests, row?.entries], [2, 1, 2]);
+  });
+
+  it("does not count a request whose key ended while it waited for its turn", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    const answer = await whileWaiting(
+      apiKeyId,
+      () => get(token),
+      () => revokeApiKey(admin, { organization_id: id, id: apiKeyId }),
+    );
+    await answer.body?.cancel();
+    assertEquals(answer.status, 401);
+    assertEquals(await usageOf(id), []);
+  });
+
+  it("is refused to strangers", async () => {
+    const { id } = await newOrganization(admin);
+    for (const caller of [stranger.client, client("anon")]) {
+      const range = { organization_id: id, start_date: "2026-01-01", end_date: "2026-12-31" };
+      assertEquals((await caller.rpc("api_key_usage", range)).error?.code, "42501");
+    }
+  });
+});

@@ -1,0 +1,259 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import type postgres from "postgres";
+import { client, connect, signUp } from "../helpers.ts";
+
+// What each client role may do, whole: the table in SECURITY.md. A new table, function or grant trips
+// the test here: think about who may reach it, then write it down there. What no schema should have is
+// in database_hygiene_test.ts.
+
+const sql = connect();
+afterAll(() => sql.end());
+
+class Rollback extends Error {}
+
+/** What a query finds, one line of text for each row. */
+async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
+  return (await query).map((row) => Object.values(row).join(" "));
+}
+
+/** What each client role may do with what is in our two schemas. */
+function privileges(connection: postgres.ISql): Promise<string[]> {
+  return lines(connection`
+    with roles as (
+      select unnest(array['anon', 'authenticated', 'service_role']) as role
+    ), schemas as (
+      select oid, nspname as name from pg_namespace where nspname in ('public', 'private')
+    ), privileges as (
+      select role, 'schema ' || s.name as object, lower(privilege) as may
+      from roles, schemas s, unnest(array['USAGE', 'CREATE']) as privilege
+      where has_schema_privilege(role, s.oid, privilege)
+      union all
+      select role, concat(s.name, '.', c.relname), lower(privilege)
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f'),
+        unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) as privilege
+      where has_table_privilege(role, c.oid, privilege)
+      union all
+      select role, concat(s.name, '.', c.relname), concat(
+        lower(privilege), ' (', string_agg(a.attname, ', ' order by a.attnum), ')'
+      )
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped,
+        unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) as privilege
+      where has_column_privilege(role, c.oid, a.attnum, privilege)
+        and not has_table_privilege(role, c.oid, privilege)
+      group by role, s.name, c.relname, privilege
+      union all
+      select role, concat(s.name, '.', c.relname), lower(privilege)
+      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind = 'S',
+        unnest(array['USAGE', 'SELECT', 'UPDATE']) as privilege
+      where has_sequence_privilege(role, c.oid, privilege)
+      union all
+      select role, concat(s.name, '.', p.proname), 'execute'
+      from roles, schemas s join pg_proc p on p.pronamespace = s.oid
+      where has_function_privilege(role, p.oid, 'EXECUTE')
+    )
+    select concat_ws(' | ', role, '\`' || object || '\`', string_agg(may, ', ' order by may))
+    from privileges group by role, object order by role, object collate "C"`);
+}
+
+/** The rows of the table of privileges in SECURITY.md. */
+async function documentedPrivileges(): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL("../../SECURITY.md", import.meta.url));
+  const [, table = ""] = text.match(/\| Role +\| On +\| May +\|\n\|[-| ]+\|\n((?:\|.*\n)+)/) ?? [];
+  return table.trimEnd().split("\n").map((row) =>
+    row.split("|").slice(1, -1).map((cell) => cell.trim()).join(" | ")
+  );
+}
+
+describe("the client roles", () => {
+  it("may do exactly what the table in SECURITY.md says", async () => {
+    assertEquals(await privileges(sql), await documentedPrivileges());
+  });
+
+  it("may do the same where everything new was granted to everybody, as in older projects", async () => {
+    const migrations = new URL("../../supabase/migrations/", import.meta.url);
+    const names = await Array.fromAsync(Deno.readDir(migrations), ({ name }) => name);
+    let found: string[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`drop schema public, private cascade`;
+      await transaction`create schema public`;
+      await transaction`grant usage on schema public to anon, authenticated, service_role`;
+      for (const objects of ["tables", "functions", "sequences"]) {
+        for (const schema of ["", "in schema public"]) {
+          await transaction.unsafe(
+            `alter default privileges ${schema} grant all on ${objects} to anon, authenticated, service_role`,
+          );
+        }
+      }
+      for (const name of names.sort()) {
+        await transaction.unsafe(await Deno.readTextFile(new URL(name, migrations)));
+      }
+      found = await privileges(transaction);
+      throw new Rollback();
+    }).catch((error) => {
+      if (!(error instanceof Rollback)) throw error;
+    });
+    assertEquals(found, await documentedPrivileges());
+  });
+
+  it("have no policies: row level security is on, and lets nothing through", async () => {
+    assertEquals(
+      await lines(sql`select tablename from pg_policies where schemaname in ('public', 'private')`),
+      [],
+    );
+  });
+});
+
+describe("functions", () => {
+  it("that run with their owner's rights are exactly these, and none is served", async () => {
+    assertEquals(
+      await lines(sql`
+        select p.oid::regproc from pg_proc p
+        where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) and p.prosecdef
+        order by p.oid::regproc::text`),
+      [
+        "private.answer_request",
+        "private.api_key_usage",
+        "private.count_entries",
+        "private.create_api_key",
+        "private.daily_entry_counts",
+        "private.find_api_key",
+        "private.list_api_keys",
+        "private.list_organizations",
+        "private.list_seals",
+        "private.read_audit_log",
+        "private.revoke_api_key",
+        "private.rotate_api_key",
+      ],
+    );
+  });
+
+  it("that people reach ask first who is asking, but for the list of their own organizations", async () => {
+    assertEquals(
+      await lines(sql`
+        select p.oid::regproc from pg_proc p
+        where p.pronamespace = 'private'::regnamespace and has_function_privilege('authenticated', p.oid, 'EXECUTE')
+          and prosrc !~ '^\\s*(declare.*?)?begin\\s+perform private\\.require_admin\\(organization_id\\);'`),
+      ["private.list_organizations"],
+    );
+  });
+
+  it("that run with their owner's rights run no code of the caller's, by a type named like a built-in", async () => {
+    const session = connect();
+    await session.begin(async (transaction) => {
+      await transaction`set local role authenticated`;
+      await transaction.unsafe(`
+        create function pg_temp.evil() returns boolean language plpgsql as $$
+          begin perform set_config('test.ran_as', current_user, false); return true; end $$;
+        create domain pg_temp.date as pg_catalog.date check (pg_temp.evil());
+        create domain pg_temp.text as pg_catalog.text check (pg_temp.evil());
+        create domain pg_temp.integer as pg_catalog.int4 check (pg_temp.evil());
+        create domain pg_temp.timestamptz as pg_catalog.timestamptz check (pg_temp.evil())`);
+      for (
+        const call of [
+          "list_organizations()",
+          "list_api_keys(gen_random_uuid())",
+          "create_api_key(gen_random_uuid(), 'x')",
+          "read_audit_log(gen_random_uuid(), '2026-01-01', '2026-01-01')",
+          "daily_entry_counts(gen_random_uuid(), '2026-01-01', '2026-01-01')",
+        ]
+      ) {
+        await transaction.savepoint((savepoint) => savepoint.unsafe(`select public.${call}`))
+          .catch((error) => assertEquals(error.code, "42501"));
+      }
+      const [row] = await transaction`select current_setting('test.ran_as', true) as "ranAs"`;
+      assert(!row?.["ranAs"], `code of the caller's ran as ${row?.["ranAs"]}`);
+    });
+    await session.end();
+  });
+
+  it("that read a page are stable, so that total and items are of one snapshot", async () => {
+    assertEquals(
+      await lines(sql`
+        select provolatile from pg_proc where oid = 'private.read_page'::regproc`),
+      ["s"],
+    );
+  });
+
+  it("that make tokens draw from the cryptographic source", async () => {
+    assertEquals(
+      await lines(sql`
+        select concat_ws(' ', prosrc ~ 'extensions.gen_random_bytes', prosrc ~ '[^_]random\\(')
+        from pg_proc where oid = 'private.new_token'::regproc`),
+      ["t f"],
+    );
+  });
+});
+
+describe("everything", () => {
+  it("has a comment: every table and every function", async () => {
+    assertEquals(
+      await lines(sql`
+        select oid::regclass::text from pg_class
+        where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and relkind in ('r', 'p', 'v') and obj_description(oid, 'pg_class') is null
+        union all
+        select oid::regproc::text from pg_proc
+        where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+          and obj_description(oid, 'pg_proc') is null`),
+      [],
+    );
+  });
+});
+
+describe("the Data API", () => {
+  it("does not serve the schema private to anyone", async () => {
+    const person = await signUp();
+    for (const caller of [client("anon"), person.client, client("service_role")]) {
+      for (
+        const table of ["rate_limits", "api_key_hashes", "api_keys", "log_reads", "entry_counts"]
+      ) {
+        const { error } = await caller.schema("private" as "public")
+          .from(table as "organizations").select("*");
+        assertEquals(error?.code, "PGRST106");
+        // PostgREST until version 12 asks the database, later ones know that there is no such table.
+        const { error: unknown } = await caller.from(table as "organizations").select("*");
+        assertMatch(unknown?.code ?? "", /^(42P01|PGRST205)$/);
+      }
+    }
+  });
+
+  it("calls public_audit_log for the platform alone", async () => {
+    const person = await signUp();
+    for (const caller of [client("anon"), person.client]) {
+      const { error } = await caller.rpc("public_audit_log", { token_hash: "00".repeat(32) });
+      assertEquals(error?.code, "42501");
+    }
+    const { data } = await client("service_role")
+      .rpc("public_audit_log", { token_hash: "00".repeat(32) }).throwOnError();
+    assertEquals(data, { decision: "unauthorized" });
+  });
+
+  it("shows no table to anybody but the platform, and lets nobody else write one", async () => {
+    const { client: person, id: user_id } = await signUp();
+    const organization_id = crypto.randomUUID();
+    for (const caller of [client("anon"), person]) {
+      for (
+        const { error } of [
+          await caller.from("organizations").select("*"),
+          await caller.from("organization_members").select("*"),
+          await caller.from("audit_entries").select("*"),
+          await caller.from("audit_entries").update({ agent_name: "x" }).eq("user_email", "x"),
+          await caller.from("audit_entries").delete().eq("user_email", "x"),
+          await caller.from("audit_entries").insert({
+            organization_id,
+            action: "agent_added",
+            user_email: "eve@example.com",
+            agent_name: "x",
+          }),
+          await caller.from("organizations").insert({ name: "x" }),
+          await caller.from("organization_members")
+            .insert({ organization_id, user_id, role: "admin" }),
+          await caller.from("organization_members").update({ role: "admin" })
+            .eq("user_id", user_id),
+        ]
+      ) assertEquals(error?.code, "42501");
+    }
+  });
+});

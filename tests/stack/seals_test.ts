@@ -1,0 +1,537 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { createHash } from "node:crypto";
+import postgres from "postgres";
+import {
+  client,
+  connect,
+  type Entry,
+  newOrganization,
+  send,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+class Rollback extends Error {}
+
+interface Seal {
+  sequence: number;
+  day: string;
+  entries: number;
+  added: number;
+  removed: number;
+  sha256: string;
+  sealed_at: string;
+  previous: string;
+  seal: string;
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** Runs the upkeep to its end. */
+async function runUpkeep(): Promise<void> {
+  while ((await sql`select private.run_upkeep() as more`)[0]?.["more"]);
+}
+
+/** An organization's seals of a range of days, as an administrator sees them. */
+async function listSeals(
+  organization_id: string,
+  start_date = "2026-03-01",
+  end_date = "2026-03-31",
+) {
+  const { data } = await admin.client
+    .rpc("list_seals", { organization_id, start_date, end_date, page_limit: 1000 }).throwOnError();
+  const { total, altered, items } = data as unknown as {
+    total: number;
+    altered: string[];
+    items: Seal[];
+  };
+  return { total, altered, seals: items };
+}
+
+/** A day of the log as NDJSON, from the pages of the API. */
+async function ndjson(token: string, day: string): Promise<string> {
+  let lines = "";
+  for (let offset = 0;; offset += 1000) {
+    const response = await send(`?start=${day}&end=${day}&limit=1000&offset=${offset}`, {
+      headers: { Authorization: `Bearer ${token}`, Accept: "application/x-ndjson" },
+    });
+    const page = await response.text();
+    if (page === "") return lines;
+    lines += page;
+  }
+}
+
+/** What `split -l 1000 --filter=sha256sum | cut -c1-64 | sha256sum` makes of a file. */
+function hashOf(lines: string): string {
+  const all = lines.split("\n").slice(0, -1);
+  let list = "";
+  for (let i = 0; i < all.length; i += 1000) {
+    list += `${sha256(`${all.slice(i, i + 1000).join("\n")}\n`)}\n`;
+  }
+  return sha256(list);
+}
+
+/** What a seal must be. */
+function sealOf({ previous, sequence, day, entries, added, removed, ...rest }: Seal): string {
+  const line = [previous, sequence, day, entries, added, removed, rest.sha256, rest.sealed_at];
+  return sha256(line.join(" "));
+}
+
+function withKey(token: string): RequestInit {
+  return { headers: { Authorization: `Bearer ${token}` } };
+}
+
+function entriesOn(day: string, count: number, given: Entry = {}): Entry[] {
+  return Array.from({ length: count }, (_, n) => ({
+    created_at: `${day}T12:00:${String(n % 60).padStart(2, "0")}.${n % 1000}Z`,
+    agent_name: `agent ${n}`,
+    ...given,
+  }));
+}
+
+/** Runs statements past every trigger, as an owner can. */
+async function silently(run: (transaction: postgres.TransactionSql) => Promise<unknown>) {
+  await sql.begin(async (transaction) => {
+    await transaction`alter table public.audit_entries disable trigger user`;
+    await run(transaction);
+    await transaction`alter table public.audit_entries enable trigger user`;
+  });
+}
+
+/** As if the sealed days of an organization had not been checked for a long time. */
+async function letChecksGrowOld(organizationId: string): Promise<void> {
+  await sql`
+    update private.sealed_days set checked_at = checked_at - interval '31 days'
+    where organization_id = ${organizationId}`;
+}
+
+async function sealedDay(count = 5) {
+  const organization = await newOrganization(admin);
+  await writeEntries(organization.id, entriesOn("2026-03-01", count));
+  await runUpkeep();
+  return organization;
+}
+
+describe("the upkeep", () => {
+  it("seals each finished day with entries, and no other", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, [
+      ...entriesOn("2026-03-01", 3),
+      ...entriesOn("2026-03-03", 2),
+      { created_at: new Date().toISOString() },
+      { created_at: "9999-12-31T00:00:00Z" },
+    ]);
+    await runUpkeep();
+    const { total, altered, seals } = await listSeals(id, "0001-01-01", "9999-12-31");
+    assertEquals([total, altered], [2, []]);
+    assertEquals(
+      seals.map(({ sequence, day, entries, added, removed }) => [
+        sequence,
+        day,
+        entries,
+        added,
+        removed,
+      ]),
+      [[1, "2026-03-01", 3, 0, 0], [2, "2026-03-03", 2, 0, 0]],
+    );
+    for (const { day, sha256 } of seals) assertEquals(sha256, hashOf(await ndjson(token, day)));
+    await runUpkeep();
+    assertEquals((await listSeals(id)).total, 2);
+  });
+
+  it("hashes a day in blocks of 1000 lines, at the edges of a block too", async () => {
+    for (const count of [999, 1000, 1001, 2000]) {
+      const { id, token } = await sealedDay(count);
+      const { seals } = await listSeals(id);
+      assertEquals(seals.map(({ entries }) => entries), [count]);
+      assertEquals(seals[0]?.sha256, hashOf(await ndjson(token, "2026-03-01")));
+    }
+  });
+
+  it("chains the seals of an organization, each with the one before in it", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, ["01", "02", "03"].flatMap((day) => entriesOn(`2026-03-${day}`, 2)));
+    await runUpkeep();
+    await writeEntries(id, entriesOn("2026-03-02", 1));
+    await runUpkeep();
+    const { seals } = await listSeals(id);
+    assertEquals(seals.map(({ sequence }) => sequence), [1, 2, 3, 4]);
+    let previous = "0".repeat(64);
+    for (const seal of seals) {
+      assertEquals(seal.previous, previous);
+      assertEquals(seal.seal, sealOf(seal));
+      assertMatch(seal.sealed_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      previous = seal.seal;
+    }
+  });
+
+  it("by two jobs at once makes no gap and no second seal", async () => {
+    const { id } = await newOrganization(admin);
+    const days = Array.from({ length: 20 }, (_, n) => `2026-03-${String(n + 1).padStart(2, "0")}`);
+    await writeEntries(id, days.flatMap((day) => entriesOn(day, 2)));
+    await Promise.all([runUpkeep(), runUpkeep(), runUpkeep()]);
+    const { seals } = await listSeals(id);
+    assertEquals(seals.map(({ sequence }) => sequence), days.map((_, n) => n + 1));
+    assertEquals(seals.map(({ day }) => day), days);
+  });
+
+  it("killed in the middle goes on where it was", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, [...entriesOn("2026-03-01", 2), ...entriesOn("2026-03-02", 2)]);
+    await sql.begin(async (transaction) => {
+      await transaction`select private.run_upkeep()`;
+      const [row] = await transaction`
+        select count(*)::int as n from private.seals where organization_id = ${id}`;
+      assertEquals(row?.["n"], 2);
+      throw new Error("killed");
+    }).catch((error) => assertEquals(error.message, "killed"));
+    assertEquals((await listSeals(id)).total, 0);
+    await runUpkeep();
+    assertEquals((await listSeals(id)).total, 2);
+  });
+});
+
+describe("GET …/public-audit-log/seals", () => {
+  const MARCH = "start=2026-03-01&end=2026-03-31";
+
+  it("gives a key what list_seals gives an administrator, of its organization alone", async () => {
+    const { id, token } = await sealedDay();
+    await sealedDay();
+    const response = await send(`/seals?${MARCH}`, withKey(token));
+    const { total, altered, seals } = await listSeals(id);
+    assertEquals(await response.json(), {
+      organization_id: id,
+      start: "2026-03-01",
+      end: "2026-03-31",
+      total,
+      limit: 100,
+      offset: 0,
+      altered,
+      items: seals,
+    });
+    assertEquals(seals.length, 1);
+  });
+
+  it("is paged like entries, in order of sequence", async () => {
+    const { id, token } = await newOrganization(admin);
+    await writeEntries(id, ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1)));
+    await runUpkeep();
+    await writeEntries(id, entriesOn("2026-03-01", 1));
+    await runUpkeep();
+    const days: string[] = [];
+    let next: string | undefined = `/seals?${MARCH}&limit=1`;
+    while (next) {
+      const response: Response = await send(next, withKey(token));
+      const { items, total } = await response.json() as { items: Seal[]; total: number };
+      assertEquals([items.length, total], [1, 4]);
+      days.push(`${items[0]?.sequence} ${items[0]?.day}`);
+      next = response.headers.get("Link")
+        ?.match(/<[^>]*\/public-audit-log(\/seals\?[^>]*)>; rel="next"/)?.[1];
+    }
+    assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
+    const { items } = await (await send(`/seals?${MARCH}&offset=3`, withKey(token))).json();
+    assertEquals(items.map(({ sequence }: Seal) => sequence), [4]);
+  });
+
+  it("names altered days", async () => {
+    const { id, token } = await sealedDay();
+    await SILENT["(a) an address is changed"]?.(id);
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered } = await (await send(`/seals?${MARCH}`, withKey(token))).json();
+    assertEquals(altered, ["2026-03-01"]);
+  });
+
+  it("counts against the key's limit, and refuses as entries do", async () => {
+    const { token, apiKeyId } = await sealedDay();
+    const statuses = async (...queries: string[]) =>
+      await Promise.all(queries.map(async (query) => {
+        const response = await send(`/seals?${query}`, withKey(token));
+        await response.body?.cancel();
+        return response.status;
+      }));
+    assertEquals(
+      await statuses(
+        MARCH,
+        "start=2026-03-01",
+        `${MARCH}&action=agent_added`,
+        `${MARCH}&after=beginning`,
+        `${MARCH}&order=asc`,
+        `${MARCH}&limit=1001`,
+        "start=2026-03-02&end=2026-03-01",
+      ),
+      [200, 400, 400, 400, 400, 400, 400],
+    );
+    await sql`
+      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+      where api_key_id = ${apiKeyId}`;
+    assertEquals(await statuses(MARCH), [429]);
+    for (
+      const [address, init, status] of [
+        [`/seals?${MARCH}`, {}, 401],
+        [`/seals?${MARCH}`, { method: "POST" }, 405],
+        [`/seals/1?${MARCH}`, withKey(token), 404],
+      ] as const
+    ) {
+      const response = await send(address, init);
+      assertEquals([response.status, await response.json().then(({ status }) => status)], [
+        status,
+        status,
+      ]);
+    }
+  });
+});
+
+describe("a log restored to another server", () => {
+  it("has no day altered, and its late entries are declared as such", async () => {
+    const { id } = await sealedDay(3);
+    // One that was not sealed yet when the backup was taken.
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "late" }));
+    // As if the entries' and seals' transactions were of a server that has counted much further.
+    await silently(async (transaction) => {
+      await transaction`alter table private.seals disable trigger user`;
+      await transaction`
+        update public.audit_entries
+        set transaction_id = (transaction_id::text::bigint + 1000000000)::text::xid8
+        where organization_id = ${id}`;
+      await transaction`
+        update private.seals
+        set snapshot = format('%s:%s:', x, x)::pg_snapshot
+        from (
+          select max(transaction_id::text::bigint) as x from public.audit_entries where organization_id = ${id}
+        ) as late
+        where organization_id = ${id}`;
+      await transaction`alter table private.seals enable trigger user`;
+      await transaction`update private.feed_keys set system_identifier = 1`;
+      await transaction`select private.adopt_restored_log()`;
+    });
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "later" }));
+    await runUpkeep();
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added }) => [entries, added]), [[3, 0], [5, 2]]);
+  });
+});
+
+describe("seals", () => {
+  it("are the same whatever the session shows dates like", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, entriesOn("2026-03-01", 2));
+    await sql.begin(async (transaction) => {
+      await transaction`set local datestyle = 'German'`;
+      await transaction`set local timezone = 'Asia/Tokyo'`;
+      while ((await transaction`select private.run_upkeep() as more`)[0]?.["more"]);
+    });
+    const { seals: [seal] } = await listSeals(id);
+    assertEquals(seal?.seal, seal && sealOf(seal));
+  });
+
+  it("are append-only for everyone, the owner included", async () => {
+    const { id } = await sealedDay();
+    for (
+      const statement of [
+        sql`update private.seals set entries = 0 where organization_id = ${id}`,
+        sql`delete from private.seals where organization_id = ${id}`,
+        sql`truncate private.seals`,
+      ]
+    ) {
+      const error = await assertRejects(() => statement, postgres.PostgresError);
+      assertEquals(error.code, "42501");
+    }
+  });
+
+  it("are refused to strangers", async () => {
+    const { id } = await sealedDay();
+    const stranger = await signUp();
+    for (const caller of [stranger.client, client("anon")]) {
+      const range = { organization_id: id, start_date: "2026-03-01", end_date: "2026-03-01" };
+      assertEquals((await caller.rpc("list_seals", range)).error?.code, "42501");
+    }
+  });
+});
+
+describe("a declared change", () => {
+  it("late entries: a new seal says how many were added, the one before stays", async () => {
+    const { id, token } = await sealedDay(3);
+    await writeEntries(id, entriesOn("2026-03-01", 2, { agent_name: "late" }));
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added, removed }) => [entries, added, removed]), [
+      [3, 0, 0],
+      [5, 2, 0],
+    ]);
+    assertEquals(seals[1]?.sha256, hashOf(await ndjson(token, "2026-03-01")));
+  });
+
+  it("(f) retention of whole days: a new seal says how many were removed", async () => {
+    const { id } = await sealedDay(3);
+    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await runUpkeep();
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added, removed }) => [entries, added, removed]), [
+      [3, 0, 0],
+      [0, 0, 3],
+    ]);
+    assertEquals(seals[1]?.sha256, sha256(""));
+  });
+
+  it("(g) a writer that commits after the day was sealed", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, entriesOn("2026-03-01", 2));
+    const writer = await sql.reserve();
+    await writer`begin`;
+    await writer`
+      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      values (${id}, '2026-03-01T23:59:00Z', 'agent_added', 'ada@example.com', 'x')`;
+    await runUpkeep();
+    await writer`commit`;
+    writer.release();
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added }) => [entries, added]), [[2, 0], [3, 1]]);
+  });
+});
+
+/** Each is done past the triggers. */
+const SILENT: Record<string, (id: string) => Promise<unknown>> = {
+  "(a) an address is changed": (id) =>
+    silently((transaction) =>
+      transaction`
+        update public.audit_entries set user_email = 'eve@example.com'
+        where organization_id = ${id} and agent_name = 'agent 1'`
+    ),
+  "(b) an address is changed, and then a late entry comes": async (id) => {
+    await SILENT["(a) an address is changed"]?.(id);
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "late" }));
+  },
+  "(c) an address is changed just before a late entry is sealed": async (id) => {
+    await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "late" }));
+    await SILENT["(a) an address is changed"]?.(id);
+  },
+  "(d) an entry is deleted": (id) =>
+    silently((transaction) =>
+      transaction`
+        delete from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
+    ),
+  "(e) an entry is inserted with an old transaction number": (id) =>
+    silently((transaction) =>
+      transaction`
+        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
+        select organization_id, created_at, action, user_email, 'smuggled', data, transaction_id
+        from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
+    ),
+};
+
+describe("a silent change", () => {
+  for (const [what, change] of Object.entries(SILENT)) {
+    it(`${what}: the day is altered, and no seal blesses it`, async () => {
+      const { id } = await sealedDay();
+      await change(id);
+      await letChecksGrowOld(id);
+      await runUpkeep();
+      const { total, altered } = await listSeals(id);
+      assertEquals([total, altered], [1, ["2026-03-01"]]);
+      const [row] = await sql`select private.health() as health`;
+      const { altered_days } = row?.["health"] as { altered_days: { organization_id: string }[] };
+      assert(altered_days.some(({ organization_id }) => organization_id === id));
+    });
+  }
+
+  it("of the triggers alone: a plain insert past them is declared, and shows as a wrong count", async () => {
+    const { id } = await sealedDay();
+    await silently((transaction) =>
+      transaction`
+        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+        values (${id}, '2026-03-01T12:00:00Z', 'agent_added', 'ada@example.com', 'uncounted')`
+    );
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    const { altered, seals } = await listSeals(id);
+    assertEquals(altered, []);
+    assertEquals(seals.map(({ entries, added }) => [entries, added]), [[5, 0], [6, 1]]);
+    const [row] = await sql`select private.health() as health`;
+    const { miscounted_days } = row?.["health"] as {
+      miscounted_days: { organization_id: string; entries: number }[];
+    };
+    const found = miscounted_days.find(({ organization_id }) => organization_id === id);
+    assertEquals(found?.entries, 1);
+  });
+});
+
+describe("the alert in README.md", () => {
+  it("finds nothing of a well log, and each thing that is wrong", async () => {
+    const { id } = await sealedDay();
+    const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+    const alert = readme.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
+    const wrongs: [string, string][] = [
+      ["", "select 1"],
+      ["last_upkeep_at", "update private.upkeep_state set last_run_at = now() - interval '2 days'"],
+      ["last_upkeep_at", "update private.upkeep_state set last_run_at = null"],
+      ["oldest_unsealed_day", `insert into private.days_to_seal values ('${id}', '2026-03-01')`],
+      [
+        "altered_days",
+        `update private.sealed_days set altered_at = now() where organization_id = '${id}'`,
+      ],
+      [
+        "miscounted_days",
+        `update private.sealed_days set miscounted = 1 where organization_id = '${id}'`,
+      ],
+      ["is_adopted", "update private.feed_keys set system_identifier = 1"],
+    ];
+    for (const [expected, wrong] of wrongs) {
+      await sql.begin(async (transaction) => {
+        // What other tests have done.
+        await transaction`update private.sealed_days set altered_at = null, miscounted = 0`;
+        await transaction`delete from private.days_to_seal`;
+        await transaction`update private.upkeep_state set last_run_at = now()`;
+        await transaction`delete from private.entry_counts where writer_pid <> 0`;
+        await transaction.unsafe(wrong);
+        const rows = await transaction.unsafe(alert);
+        assertEquals(rows.map(({ key }) => key).join(), expected);
+        throw new Rollback();
+      }).catch((error) => {
+        if (!(error instanceof Rollback)) throw error;
+      });
+    }
+  });
+});
+
+describe("the checks of sealed days", () => {
+  it("come to each day within 30 nights, and to few in one", async () => {
+    const { id } = await newOrganization(admin);
+    const days = Array.from(
+      { length: 60 },
+      (_, n) => new Date(Date.parse("2025-12-01") + n * 86_400_000).toISOString().slice(0, 10),
+    );
+    await writeEntries(id, days.flatMap((day) => entriesOn(day, 1)));
+    await runUpkeep();
+    const checked = async () => {
+      const rows = await sql`
+        select day::text from private.sealed_days
+        where organization_id = ${id} and checked_at > clock_timestamp() - interval '1 minute'`;
+      return rows.length;
+    };
+    await sql`
+      update private.sealed_days set checked_at = checked_at - interval '13 hours'
+      where organization_id = ${id}`;
+    await runUpkeep();
+    assertEquals(await checked(), 2);
+    await letChecksGrowOld(id);
+    await runUpkeep();
+    assertEquals(await checked(), 60);
+  });
+});
