@@ -8,7 +8,7 @@ export interface paths {
     };
     /**
      * Read a page of the audit log
-     * @description The entries of the key's organization in a range of UTC days, both inclusive. A parameter that is unknown or given twice is an error, never ignored. An `offset` past the end is an empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the entries that the caller has not seen.
+     * @description Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives an empty page with the true `total`. With `after`, the page has the entries that are new since the given cursor; do not combine it with `offset` or `order`.
      */
     get: operations["readAuditLog"];
     put?: never;
@@ -28,7 +28,7 @@ export interface paths {
     };
     /**
      * Read the seals of finished days
-     * @description Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` and `end` select by `day`; a day that has changed since has several seals. For the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.
+     * @description Each night, the service seals every finished UTC day: it stores a hash of the day's entries, chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show later whether the log was changed. `start` and `end` select by `day`. A day that received or lost entries after it was sealed has several seals. To read the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` shows how to check an export.
      */
     get: operations["readSeals"];
     put?: never;
@@ -219,22 +219,22 @@ export interface components {
   requestBodies: never;
   headers: {
     /**
-     * @description Answers are for the key's holder alone
+     * @description Answers must not be stored: they are for the holder of the key only
      * @example no-store
      */
     "Cache-Control": string;
     /**
-     * @description Answers differ by key, and by media type
+     * @description The answer depends on the key and on the requested media type
      * @example Authorization, Accept
      */
     Vary: string;
     /**
-     * @description The answer is what Content-Type says
+     * @description Clients must not guess another type than `Content-Type`
      * @example nosniff
      */
     "X-Content-Type-Options": string;
     /**
-     * @description What to quote when something is wrong
+     * @description Identifies this request: quote it when you report a problem
      * @example 2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52
      */
     "X-Request-Id": string;
@@ -244,32 +244,32 @@ export interface components {
      */
     "RateLimit-Policy": string;
     /**
-     * @description Requests left now, and the seconds until one more is possible again: when the oldest counted one leaves the window (draft-ietf-httpapi-ratelimit-headers-10)
+     * @description `r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one more is possible (draft-ietf-httpapi-ratelimit-headers-10)
      * @example "default";r=59;t=60
      */
     RateLimit: string;
     /**
-     * @description Seconds until the next request is possible: never too early (RFC 9110)
+     * @description Seconds until the next request will be accepted (RFC 9110)
      * @example 60
      */
     "Retry-After": number;
     /**
-     * @description The `first`, `prev`, `next` and `last` page (RFC 8288), as absolute addresses; the last page has no `next`. With `after`, `next` alone, and always: what to ask for next time
+     * @description Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no `next`. With `after`, every page has `next` and no other link: ask for it next
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
     /**
-     * @description How many items match in all, as `total`
+     * @description The exact number of matching items: the same as `total`
      * @example 2
      */
     "X-Total-Count": number;
     /**
-     * @description `error` only when a token was sent (RFC 6750 section 3)
+     * @description Contains `error` only if a token was sent (RFC 6750 section 3)
      * @example Bearer realm="public-audit-log", error="invalid_token"
      */
     "WWW-Authenticate": string;
     /**
-     * @description The one method there is (RFC 9110)
+     * @description The only method that is supported (RFC 9110)
      * @example GET
      */
     Allow: string;
@@ -302,7 +302,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page, as JSON or as `Accept` prefers */
+      /** @description A page of entries: as JSON, or as NDJSON if `Accept` prefers it */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -403,7 +403,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -427,7 +427,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description A path below this one */
+      /** @description The path is below this one and does not exist */
       404: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -450,7 +450,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Any method other than GET, also HEAD and OPTIONS */
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
       405: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -474,7 +474,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -500,7 +500,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Something failed on our side: try again */
+      /** @description Something failed in the service: try again */
       500: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -543,7 +543,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page */
+      /** @description A page of seals */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -627,7 +627,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -651,7 +651,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description A path below this one */
+      /** @description The path is below this one and does not exist */
       404: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -674,7 +674,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Any method other than GET, also HEAD and OPTIONS */
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
       405: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -698,7 +698,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -724,7 +724,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Something failed on our side: try again */
+      /** @description Something failed in the service: try again */
       500: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];

@@ -5,7 +5,7 @@ const ROOT = new URL("..", import.meta.url);
  * Runs the real Supabase CLI in this repository and resolves to what it printed; no Docker needed
  * for the commands used here. Through `npx` where there is one, else through Deno.
  *
- * @throws {Error} with what the CLI said, if it fails.
+ * @throws {Error} with what the CLI said, if it fails or does not know a key of config.toml.
  */
 export async function supabase(...args: string[]): Promise<string> {
   const specifier = `supabase@${VERSION}`;
@@ -24,8 +24,10 @@ export async function supabase(...args: string[]): Promise<string> {
     });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
-  if (success) return decoder.decode(stdout);
   const output = decoder.decode(stdout) + decoder.decode(stderr);
+  const unknownKeys = output.match(/^.*keys this version .* does not recognize.*$/m)?.[0];
+  if (unknownKeys) throw new Error(unknownKeys);
+  if (success) return decoder.decode(stdout);
   const cause = output.match(/^.*(?:ERROR|SQLSTATE|[Ff]ailed).*$/m)?.[0] ?? output;
   throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
 }
