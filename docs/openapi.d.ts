@@ -43,13 +43,6 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
-    /** @description One bad parameter of the query string */
-    ParameterError: {
-      /** @description Its name */
-      parameter: string;
-      /** @description What was seen, and what it must be */
-      detail: string;
-    };
     /** @description A user sent a message in a conversation */
     MessageCreated: {
       /**
@@ -184,6 +177,13 @@ export interface components {
       altered: string[];
       /** @description The seals of this page, by `sequence` */
       items: components["schemas"]["Seal"][];
+    };
+    /** @description One bad parameter of the query string */
+    ParameterError: {
+      /** @description Its name */
+      parameter: string;
+      /** @description What was seen, and what it must be */
+      detail: string;
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {

@@ -16,13 +16,17 @@ export function challenge(tokenSent: boolean): HeadersInit {
 }
 
 /**
- * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10). `reset` is in seconds,
- * rounded up: when the oldest counted request leaves the window and one more becomes possible.
+ * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After` when none of it
+ * is left. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and one
+ * more becomes possible.
  */
-export function rateLimitHeaders(remaining: number, reset: number): HeadersInit {
+export function rateLimitHeaders(
+  { remaining, reset }: { remaining?: number; reset: number },
+): HeadersInit {
   return {
     "RateLimit-Policy": '"default";q=60;w=60',
-    "RateLimit": `"default";r=${remaining};t=${reset}`,
+    "RateLimit": `"default";r=${remaining ?? 0};t=${reset}`,
+    ...remaining === undefined && { "Retry-After": String(reset) },
   };
 }
 
