@@ -43,7 +43,7 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
   };
 }
 
-/** The headers that README.md asks of every host of the console. */
+/** The headers that docs/operating.md asks of every host of the console. */
 function headersOf(name: string): HeadersInit {
   return {
     "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",

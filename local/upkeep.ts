@@ -3,7 +3,7 @@ import postgres from "postgres";
 /** A year's backlog of the demonstration data takes some twenty. */
 const MOST_PIECES = 100;
 
-/** Does the upkeep that `cron.schedule` does on a hosted project (README), so that past days are sealed. */
+/** Does the upkeep that `cron.schedule` does on a hosted project (docs/operating.md), so that past days are sealed. */
 export async function runUpkeep(databaseUrl: string): Promise<void> {
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
   try {

@@ -472,11 +472,11 @@ describe("a silent change", () => {
   });
 });
 
-describe("the alert in README.md", () => {
+describe("the alert in docs/operating.md", () => {
   it("finds nothing of a well log, and each thing that is wrong", async () => {
     const { id } = await sealedDay();
-    const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-    const alert = readme.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
+    const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+    const alert = page.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
     const wrongs: [string, string][] = [
       ["", "select 1"],
       ["last_upkeep_at", "update private.upkeep_state set last_run_at = now() - interval '2 days'"],
