@@ -38,9 +38,9 @@ export function takeUnread(signal: AbortSignal): Uint8Array<ArrayBuffer> | undef
 const CHUNK = 65_536;
 
 /**
- * A response with `before`, the bytes and `after`. It takes the bytes: their memory is free as soon as they
- * are sent. The garbage collector would let hundreds of megabytes wait; what it has to collect is copies,
- * of which it has an eye on the amount.
+ * A response with `before`, the bytes and `after`. A small body is sent as one copy, which is quickest. A
+ * large one takes the bytes and frees their memory as soon as they are sent: the garbage collector would
+ * let hundreds of megabytes wait.
  */
 export function respondWith(
   before: string,
@@ -51,11 +51,31 @@ export function respondWith(
   const text = new TextEncoder();
   const [first, last] = [text.encode(before), text.encode(after)];
   const length = first.length + bytes.length + last.length;
+  const body = length > CHUNK ? stream(first, bytes, last) : concat(first, bytes, last);
+  return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
+}
+
+function concat(...parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let end = 0;
+  for (const part of parts) {
+    whole.set(part, end);
+    end += part.length;
+  }
+  return whole;
+}
+
+function stream(
+  first: Uint8Array,
+  bytes: Uint8Array<ArrayBuffer>,
+  last: Uint8Array,
+): ReadableStream<Uint8Array> {
   let sent = 0;
   const free = () => void bytes.buffer.transfer(0);
-  const body = new ReadableStream<Uint8Array>({
+  return new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(first),
     pull(controller) {
+      // A copy: the collector keeps an eye on the amount of those.
       controller.enqueue(bytes.slice(sent, sent += CHUNK));
       if (sent < bytes.length) return;
       controller.enqueue(last);
@@ -64,5 +84,4 @@ export function respondWith(
     },
     cancel: free,
   }, { highWaterMark: 0 });
-  return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
 }
