@@ -47,7 +47,7 @@ export interface components {
     MessageCreated: {
       /**
        * Format: uuid
-       * @description Names the entry, together with `created_at`
+       * @description Identifies the entry, together with `created_at`
        */
       id: string;
       /**
@@ -57,11 +57,11 @@ export interface components {
       created_at: string;
       /** @description The e-mail address of the user who did it */
       user_email: string;
-      /** @description The name of the agent concerned */
+      /** @description The name of the agent involved */
       agent_name: string;
       /** @constant */
       action: "message_created";
-      /** @description What the message belongs to */
+      /** @description The message and what it belongs to */
       data: {
         message_id: string;
         conversation_id: string;
@@ -73,7 +73,7 @@ export interface components {
     OtherEntry: {
       /**
        * Format: uuid
-       * @description Names the entry, together with `created_at`
+       * @description Identifies the entry, together with `created_at`
        */
       id: string;
       /**
@@ -83,7 +83,7 @@ export interface components {
       created_at: string;
       /** @description The e-mail address of the user who did it */
       user_email: string;
-      /** @description The name of the agent concerned */
+      /** @description The name of the agent involved */
       agent_name: string;
       /**
        * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message
@@ -114,7 +114,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description How many items match in all, counted at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -167,7 +167,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description How many items match in all, counted at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -287,9 +287,9 @@ export interface operations {
         end: string;
         /** @description Only entries with this action */
         action?: "agent_added" | "conversation_created" | "message_created" | "feedback_given";
-        /** @description How many entries a page has at the most */
+        /** @description The most entries in a page */
         limit?: number;
-        /** @description How many of the matching entries come before the page's first */
+        /** @description How many matching entries to skip */
         offset?: number;
         /** @description What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The answer has the entries that are new since, late ones too; fewer than `limit` are all there are */
         after?: string;
@@ -532,9 +532,9 @@ export interface operations {
         start: string;
         /** @description The last day, in UTC, inclusive; not before `start` */
         end: string;
-        /** @description How many seals a page has at the most */
+        /** @description The most seals in a page */
         limit?: number;
-        /** @description How many of the matching seals come before the page's first */
+        /** @description How many matching seals to skip */
         offset?: number;
       };
       header?: never;

@@ -10,11 +10,11 @@ const TIMEOUT = 5_000;
 
 const Page = z.object({
   total: z.int().nonnegative(),
-  /** Left unread. */
+  /** Not parsed: see unread.ts. */
   items: z.null(),
-  /** With `after`: what to ask for next time. */
+  /** With `after`: the cursor of the next page. */
   next: z.string().optional(),
-  /** With seals: the days that are not as they were sealed. */
+  /** With seals: the days whose entries were changed silently. */
   altered: z.array(z.string()).optional(),
 });
 
@@ -41,24 +41,23 @@ const Accepted = z.object({
 
 const Answer = z.discriminatedUnion("decision", [Refused, Accepted]);
 
-/** What the database decided about a request (migrations, `public_audit_log`). */
+/** What the database decided about a request (`public_audit_log` in the migrations). */
 export type Decision =
   | z.infer<typeof Refused>
   | Omit<z.infer<typeof Accepted>, "page"> & { page: UnreadPage | null };
 
-/** What the database decides about. */
+/** A request, as the database sees it. */
 export interface Asked {
   tokenHash: string;
   clientAddress: string | undefined;
   resource: Resource;
-  /** Nothing, if it is invalid. */
+  /** `undefined` when the query string is invalid. */
   query: Query | undefined;
 }
 
 /**
- * Asks the database about a request: the one round trip. Without a query (an invalid one) the request is
- * counted like any other, and the accepted decision has no page; neither has it when `after` is no
- * cursor of this organization and query.
+ * Asks the database to decide about a request, in one round trip. A request with an invalid query is counted
+ * like any other, and accepted without a page. So is one whose `after` is no cursor for this query.
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
@@ -106,12 +105,12 @@ function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuff
   return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }
 
-/** What is logged of a failure, which may be anything at all that somebody on the way has answered. */
+/** What to log about a failed call. The answer may come from any proxy on the way and hold anything. */
 function describe(error: PostgrestError, status: number): string {
   const message = String(error.message);
-  // A success that is no JSON comes as a message: it may be half a page of somebody's log.
+  // supabase-js reports a cut-off 200 with its text as the message: it may hold entries.
   if (status >= 200 && status < 300) return `${status}, ${message.length} characters, no JSON`;
   const cause = String(error.details).match(/Caused by: .*/)?.[0];
-  // The message may be a whole page of HTML; the cause of a failed fetch is among the details.
+  // The message may be a page of HTML. The cause of a failed fetch is in the details.
   return [status || null, error.code, message.slice(0, 200), cause].filter(Boolean).join(" ");
 }

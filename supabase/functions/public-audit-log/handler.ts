@@ -51,7 +51,7 @@ export function createHandler(options: HandlerOptions) {
   };
 }
 
-/** Some hosts leave the function's address in front; some clients end every address with a slash. */
+/** Some hosts do not strip the prefix. Some clients append a slash. */
 const PATH = /^(?:\/functions\/v1)?\/public-audit-log(\/seals)?\/?$/;
 
 async function answer(

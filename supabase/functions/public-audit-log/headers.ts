@@ -36,12 +36,12 @@ export function rateLimitHeaders(
  */
 export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
-  // The last page of those that `next` leads to: in step with this one.
+  // The last page that following `next` reaches, which keeps this page's remainder of offset by limit.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
     first: 0,
-    // None between the beginning and a page that is not in step with it: it would overlap this one.
+    // None when less than a page lies before this one: it would overlap.
     prev: offset >= limit ? Math.min(offset - limit, last) : undefined,
     next: offset + limit < total ? offset + limit : undefined,
     last,
@@ -51,7 +51,7 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
   ).join(", ");
 }
 
-/** `Link` to what comes next in the feed, whether there is something yet or not. */
+/** `Link` to the next page of the feed, which may still be empty. */
 export function feedLink(publicUrl: string, query: Query, next: string): string {
   return link(publicUrl, "next", query, { after: next });
 }

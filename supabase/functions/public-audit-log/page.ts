@@ -2,11 +2,11 @@ import { z } from "zod";
 import { EntriesQuery } from "./query.ts";
 
 const entry = {
-  id: z.uuid().describe("Names the entry, together with `created_at`"),
+  id: z.uuid().describe("Identifies the entry, together with `created_at`"),
   created_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     .meta({ format: "date-time" }).describe("When it happened, to the millisecond, in UTC"),
   user_email: z.string().describe("The e-mail address of the user who did it"),
-  agent_name: z.string().describe("The name of the agent concerned"),
+  agent_name: z.string().describe("The name of the agent involved"),
 };
 
 const { message_created, ...otherActions } = EntriesQuery.shape.action.unwrap().enum;
@@ -19,7 +19,7 @@ const MessageCreated = z.object({
     conversation_id: z.string(),
     agent_id: z.string(),
     platform_agent_sid: z.string(),
-  }).describe("What the message belongs to"),
+  }).describe("The message and what it belongs to"),
 }).meta({ id: "MessageCreated", description: "A user sent a message in a conversation" });
 
 const OtherEntry = z.object({
@@ -35,12 +35,14 @@ const asked = {
   organization_id: z.uuid().describe("The organization that owns the API key"),
   start: EntriesQuery.shape.start.describe("As in the request"),
   end: EntriesQuery.shape.end.describe("As in the request"),
-  total: z.int().min(0).describe("How many items match in all, at the same moment as `items`"),
+  total: z.int().min(0).describe(
+    "How many items match in all, counted at the same moment as `items`",
+  ),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
 };
 
-/** The body of a 200 about entries. */
+/** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
   items: z.array(
@@ -78,7 +80,7 @@ const Seal = z.object({
   ),
 }).meta({ id: "Seal", description: "What a finished day held; the last seal of a day counts" });
 
-/** The body of a 200 about seals. */
+/** The body of a 200 with seals. */
 export const SealsPage = z.object({
   ...asked,
   altered: z.array(z.iso.date()).describe(

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EntriesQuery, type Query, SealsQuery } from "./query.ts";
 
-/** What can be asked for, and how. */
+/** The query of each resource. */
 const QUERIES = { entries: EntriesQuery, seals: SealsQuery };
 
 export type Resource = keyof typeof QUERIES;
@@ -14,7 +14,7 @@ export const ParameterError = z.object({
 
 export type ParameterError = z.infer<typeof ParameterError>;
 
-/** The query, or what is wrong with every bad parameter. */
+/** The query, or an error for every bad parameter. */
 export type QueryResult =
   | { query: Query; errors?: never }
   | { query?: never; errors: ParameterError[] };
@@ -66,7 +66,7 @@ export function parseQuery(text: string, resource: Resource = "entries"): QueryR
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
-/** What is wrong with an `after` that the database does not take. */
+/** The error for an `after` that the database refuses. */
 export function wrongCursor({ after = "" }: Query): ParameterError {
   return {
     parameter: "after",

@@ -3,7 +3,7 @@ import { Constants } from "./database.types.ts";
 
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 
-// Year 0000 is a date to zod and not to Postgres.
+// zod accepts the year 0000, Postgres does not.
 const day = z.iso.date(DAY).refine((value) => value >= "0001-01-01", DAY);
 
 function wholeNumber(minimum: number, maximum: number) {
@@ -31,7 +31,7 @@ function isInOrder({ start, end }: { start: string; end: string }): boolean {
 const NOT_IN_ORDER = {
   path: ["end"],
   error: "must not be before start",
-  // Also beside other mistakes: a caller should learn of all of them at once.
+  // Checked beside other errors too, so that a caller learns of all of them at once.
   when: ({ issues }: z.core.ParsePayload) =>
     !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
 };
@@ -41,9 +41,9 @@ export const EntriesQuery = z.strictObject({
   ...range,
   action: oneOf(Constants.public.Enums.audit_action)
     .describe("Only entries with this action").optional(),
-  limit: wholeNumber(1, 1000).describe("How many entries a page has at the most").default(100),
+  limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
-    .describe("How many of the matching entries come before the page's first").default(0),
+    .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
     .describe(
       "What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The " +
@@ -56,10 +56,10 @@ export const EntriesQuery = z.strictObject({
 /** The query string of a request for seals. */
 export const SealsQuery = z.strictObject({
   ...range,
-  limit: wholeNumber(1, 1000).describe("How many seals a page has at the most").default(100),
+  limit: wholeNumber(1, 1000).describe("The most seals in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
-    .describe("How many of the matching seals come before the page's first").default(0),
+    .describe("How many matching seals to skip").default(0),
 }).refine(isInOrder, NOT_IN_ORDER);
 
-/** What is asked for, of entries or of seals. */
+/** A valid query for entries or seals, with its defaults. */
 export type Query = z.infer<typeof SealsQuery> & Partial<z.infer<typeof EntriesQuery>>;
