@@ -123,29 +123,29 @@ export interface components {
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
     };
-    /** @description What a finished day held; the last seal of a day counts */
+    /** @description The state of a finished day. If a day has several seals, the last one counts */
     Seal: {
-      /** @description Its number in the organization's chain, without gaps from 1 */
+      /** @description Its number in the organization's chain: 1, 2, 3, without gaps */
       sequence: number;
       /**
        * Format: date
-       * @description The day that it seals, in UTC
+       * @description The UTC day that is sealed
        */
       day: string;
       /** @description How many entries the day has */
       entries: number;
-      /** @description Entries that are new since the day's seal before; 0 in its first */
+      /** @description How many entries were added since the day's previous seal; 0 in the day's first seal */
       added: number;
-      /** @description Entries that were deleted since the day's seal before; 0 in its first */
+      /** @description How many entries were deleted since the day's previous seal; 0 in the day's first seal */
       removed: number;
-      /** @description Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in hexadecimal, on a line */
+      /** @description SHA-256 of a list that has one line for each 1000 lines of the day as `application/x-ndjson`: the SHA-256 of these lines, in hexadecimal */
       sha256: string;
       /**
        * Format: date-time
-       * @description When, to the millisecond, in UTC
+       * @description When the seal was made, to the millisecond, in UTC
        */
       sealed_at: string;
-      /** @description The `seal` of the sequence before; 64 zeros in the first */
+      /** @description The `seal` with the previous sequence number; 64 zeros in the first seal */
       previous: string;
       /** @description SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
       seal: string;
@@ -291,7 +291,7 @@ export interface operations {
         limit?: number;
         /** @description How many matching entries to skip */
         offset?: number;
-        /** @description What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The answer has the entries that are new since, late ones too; fewer than `limit` are all there are */
+        /** @description `beginning`, or the cursor in the `next` link of the last answer. The page has the entries that are new since, late ones too. Fewer than `limit` means that there are no more yet */
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";

@@ -58,27 +58,34 @@ export type Page = z.infer<typeof Page>;
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 const Seal = z.object({
-  sequence: z.int().min(1).describe("Its number in the organization's chain, without gaps from 1"),
-  day: z.iso.date().describe("The day that it seals, in UTC"),
+  sequence: z.int().min(1).describe(
+    "Its number in the organization's chain: 1, 2, 3, without gaps",
+  ),
+  day: z.iso.date().describe("The UTC day that is sealed"),
   entries: z.int().min(0).describe("How many entries the day has"),
   added: z.int().min(0).describe(
-    "Entries that are new since the day's seal before; 0 in its first",
+    "How many entries were added since the day's previous seal; 0 in the day's first seal",
   ),
   removed: z.int().min(0).describe(
-    "Entries that were deleted since the day's seal before; 0 in its first",
+    "How many entries were deleted since the day's previous seal; 0 in the day's first seal",
   ),
   sha256: hash.describe(
-    "Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in " +
-      "hexadecimal, on a line",
+    "SHA-256 of a list that has one line for each 1000 lines of the day as " +
+      "`application/x-ndjson`: the SHA-256 of these lines, in hexadecimal",
   ),
   sealed_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-    .meta({ format: "date-time" }).describe("When, to the millisecond, in UTC"),
-  previous: hash.describe("The `seal` of the sequence before; 64 zeros in the first"),
+    .meta({ format: "date-time" }).describe("When the seal was made, to the millisecond, in UTC"),
+  previous: hash.describe(
+    "The `seal` with the previous sequence number; 64 zeros in the first seal",
+  ),
   seal: hash.describe(
     "SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces " +
       "between them and no line break",
   ),
-}).meta({ id: "Seal", description: "What a finished day held; the last seal of a day counts" });
+}).meta({
+  id: "Seal",
+  description: "The state of a finished day. If a day has several seals, the last one counts",
+});
 
 /** The body of a 200 with seals. */
 export const SealsPage = z.object({

@@ -46,8 +46,8 @@ export const EntriesQuery = z.strictObject({
     .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
     .describe(
-      "What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The " +
-        "answer has the entries that are new since, late ones too; fewer than `limit` are all there are",
+      "`beginning`, or the cursor in the `next` link of the last answer. The page has the entries that " +
+        "are new since, late ones too. Fewer than `limit` means that there are no more yet",
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
