@@ -173,7 +173,7 @@ export interface components {
       limit: number;
       /** @description As in the request, or its default */
       offset: number;
-      /** @description Days of the range in which entries were changed without a word: they are not as they were sealed */
+      /** @description Days of the range whose entries differ from their seal, although no later seal declares a change */
       altered: string[];
       /** @description The seals of this page, by `sequence` */
       items: components["schemas"]["Seal"][];

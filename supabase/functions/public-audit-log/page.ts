@@ -91,7 +91,7 @@ const Seal = z.object({
 export const SealsPage = z.object({
   ...asked,
   altered: z.array(z.iso.date()).describe(
-    "Days of the range in which entries were changed without a word: they are not as they were sealed",
+    "Days of the range whose entries differ from their seal, although no later seal declares a change",
   ),
   items: z.array(Seal).describe("The seals of this page, by `sequence`"),
 }).meta({ id: "SealsPage", description: "A page of the seals of one organization" });
