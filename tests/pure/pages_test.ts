@@ -49,7 +49,11 @@ describe("the pages", () => {
     assertEquals(dead, []);
   });
 
-  it("name only tasks, tests and files that exist", async () => {
+  it("name only tasks, tests, migrations and files that exist", async () => {
+    const migrations = Array.from(
+      Deno.readDirSync(new URL("supabase/migrations/", ROOT)),
+      ({ name }) => name,
+    );
     const unknown: string[] = [];
     for (const [page, text] of PAGES) {
       for (const [, task = ""] of text.matchAll(/deno task ([a-z][\w:]*)/g)) {
@@ -61,6 +65,11 @@ describe("the pages", () => {
         )
       ) {
         if (!await exists(path) && !await exists(path, page)) unknown.push(`${page}: ${path}`);
+      }
+      for (const [, name = ""] of text.matchAll(/migration\s`(\w+)`/g)) {
+        if (!migrations.some((file) => file.endsWith(`_${name}.sql`))) {
+          unknown.push(`${page}: migration ${name}`);
+        }
       }
       for (const [, path = ""] of text.matchAll(/ (tests\/[\w/.]*)/g)) {
         if (!await exists(path)) unknown.push(`${page}: ${path}`);
