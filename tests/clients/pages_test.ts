@@ -21,6 +21,12 @@ function outputOf(ran: Ran[], part: string): string {
   return ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
 }
 
+/** The SQL that a page shows. */
+async function sqlOf(page: string): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
+  return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);
+}
+
 describe("docs/api.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
     const { id, token } = await newOrganization(admin);
@@ -80,8 +86,7 @@ describe("docs/operating.md", () => {
     const { id } = await newOrganization(admin);
     const { id: userId } = await signUp();
     await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
-    const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
-    const statements = Array.from(page.matchAll(/^```sql\n([^]*?)^```$/gm), ([, text = ""]) => text)
+    const statements = (await sqlOf("docs/operating.md"))
       // The helper runUpkeep runs what is scheduled; tests/faults/restore_test.ts restores.
       .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text));
     assert(statements.length >= 4, `${statements.length} statements`);
@@ -97,3 +102,37 @@ describe("docs/operating.md", () => {
     assertEquals({ ...left }, { entries: 1, admins: 2 });
   });
 });
+
+describe("SECURITY.md", () => {
+  it("has commands that all run", async () => {
+    const ran = await runRecipes(
+      { OLD_DATABASE: DATABASE_URL, RESTORED_DATABASE: DATABASE_URL },
+      "../SECURITY.md",
+    );
+    assertEquals(ran.length, 1);
+  });
+
+  it("has SQL that finds administrators, and revokes all keys but those named", async () => {
+    const [named, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const statements = await sqlOf("SECURITY.md");
+    assertEquals(statements.length, 2);
+    await sql.begin(async (transaction) => {
+      for (const statement of statements) {
+        await transaction.unsafe(
+          statement.replace("> '…'", "> '2026-01-01'")
+            .replaceAll("('…', '…')", `('${named.id}', '${named.apiKeyId}')`),
+        );
+      }
+      const keys = await transaction`
+        select id from private.api_keys
+        where id in (${named.apiKeyId}, ${other.apiKeyId}) and revoked_at is null`;
+      assertEquals(keys.map(({ id }) => id), [named.apiKeyId]);
+      throw new Rollback();
+    }).catch((error) => {
+      if (!(error instanceof Rollback)) throw error;
+    });
+  });
+});
+
+/** Undoes what was done to the keys of other tests. */
+class Rollback extends Error {}
