@@ -24,6 +24,7 @@ import {
   withKey,
   writeEntries,
 } from "../helpers.ts";
+import { runDeno } from "../run_program.ts";
 
 const sql = connect();
 const admin = await signUp();
@@ -170,21 +171,16 @@ describe("openapi.json, asked about an answer,", () => {
 describe("deno task openapi --check", () => {
   it("fails, and names the file, when a document is out of step with the function", async () => {
     const copy = await copyOfRepository();
-    const check = async () => {
-      const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-        args: ["run", "--allow-all", "docs/openapi.ts", "--check"],
-        cwd: copy,
-      }).output();
-      return { code, text: new TextDecoder().decode(stderr) };
-    };
+    const check = () =>
+      runDeno({ args: ["run", "--allow-all", "docs/openapi.ts", "--check"], cwd: copy });
     try {
       assertEquals((await check()).code, 0);
       const file = `${copy}/supabase/functions/public-audit-log/query.ts`;
       const query = await Deno.readTextFile(file);
       await Deno.writeTextFile(file, query.replace("wholeNumber(1, 1000)", "wholeNumber(1, 999)"));
-      const { code, text } = await check();
+      const { code, stderr } = await check();
       assertEquals(code, 1);
-      assertStringIncludes(text, "docs/openapi.json is out of step with the function");
+      assertStringIncludes(stderr, "docs/openapi.json is out of step with the function");
     } finally {
       await Deno.remove(copy, { recursive: true });
     }
