@@ -236,17 +236,6 @@ describe("writers", () => {
     assertEquals(await countErrors(organization), []);
     assertEquals((await counts(organization.id)).map((row) => row["entries"]).sort(), [1, 2]);
   });
-
-  it("in transactions that touch the same days in opposite order do not deadlock", async () => {
-    const { id } = await newOrganization(admin);
-    const [early, late] = ["2026-03-01T12:00:00Z", "2026-03-02T12:00:00Z"];
-    await Promise.all(Array.from({ length: 20 }, (_, i) =>
-      sql.begin(async (transaction) => {
-        await insert(transaction, id, i % 2 ? early : late);
-        await insert(transaction, id, i % 2 ? late : early);
-      })));
-    assertEquals((await counts(id)).reduce((sum, row) => sum + row["entries"], 0), 40);
-  });
 });
 
 describe("compact_entry_counts()", () => {
@@ -283,21 +272,6 @@ describe("compact_entry_counts()", () => {
     const rows = await sql`
       select entries, removed from private.entry_counts where organization_id = ${id}`;
     assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
-  });
-
-  it("passes over a row that a writer holds, without waiting, and takes it the next time", async () => {
-    const organization = await newOrganization(admin);
-    const writer = await sql.reserve();
-    await insert(writer, organization.id);
-    await writer`begin`;
-    await insert(writer, organization.id);
-    await runUpkeepWithoutWaiting();
-    await writer`commit`;
-    writer.release();
-    assertEquals((await counts(organization.id)).map((row) => row["partial"]), [true]);
-    await runUpkeep(sql);
-    assertEquals((await counts(organization.id)).map((row) => row["partial"]), [false]);
-    assertEquals(await countErrors(organization), []);
   });
 
   it("passes over an organization that is being deleted", async () => {

@@ -367,6 +367,29 @@ describe("api_key_usage()", () => {
     assertEquals((await usageOf(id)).map(({ requests }) => requests), [60]);
   });
 
+  it("is exact for many requests of many keys at once, whatever each is answered", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, Array(3).fill({}));
+    const keys = await Promise.all(Array.from({ length: 10 }, () => createApiKey(admin, id)));
+    await Promise.all(keys.map(async ({ token }, n) => {
+      await Promise.all([
+        ...Array.from({ length: 10 + n }, () => getPage(token, `${TWO_DAYS}&limit=${n + 1}`)),
+        ...Array.from({ length: n }, () => getProblem(400, token, `${TWO_DAYS}&limit=0`)),
+      ]);
+      // Some end up with more requests than they may make.
+      if (n >= 8) await Promise.all(Array.from({ length: 60 }, () => statusOf(token, "start=x")));
+    }));
+    const rows = new Map((await usageOf(id)).map((row) => [row.api_key_id, row]));
+    const used = keys.map(({ id }) => rows.get(id))
+      .map((row) => [row?.requests, row?.invalid_requests, row?.entries]);
+    const expected = keys.map((_, n) => {
+      const pages = 10 + n;
+      const requests = n >= 8 ? 60 : pages + n;
+      return [requests, requests - pages, pages * Math.min(n + 1, 3)];
+    });
+    assertEquals(used, expected);
+  });
+
   it("takes no address from the caller's own headers", async () => {
     const { id, token } = await newOrganization(admin);
     for (const forged of ["203.0.113.7", "1".repeat(10_000), "x\ty"]) {
