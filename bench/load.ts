@@ -26,21 +26,14 @@ export interface LoadOptions {
  */
 export async function load(options: LoadOptions): Promise<Load> {
   const { url, tokens, connections, seconds, status } = options;
-  const latencies: number[] = [];
-  const statuses = new Map<number, number>();
-  const result = await new Promise<autocannon.Result>((resolve, reject) => {
-    const instance = autocannon({
-      url,
-      connections,
-      duration: seconds,
-      timeout: 30,
-      requests: tokens.map((token) => ({ headers: { Authorization: `Bearer ${token}` } })),
-    }, (error: unknown, result: autocannon.Result) => error ? reject(error) : resolve(result));
-    instance.on("response", (_client, statusCode, _bytes, milliseconds) => {
-      latencies.push(milliseconds);
-      statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1);
-    });
+  const result = await sendRequests({
+    url,
+    connections,
+    duration: seconds,
+    timeout: 30,
+    requests: tokens.map((token) => ({ headers: { Authorization: `Bearer ${token}` } })),
   });
+  const { latencies, statuses } = result;
   statuses.delete(status);
   // Requests under way when the time is up are lost: with few answers, those would weigh too much.
   if (latencies.length < 5 * connections && seconds < 60) {
@@ -55,6 +48,35 @@ export async function load(options: LoadOptions): Promise<Load> {
     answers: latencies.length,
     medianLatency: median(latencies),
   };
+}
+
+/** What became of requests. */
+export interface Sent {
+  /** How many had each status. */
+  statuses: Map<number, number>;
+  /** Of each answer, in milliseconds. */
+  latencies: number[];
+  /** How many had no answer in time. */
+  errors: number;
+  /** In seconds. */
+  duration: number;
+}
+
+/** Sends requests with autocannon. */
+export async function sendRequests(options: autocannon.Options): Promise<Sent> {
+  const latencies: number[] = [];
+  const statuses = new Map<number, number>();
+  const { errors, duration } = await new Promise<autocannon.Result>((resolve, reject) => {
+    const instance = autocannon(
+      options,
+      (error: unknown, result: autocannon.Result) => error ? reject(error) : resolve(result),
+    );
+    instance.on("response", (_client, status, _bytes, milliseconds) => {
+      latencies.push(milliseconds);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    });
+  });
+  return { statuses, latencies, errors, duration };
 }
 
 /** The middle value. */

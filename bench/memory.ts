@@ -1,8 +1,7 @@
-// @ts-types="npm:@types/autocannon@7.12.7"
-import autocannon from "npm:autocannon@9.0.0";
 import { parseArgs } from "node:util";
 import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
 import { measureLargestPages } from "./largest_pages.ts";
+import { sendRequests } from "./load.ts";
 
 const { values: given } = parseArgs({
   options: { requests: { type: "string", default: "50000" } },
@@ -62,29 +61,24 @@ async function measureGrowth(): Promise<boolean> {
 }
 
 /** A quarter each: no token, so no call of the database; another method; a bad query; a page. */
-function send(
+async function send(
   url: string,
   tokens: string[],
   amount: number,
   statuses: Map<number, number>,
 ): Promise<void> {
-  const requests = tokens.flatMap((token): autocannon.Request[] => {
+  const requests = tokens.flatMap((token) => {
     const headers = { Authorization: `Bearer ${token}` };
     const { pathname } = new URL(url);
     return [
       { path: `${pathname}?${DAY}`, headers: { Authorization: "Bearer pck_typo" } },
-      { path: `${pathname}?${DAY}`, headers, method: "DELETE" },
+      { path: `${pathname}?${DAY}`, headers, method: "DELETE" as const },
       { path: `${pathname}?start=2026-02-30&limit=%zz&${"x".repeat(500)}=1`, headers },
       { path: `${pathname}?${DAY}`, headers },
     ];
   });
-  return new Promise((resolve, reject) => {
-    const instance = autocannon(
-      { url, connections: 8, amount, requests },
-      (error: unknown) => error ? reject(error) : resolve(),
-    );
-    instance.on("response", (_client, status) => {
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    });
-  });
+  const sent = await sendRequests({ url, connections: 8, amount, requests });
+  for (const [status, count] of sent.statuses) {
+    statuses.set(status, (statuses.get(status) ?? 0) + count);
+  }
 }

@@ -5,7 +5,7 @@ const ORGANIZATIONS = Array.from(
   { length: 5 },
   (_, i) => `00000000-0000-4000-9000-00000000000${i}`,
 );
-const SECONDS = 8;
+const SECONDS = 4;
 
 /** Inserts by 1 and 16 writers into one organization, with the counts and without, by turns. */
 export async function measureWrites(
@@ -13,40 +13,15 @@ export async function measureWrites(
   databaseUrl: string,
   rounds: number,
 ): Promise<void> {
-  console.log("\nInserts a second into one organization (pgbench, one entry a transaction)");
+  console.log("\nInserts a second into one organization (pgbench), with the counts and without\n");
   await makeOrganizations(sql);
-  const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()");
-  const seen = new Map<string, number[]>();
-  for (let round = 1; round <= rounds; round++) {
-    for (const clients of [1, 16]) {
-      for (const counts of round % 2 ? [true, false] : [false, true]) {
-        await sql.unsafe(
-          `alter table public.audit_entries ${
-            counts ? "enable" : "disable"
-          } trigger count_inserted`,
-        );
-        const { perSecond } = await pgbench(databaseUrl, insert, clients, SECONDS);
-        const name = `${clients} ${counts ? "with" : "without"}`;
-        seen.set(name, [...seen.get(name) ?? [], perSecond]);
-        console.log(`  round ${round}/${rounds}  ${name} counts: ${perSecond.toFixed(0)}`);
-      }
-    }
-  }
+  await compareInserts(databaseUrl, rounds, async (isWith) => {
+    const state = isWith ? "enable" : "disable";
+    await sql.unsafe(`alter table public.audit_entries ${state} trigger count_inserted`);
+    return "public.audit_entries";
+  });
   await sql`alter table public.audit_entries enable trigger count_inserted`;
   await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
-  console.log(
-    "\n| writers | with counts, 1/s | without, 1/s | cost |\n| ---: | ---: | ---: | ---: |",
-  );
-  for (const clients of [1, 16]) {
-    const [counted, bare] = ["with", "without"].map((name) =>
-      median(seen.get(`${clients} ${name}`) ?? [])
-    );
-    console.log(
-      `| ${clients} | ${counted?.toFixed(0)} | ${bare?.toFixed(0)} | ${
-        ((bare ?? 0) / (counted ?? 1)).toFixed(2)
-      } |`,
-    );
-  }
 }
 
 /** Inserts by 1 and 16 writers with the feed's column and index and without, by turns. */
@@ -69,30 +44,39 @@ export async function measureFeedWrites(
   }
   // The index goes with its column.
   await sql.unsafe(`alter table ${tables.without} drop column transaction_id`);
-  const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()");
-  const seen = new Map<string, number[]>();
-  // Round 0 warms up and is not counted.
-  for (let round = 0; round <= rounds; round++) {
-    const order = Object.entries(tables);
-    for (const [name, table] of round % 2 ? order : order.reverse()) {
-      for (const clients of [1, 16]) {
-        const script = insert.replace("public.audit_entries", table);
-        const { perSecond } = await pgbench(databaseUrl, script, clients, SECONDS / 2);
-        if (round) {
-          seen.set(`${clients} ${name}`, [...seen.get(`${clients} ${name}`) ?? [], perSecond]);
-        }
-      }
-    }
-  }
+  await compareInserts(
+    databaseUrl,
+    rounds,
+    (isWith) => Promise.resolve(isWith ? tables.with : tables.without),
+  );
   for (const table of Object.values(tables)) await sql.unsafe(`drop table ${table}`);
   await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
+}
+
+/**
+ * Inserts one entry a transaction, with something and without it, and prints what it costs; `prepare`
+ * names the table.
+ */
+async function compareInserts(
+  databaseUrl: string,
+  rounds: number,
+  prepare: (isWith: boolean) => Promise<string>,
+): Promise<void> {
   console.log("| writers | with, 1/s | without, 1/s | cost |\n| ---: | ---: | ---: | ---: |");
   for (const clients of [1, 16]) {
-    const [feed = NaN, bare = NaN] = ["with", "without"].map((name) =>
-      median(seen.get(`${clients} ${name}`) ?? [])
-    );
-    const cost = (bare / feed).toFixed(2);
-    console.log(`| ${clients} | ${feed.toFixed(0)} | ${bare.toFixed(0)} | ${cost} |`);
+    const seen: Record<string, number[]> = { true: [], false: [] };
+    // Round 0 warms up and is not counted.
+    for (let round = 0; round <= rounds; round++) {
+      for (const isWith of round % 2 ? [true, false] : [false, true]) {
+        const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()")
+          .replace("public.audit_entries", await prepare(isWith));
+        const { perSecond } = await pgbench(databaseUrl, insert, clients, SECONDS);
+        if (round) seen[`${isWith}`]?.push(perSecond);
+      }
+    }
+    const [counted = NaN, bare = NaN] = [true, false].map((each) => median(seen[`${each}`] ?? []));
+    const cost = (bare / counted).toFixed(2);
+    console.log(`| ${clients} | ${counted.toFixed(0)} | ${bare.toFixed(0)} | ${cost} |`);
   }
 }
 

@@ -3,9 +3,10 @@ import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page.ts";
 import type { Problem } from "../supabase/functions/public-audit-log/problem.ts";
-import type {
-  Database,
-  TablesInsert,
+import {
+  Constants,
+  type Database,
+  type TablesInsert,
 } from "../supabase/functions/public-audit-log/database.types.ts";
 
 /** The project under test, and what everybody knows of it. */
@@ -20,6 +21,8 @@ export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
 /** Two days that every test may use, as a query string. */
 export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 
+export const ACTIONS = Constants.public.Enums.audit_action;
+
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
@@ -33,6 +36,21 @@ export type Run = postgres.ISql;
 /** A connection to the database as the owner of everything. Close it: `await sql.end()`. */
 export function connect(): Sql {
   return postgres(DATABASE_URL, { onnotice: () => {} });
+}
+
+/** Runs statements in a transaction, and undoes what they did. */
+export async function rolledBack<T>(
+  sql: Sql,
+  run: (transaction: postgres.ReservedSql) => Promise<T>,
+): Promise<T> {
+  const transaction = await sql.reserve();
+  try {
+    await transaction`begin`;
+    return await run(transaction);
+  } finally {
+    await transaction`rollback`;
+    transaction.release();
+  }
 }
 
 /** A Data API client of nobody (`anon`) or of the platform (`service_role`). */
@@ -74,10 +92,19 @@ export async function newOrganization(admin: Person, name = "Test"): Promise<Org
   const organization = await platform.from("organizations")
     .insert({ name }).select("id").single().throwOnError();
   const id = organization.data.id;
-  await platform.from("organization_members")
-    .insert({ organization_id: id, user_id: admin.id, role: "admin" }).throwOnError();
+  await addMember(id, admin, "admin");
   const apiKey = await createApiKey(admin, id);
   return { id, apiKeyId: apiKey.id, token: apiKey.token };
+}
+
+/** Makes a person a member of an organization, as the platform does. */
+export async function addMember(
+  organization_id: string,
+  { id: user_id }: Person,
+  role: "admin" | "member",
+): Promise<void> {
+  await client("service_role").from("organization_members")
+    .insert({ organization_id, user_id, role }).throwOnError();
 }
 
 /** An API key, as the functions of the admin console name it. */
@@ -130,11 +157,11 @@ export async function listApiKeys(admin: Person, organizationId: string) {
 /** An entry to write: what matters to the test; the rest is filled in. */
 export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;
 
-/** What `data` holds at the least (spec.md section 2.2). */
+/** What `data` holds at the least (spec.md section 2.2), in the order in which Postgres keeps it. */
 export const MESSAGE_DATA = {
+  agent_id: "a-1",
   message_id: "m-1",
   conversation_id: "c-1",
-  agent_id: "a-1",
   platform_agent_sid: "AG1",
 };
 
@@ -157,6 +184,48 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
   await client("service_role").from("audit_entries").insert(rows).throwOnError();
 }
 
+/** Uses a key's limit up, as 60 requests of this moment would. */
+export async function exhaust(sql: Run, apiKeyId: string): Promise<void> {
+  await sql`
+    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    where api_key_id = ${apiKeyId}`;
+}
+
+/**
+ * Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. Of the
+ * row that is waited for, the holder alone may do something.
+ */
+export async function whileWaiting(
+  sql: Sql,
+  apiKeyId: string,
+  request: () => Promise<Response>,
+  action: (holder: Run) => Promise<unknown>,
+): Promise<Response> {
+  const holder = await sql.reserve();
+  try {
+    await holder`begin`;
+    const [row] = await holder`
+      select pg_backend_pid() as pid from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+    const answer = request();
+    await somebodyWaitsFor(sql, row?.["pid"]);
+    await action(holder);
+    await holder`commit`;
+    return await answer;
+  } finally {
+    await holder`rollback`;
+    holder.release();
+  }
+}
+
+/** Resolves when somebody waits for a lock that a backend holds. */
+export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
+  for (let waits = false; !waits;) {
+    const [row] = await sql`
+      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
+    waits = row?.["waits"];
+  }
+}
+
 /** Moves the times of a key's accepted requests into the past, instead of waiting. */
 export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
   await sql`
@@ -175,7 +244,24 @@ export async function runUpkeep(sql: postgres.ISql): Promise<void> {
 
 /** Sends a request with a key; `query` is a query string. */
 export function get(token: string, query: string = TWO_DAYS): Promise<Response> {
-  return send(`?${query}`, { headers: { Authorization: `Bearer ${token}` } });
+  return send(`?${query}`, withKey(token));
+}
+
+/** What a request with a key has. */
+export function withKey(token: string): RequestInit {
+  return { headers: { Authorization: `Bearer ${token}` } };
+}
+
+/** Sends a request with a key; the status of its answer. */
+export async function statusOf(token: string, query?: string): Promise<number> {
+  return await statusOnly(get(token, query));
+}
+
+/** The status of an answer whose body does not matter. */
+export async function statusOnly(answer: Promise<Response>): Promise<number> {
+  const { status, body } = await answer;
+  await body?.cancel();
+  return status;
 }
 
 /** Sends any request to the service, whose answer must be as documented: whatever its status. */

@@ -11,6 +11,8 @@ import {
   signUp,
   writeEntries,
 } from "../helpers.ts";
+import { type Loopback, serveOnLoopback } from "../loopback.ts";
+import { type Ended, textOf } from "../run_program.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
@@ -48,46 +50,32 @@ const LANGUAGES: Record<string, Record<"sync" | "tail" | "siem", string[]>> = {
 /** Takes what the recipes for a SIEM send, as Elasticsearch's `_bulk` does. */
 function startSiem(answers: (Response | undefined)[] = []) {
   const received: string[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      const lines = (await request.text()).trimEnd().split("\n");
-      const answer = answers.shift();
-      if (answer) return answer;
-      for (let i = 0; i < lines.length; i += 2) {
-        const { index } = JSON.parse(lines[i] ?? "");
-        const document = JSON.parse(lines[i + 1] ?? "");
-        assertEquals(index._id, `${document.id}/${document.created_at}`);
-        assertEquals(document["@timestamp"], document.created_at);
-        received.push(document.id);
-      }
-      return Response.json({ errors: false, items: lines.length / 2 });
-    },
-  );
-  return {
-    url: `http://127.0.0.1:${server.addr.port}`,
-    received,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+  const server = serveOnLoopback(async (request) => {
+    const lines = (await request.text()).trimEnd().split("\n");
+    const answer = answers.shift();
+    if (answer) return answer;
+    for (let i = 0; i < lines.length; i += 2) {
+      const { index } = JSON.parse(lines[i] ?? "");
+      const document = JSON.parse(lines[i + 1] ?? "");
+      assertEquals(index._id, `${document.id}/${document.created_at}`);
+      assertEquals(document["@timestamp"], document.created_at);
+      received.push(document.id);
+    }
+    return Response.json({ errors: false, items: lines.length / 2 });
+  });
+  return { ...server, received };
 }
 
 /** Between a recipe and the API; each of the refusals is answered once, then the API answers. */
-function startProxy(refusals: (() => Response)[]) {
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    ({ url, headers }) => {
-      const refusal = refusals.shift();
-      if (refusal) return refusal();
-      const authorization = headers.get("Authorization") ?? "";
-      const accept = headers.get("Accept") ?? "*/*";
-      const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
-      return fetch(target, { headers: { authorization, accept } });
-    },
-  );
-  return {
-    url: `http://127.0.0.1:${server.addr.port}/public-audit-log`,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+function startProxy(refusals: (() => Response)[]): Loopback {
+  return serveOnLoopback(({ url, headers }) => {
+    const refusal = refusals.shift();
+    if (refusal) return refusal();
+    const authorization = headers.get("Authorization") ?? "";
+    const accept = headers.get("Accept") ?? "*/*";
+    const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
+    return fetch(target, { headers: { authorization, accept } });
+  });
 }
 
 /** Writes so many entries, evenly over the 20th of November 2026. */
@@ -131,9 +119,8 @@ class Reader {
     }).spawn();
   }
 
-  async run(command: string[], options = {}): Promise<{ code: number; stderr: string }> {
-    const { code, stderr } = await this.start(command, options).output();
-    return { code, stderr: new TextDecoder().decode(stderr) };
+  async run(command: string[], options = {}): Promise<Ended> {
+    return textOf(await this.start(command, options).output());
   }
 
   async mustRun(command: string[], options = {}): Promise<void> {
@@ -241,10 +228,8 @@ describe("docs/integrating.md", () => {
         const organization = await newOrganization(admin);
         await fill(organization, 10);
         const reader = new Reader(organization);
-        await using proxy = startProxy([
-          () => new Response("", { status: 429, headers: { "Retry-After": "1" } }),
-          () => new Response("", { status: 429, headers: { "Retry-After": "1" } }),
-        ]);
+        const full = () => new Response("", { status: 429, headers: { "Retry-After": "1" } });
+        await using proxy = startProxy([full, full]);
         await reader.mustRun(sync, { url: proxy.url });
         assertEquals(reader.synced().length, 10);
         await using refusing = startProxy([() => new Response("refused", { status: 401 })]);
@@ -256,13 +241,11 @@ describe("docs/integrating.md", () => {
       it("shows the key to no other address", async () => {
         const organization = await newOrganization(admin);
         const shown: (string | null)[] = [];
-        const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
-        await using other = Deno.serve(options, ({ headers }) => {
+        await using other = serveOnLoopback(({ headers }) => {
           shown.push(headers.get("Authorization"));
           return new Response(null, { status: 401 });
         });
-        const elsewhere = `http://127.0.0.1:${other.addr.port}/`;
-        await using moved = startProxy([() => Response.redirect(elsewhere, 302)]);
+        await using moved = startProxy([() => Response.redirect(other.url, 302)]);
         assertNotEquals((await new Reader(organization).run(sync, { url: moved.url })).code, 0);
         assert(shown.every((authorization) => authorization === null));
       });

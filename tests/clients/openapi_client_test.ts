@@ -15,6 +15,7 @@ import {
   TWO_DAYS,
   writeEntries,
 } from "../helpers.ts";
+import { runDeno } from "../run_program.ts";
 
 const admin = await signUp();
 
@@ -79,11 +80,11 @@ describe("a client generated from openapi.json", () => {
       plugins: ["@hey-api/client-fetch", "zod"],
       logs: { level: "silent" },
     });
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+    const { code, stderr } = await runDeno({
       args: ["check", "--no-config", "--sloppy-imports", "index.ts"],
       cwd: folder,
-    }).output();
-    assert(success, new TextDecoder().decode(stderr));
+    });
+    assertEquals(code, 0, stderr);
 
     const { zPage, zProblem }: Record<"zPage" | "zProblem", z.ZodType> = await import(
       pathToFileURL(`${folder}/zod.gen.ts`).href

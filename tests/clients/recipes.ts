@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { runProgram } from "../run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
@@ -23,19 +24,16 @@ export async function runRecipes(
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
   const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
-  const { success, stdout, stderr } = await new Deno.Command("bash", {
+  const { code, stdout, stderr } = await runProgram("bash", {
     args: ["-euo", "pipefail", "-c", script],
     cwd: folder,
     env: environment,
-  }).output();
-  const decoder = new TextDecoder();
-  const outputs = decoder.decode(stdout).split(`\n${END}\n`);
-  if (success) {
+  });
+  const outputs = stdout.split(`\n${END}\n`);
+  if (code === 0) {
     return commands.map((command, i) => ({ command, output: outputs[i]?.trim() ?? "" }));
   }
-  throw new Error(
-    `failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${decoder.decode(stderr)}`,
-  );
+  throw new Error(`failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${stderr}`);
 }
 
 /** Writes the files that a page in docs/ shows to a folder; the commands it shows. */

@@ -11,6 +11,7 @@ import {
   signUp,
   writeEntries,
 } from "../helpers.ts";
+import { runDeno } from "../run_program.ts";
 import { runRecipes } from "./recipes.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
@@ -72,7 +73,7 @@ class Export {
   /** What verify.ts says, and its exit code. */
   async verify(...args: string[]): Promise<{ code: number; lines: string[] }> {
     const isOffline = args.includes("--seals");
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    const { code, stdout, stderr } = await runDeno({
       args: [
         "run",
         "--allow-net",
@@ -85,10 +86,8 @@ class Export {
       ],
       env: { AUDIT_LOG_API_KEY: this.#organization.token, NO_COLOR: "1" },
       signal: AbortSignal.timeout(30_000),
-    }).output();
-    const decoder = new TextDecoder();
-    const text = decoder.decode(stdout) + decoder.decode(stderr);
-    return { code, lines: text.trimEnd().split("\n") };
+    });
+    return { code, lines: `${stdout}${stderr}`.trimEnd().split("\n") };
   }
 
   /** What to keep, as the last line says. */
@@ -223,10 +222,6 @@ describe("verify.ts", () => {
   it("finds seals that were edited, left out or put in another order", async () => {
     const changes: [(items: Record<string, unknown>[]) => void, RegExp][] = [
       [(items) => Object.assign(items[1] ?? {}, { added: 1 }), /^Seal 2 .* not the hash/],
-      [
-        (items) => Object.assign(items[1] ?? {}, { seal: "0".repeat(64) }),
-        /^Seal 2 .* not the hash/,
-      ],
       [(items) => items.splice(1, 1), /^Seal 3 .* follows 1: seals are missing/],
       [(items) => items.shift(), /^Seal 2 .* follows nothing/],
       [(items) => items.reverse(), /^Seal 3 .* follows nothing/],

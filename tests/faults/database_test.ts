@@ -77,14 +77,6 @@ describe("the service mends itself, with only lawful answers, when", () => {
     await admin.end();
   });
 
-  it("the database is restarted", async () => {
-    await underLoad({ stack, causes: GONE }, async (load) => {
-      await stopPostgres(stack.postgres.dataDir, "fast");
-      await load.answers(40, 500);
-      await startPostgres(stack.postgres);
-    });
-  });
-
   it("the database is killed, and recovers when it is started", async () => {
     await underLoad({ stack, causes: GONE }, async (load) => {
       signal(await processes(), "SIGKILL");

@@ -1,11 +1,10 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
+import { Buffer } from "node:buffer";
 import { createDataApi, signJwt } from "../../local/data_api.ts";
 import { freePort } from "../../local/free_port.ts";
-import { AUDIT_LOG_URL, signUp } from "../helpers.ts";
+import { AUDIT_LOG_URL, PUBLISHABLE_KEY, SECRET_KEY, signUp } from "../helpers.ts";
 
-const PUBLISHABLE_KEY = Deno.env.get("SUPABASE_PUBLISHABLE_KEY") ?? "";
-const SECRET_KEY = Deno.env.get("SUPABASE_SECRET_KEY") ?? "";
 const url = new URL("/rest/v1/rpc/public_audit_log", AUDIT_LOG_URL);
 
 const person = await signUp();
@@ -33,11 +32,9 @@ const ANSWERS = {
 /** A JWT with other claims, and the signature that it had. */
 function forge(jwt: string, claims: Record<string, unknown>): string {
   const [header, payload = "", signature] = jwt.split(".");
-  const own = JSON.parse(atob(payload.replaceAll("-", "+").replaceAll("_", "/")));
-  const forged = btoa(JSON.stringify({ ...own, ...claims }));
-  return `${header}.${
-    forged.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")
-  }.${signature}`;
+  const own = JSON.parse(Buffer.from(payload, "base64url").toString());
+  const forged = Buffer.from(JSON.stringify({ ...own, ...claims })).toString("base64url");
+  return `${header}.${forged}.${signature}`;
 }
 
 describe("the gateway in front of the Data API", () => {
@@ -108,10 +105,8 @@ describe("the gateway in front of the Data API", () => {
       headers: { Origin: "http://127.0.0.1", "Access-Control-Request-Method": "GET" },
     });
     await response.body?.cancel();
-    assertEquals([response.status, response.headers.has("Access-Control-Allow-Origin")], [
-      200,
-      true,
-    ]);
+    assertEquals(response.status, 200);
+    assert(response.headers.has("Access-Control-Allow-Origin"));
   });
 });
 

@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { supabase } from "../../local/supabase_cli.ts";
+import { serveOnLoopback } from "../loopback.ts";
+import { runDeno } from "../run_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FUNCTION = "supabase/functions/public-audit-log";
@@ -27,22 +29,15 @@ interface Upload {
 
 async function deploy(): Promise<Upload> {
   const uploads: FormData[] = [];
-  await using platform = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-    async (request) => {
-      if (request.method !== "POST") return Response.json({});
-      uploads.push(await request.formData());
-      return Response.json({
-        id: "1",
-        slug: "public-audit-log",
-        name: "public-audit-log",
-        status: "ACTIVE",
-        version: 1,
-      }, { status: 201 });
-    },
-  );
+  await using platform = serveOnLoopback(async (request) => {
+    if (request.method !== "POST") return Response.json({});
+    uploads.push(await request.formData());
+    const name = "public-audit-log";
+    const deployed = { id: "1", slug: name, name, status: "ACTIVE", version: 1 };
+    return Response.json(deployed, { status: 201 });
+  });
   const profile = await Deno.makeTempFile({ suffix: ".yaml" });
-  const url = `http://127.0.0.1:${platform.addr.port}`;
+  const { url } = platform;
   await Deno.writeTextFile(
     profile,
     `name: loopback\napi_url: ${url}\ndashboard_url: ${url}\ndocs_url: ${url}\nproject_host: 127.0.0.1\n`,
@@ -83,21 +78,17 @@ async function denoAmong(files: Map<string, string>, ...args: string[]) {
       await Deno.mkdir(dirname(join(folder, path)), { recursive: true });
       await Deno.writeTextFile(join(folder, path), text);
     }
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args,
-      cwd: join(folder, FUNCTION),
-      env: { NO_COLOR: "1" },
-    }).output();
-    const decoder = new TextDecoder();
-    return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+    return await runDeno({ args, cwd: join(folder, FUNCTION), env: { NO_COLOR: "1" } });
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
 describe("supabase functions deploy", () => {
+  const deployed = deploy();
+
   it("uploads the function's files, its deno.json and its lockfile, without the JWT check", async () => {
-    const { files, metadata } = await deploy();
+    const { files, metadata } = await deployed;
     const names = Array.from(Deno.readDirSync(join(ROOT, FUNCTION)), ({ name }) => name);
     assertEquals(
       Array.from(files.keys()).sort(),
@@ -111,7 +102,7 @@ describe("supabase functions deploy", () => {
   });
 
   it("deploys the versions that were tested, by their checksums, of everything that is imported", async () => {
-    const { files } = await deploy();
+    const { files } = await deployed;
     const lock = readLockfile(files.get(`${FUNCTION}/deno.lock`) ?? "{}");
     const tested = readLockfile(await Deno.readTextFile(join(ROOT, "deno.lock")));
     for (const [name, { integrity }] of Object.entries(lock.npm)) {
@@ -127,8 +118,8 @@ describe("supabase functions deploy", () => {
     assertEquals(Object.keys(npmPackages).sort(), Object.keys(lock.npm).sort());
 
     // … and it is what Deno goes by: without it, the same command fails.
-    files.set(`${FUNCTION}/deno.lock`, '{"version":"5"}');
-    const unlocked = await denoAmong(files, ...install);
+    const without = new Map(files).set(`${FUNCTION}/deno.lock`, '{"version":"5"}');
+    const unlocked = await denoAmong(without, ...install);
     assertStringIncludes(unlocked.stderr, "The lockfile is out of date");
   });
 });

@@ -11,32 +11,23 @@ function read(variables: Record<string, string>) {
 
 describe("readEnvironment()", () => {
   it("takes the default key of the dictionary", () => {
-    assertEquals(
-      read({
-        SUPABASE_URL: URL,
-        SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
-        SUPABASE_SERVICE_ROLE_KEY: "s",
-      }),
-      { url: URL, secretKey: "d", publicUrl: PUBLIC_URL },
-    );
+    const keys = {
+      SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
+      SUPABASE_SERVICE_ROLE_KEY: "s",
+    };
+    const expected = { url: URL, secretKey: "d", publicUrl: PUBLIC_URL };
+    assertEquals(read({ SUPABASE_URL: URL, ...keys }), expected);
   });
 
   it("takes another key of the dictionary when the default key has been deleted", () => {
     const keys = { SUPABASE_SECRET_KEYS: '{"second":"s"}', SUPABASE_SERVICE_ROLE_KEY: "old" };
-    assertEquals(read({ SUPABASE_URL: URL, ...keys }), {
-      url: URL,
-      secretKey: "s",
-      publicUrl: PUBLIC_URL,
-    });
+    assertEquals(read({ SUPABASE_URL: URL, ...keys }).secretKey, "s");
   });
 
   it("takes the service role key of projects without a dictionary, or with an empty one", () => {
     for (const keys of [{}, { SUPABASE_SECRET_KEYS: "{}" }]) {
-      assertEquals(read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }), {
-        url: URL,
-        secretKey: "s",
-        publicUrl: PUBLIC_URL,
-      });
+      const environment = read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys });
+      assertEquals(environment.secretKey, "s");
     }
   });
 
@@ -44,11 +35,13 @@ describe("readEnvironment()", () => {
     assertThrows(() => read({ SUPABASE_SERVICE_ROLE_KEY: "s" }), Error, "SUPABASE_URL");
     assertThrows(() => read({ SUPABASE_URL: URL }), Error, "SUPABASE_SECRET_KEYS");
     for (const keys of ["sb_secret_x", "[]", "null", '{"default":""}', '{"default":1}']) {
-      assertThrows(
+      const { message } = assertThrows(
         () => read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: keys }),
         Error,
         "SUPABASE_SECRET_KEYS is not JSON",
       );
+      // No key stands in an error.
+      assertEquals(message.includes("sb_secret_x"), false);
     }
   });
 
@@ -61,13 +54,5 @@ describe("readEnvironment()", () => {
       Error,
       "PUBLIC_AUDIT_LOG_URL is not an address",
     );
-  });
-
-  it("never puts a key into the error", () => {
-    try {
-      read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: "sb_secret_x" });
-    } catch (error) {
-      assertEquals(String(error).includes("sb_secret_x"), false);
-    }
   });
 });

@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
+  addMember,
   age,
   client,
   connect,
   createApiKey,
   type Entry,
-  get,
   getPage,
   listApiKeys,
   newOrganization,
@@ -40,8 +40,7 @@ describe("list_organizations()", () => {
     assertEquals(await call(), []);
     const last = await newOrganization(person, "Zzz");
     const first = await newOrganization(other, "Aaa");
-    await client("service_role").from("organization_members")
-      .insert({ organization_id: first.id, user_id: person.id, role: "member" }).throwOnError();
+    await addMember(first.id, person, "member");
     assertEquals(await call(), [
       { id: first.id, name: "Aaa", role: "member" },
       { id: last.id, name: "Zzz", role: "admin" },
@@ -55,11 +54,11 @@ describe("list_api_keys()", () => {
     const [unused] = await listApiKeys(admin, id);
     assertEquals(unused?.id, apiKeyId);
     assertEquals([unused?.last_used_at, unused?.requests_last_minute], [null, 0]);
-    await get(token);
+    await getPage(token);
     await age(sql, apiKeyId, "61 seconds");
-    await get(token);
+    await getPage(token);
     await age(sql, apiKeyId, "58 seconds");
-    await get(token);
+    await getPage(token);
     const before = Date.now();
     const [used] = await listApiKeys(admin, id);
     assertEquals(used?.requests_last_minute, 2);
@@ -149,8 +148,7 @@ describe("what administrators ask", () => {
   it("is refused to strangers, members and nobody, in the same words as for what does not exist", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const member = await signUp();
-    await client("service_role").from("organization_members")
-      .insert({ organization_id: id, user_id: member.id, role: "member" }).throwOnError();
+    await addMember(id, member, "member");
     const messages = new Set<string>();
     for (const organization_id of [id, crypto.randomUUID()]) {
       for (const [rank, caller] of [stranger.client, member.client, client("anon")].entries()) {
@@ -161,8 +159,11 @@ describe("what administrators ask", () => {
             await caller.rpc("create_api_key", { organization_id, name: "x" }),
             await caller.rpc("create_api_key", { organization_id, name: " " }),
             await caller.rpc("revoke_api_key", { organization_id, api_key_id: apiKeyId }),
+            await caller.rpc("rotate_api_key", { organization_id, api_key_id: apiKeyId }),
+            await caller.rpc("api_key_usage", range),
             await caller.rpc("read_audit_log", range),
             await caller.rpc("daily_entry_counts", range),
+            await caller.rpc("list_seals", range),
           ]
         ) {
           assertEquals([error?.code, status], ["42501", rank === 2 ? 401 : 403]);

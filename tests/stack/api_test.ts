@@ -6,6 +6,7 @@ import {
   connect,
   createApiKey,
   type Entry,
+  exhaust,
   get,
   getPage,
   getProblem,
@@ -16,8 +17,10 @@ import {
   revokeApiKey,
   send,
   signUp,
+  statusOnly,
   TWO_DAYS,
   UNKNOWN_TOKEN,
+  withKey,
   writeEntries,
 } from "../helpers.ts";
 
@@ -52,7 +55,7 @@ describe("GET: the page", () => {
       item?.id ?? "",
       /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
     );
-    assertEquals(page, {
+    const expected = {
       organization_id: id,
       start: "2026-03-01",
       end: "2026-03-02",
@@ -62,29 +65,14 @@ describe("GET: the page", () => {
       items: [{
         id: item?.id ?? "",
         created_at: "2026-03-01T08:09:10.123Z",
-        action: "message_created",
+        action: "message_created" as const,
         user_email: "ada@example.com",
         agent_name: "Support Assistant",
         data: MESSAGE_DATA,
       }],
-    });
-    assertEquals(Object.keys(page), [
-      "organization_id",
-      "start",
-      "end",
-      "total",
-      "limit",
-      "offset",
-      "items",
-    ]);
-    assertEquals(Object.keys(item ?? {}), [
-      "id",
-      "created_at",
-      "action",
-      "user_email",
-      "agent_name",
-      "data",
-    ]);
+    };
+    // As texts: the order of the fields is part of it.
+    assertEquals(JSON.stringify(page), JSON.stringify(expected));
   });
 
   it("is empty, not an error, for an organization without entries", async () => {
@@ -146,28 +134,6 @@ describe("GET: the days", () => {
     ]);
   });
 
-  for (
-    const [day, before, after] of [
-      ["2024-02-29", "2024-02-28", "2024-03-01"],
-      ["2025-12-31", "2025-12-30", "2026-01-01"],
-      ["2026-02-28", "2026-02-27", "2026-03-01"],
-      // Clocks change in Europe and in America; UTC days have 24 hours all the same.
-      ["2026-03-29", "2026-03-28", "2026-03-30"],
-      ["2026-11-01", "2026-10-31", "2026-11-02"],
-    ]
-  ) {
-    it(`one day, ${day}, is start equal to end`, async () => {
-      const { token } = await organizationWith(
-        { created_at: `${before}T23:59:59.999Z` },
-        { created_at: `${day}T00:00:00Z` },
-        { created_at: `${day}T23:59:59.999Z` },
-        { created_at: `${after}T00:00:00Z` },
-      );
-      const page = await getPage(token, `start=${day}&end=${day}`);
-      assertEquals(createdAt(page), [`${day}T00:00:00.000Z`, `${day}T23:59:59.999Z`]);
-    });
-  }
-
   it("reach from the first to the last day there is", async () => {
     const { token } = await organizationWith(
       { created_at: "0001-01-01T00:00:00Z" },
@@ -177,35 +143,6 @@ describe("GET: the days", () => {
       "0001-01-01T00:00:00.000Z",
       "9999-12-31T23:59:59.999Z",
     ]);
-  });
-
-  it("may lie in the future", async () => {
-    const { token } = await organizationWith();
-    assertEquals((await getPage(token, "start=2026-03-01&end=9999-12-31")).total, 0);
-  });
-});
-
-describe("GET: action", () => {
-  it("filters items and total by exactly one action", async () => {
-    const { token } = await organizationWith(
-      { action: "agent_added" },
-      { action: "conversation_created" },
-      { action: "message_created" },
-      { action: "message_created" },
-      { action: "feedback_given" },
-    );
-    const expected = {
-      agent_added: 1,
-      conversation_created: 1,
-      message_created: 2,
-      feedback_given: 1,
-    };
-    for (const [action, count] of Object.entries(expected)) {
-      const page = await getPage(token, `${TWO_DAYS}&action=${action}`);
-      assertEquals(page.items.map((item) => item.action), Array(count).fill(action));
-      assertEquals(page.total, count);
-    }
-    assertEquals((await getPage(token)).total, 5);
   });
 });
 
@@ -217,34 +154,6 @@ describe("GET: paging", () => {
     action: i % 5 === 0 ? "agent_added" as const : "feedback_given" as const,
     data: { n: i },
   }));
-
-  it("gives every entry exactly once, ordered by created_at, then id, for every page size", async () => {
-    const { id, token } = await organizationWith(...entries);
-    const rows = await sql`
-      select id from public.audit_entries where organization_id = ${id} order by created_at, id`;
-    const expected = rows.map((row) => row["id"]);
-    for (const limit of [1, 7, 25, 1000]) {
-      const seen: string[] = [];
-      for (let offset = 0; offset < 25; offset += limit) {
-        const page = await getPage(token, `${TWO_DAYS}&limit=${limit}&offset=${offset}`);
-        assertEquals(page.total, 25);
-        assertEquals([page.limit, page.offset], [limit, offset]);
-        seen.push(...page.items.map((item) => item.id));
-      }
-      assertEquals(seen, expected, `limit ${limit}`);
-    }
-  });
-
-  it("newest first is the same list backwards, with and without an action", async () => {
-    const { token } = await organizationWith(...entries);
-    for (const filter of [TWO_DAYS, `${TWO_DAYS}&action=agent_added`]) {
-      const forwards = await getPage(token, filter);
-      const backwards = await getPage(token, `${filter}&order=desc`);
-      assertEquals(backwards.items, forwards.items.toReversed());
-      const second = await getPage(token, `${filter}&order=desc&limit=2&offset=3`);
-      assertEquals(second.items, backwards.items.slice(3, 5));
-    }
-  });
 
   it("beyond the end is an empty page with the true total", async () => {
     const { token } = await organizationWith(...entries);
@@ -282,9 +191,7 @@ describe("GET: paging", () => {
     );
     const seen: string[] = [];
     while (url) {
-      const response: Response = await fetch(url, {
-        headers: { Authorization: `Bearer ${token}` },
-      });
+      const response: Response = await fetch(url, withKey(token));
       const page: Page = await response.json();
       seen.push(...page.items.map((item) => item.id));
       const next: string | undefined = response.headers.get("Link")?.match(/<([^>]*)>; rel="next"/)
@@ -298,64 +205,30 @@ describe("GET: paging", () => {
 });
 
 describe("400", () => {
+  // What is right and wrong: parse_query_test.ts. Here, how it is said.
   for (
     const [query, parameters] of [
-      ["", ["start", "end"]],
-      ["start=2026-03-01", ["end"]],
-      ["end=2026-03-01", ["start"]],
-      ["start=2026-02-30&end=2026-03-01", ["start"]],
+      ["", ["end", "start"]],
       ["start=0000-01-01&end=2026-03-01", ["start"]],
-      ["start=2026-1-1&end=2026-03-01", ["start"]],
-      ["start=2026-03-02&end=2026-03-01", ["end"]],
-      [`${TWO_DAYS}&limit=0`, ["limit"]],
       [`${TWO_DAYS}&limit=1001`, ["limit"]],
-      [`${TWO_DAYS}&limit=ten`, ["limit"]],
-      [`${TWO_DAYS}&limit=`, ["limit"]],
-      [`${TWO_DAYS}&offset=-1`, ["offset"]],
       [`${TWO_DAYS}&offset=9007199254740992`, ["offset"]],
-      [`${TWO_DAYS}&offset=1e3`, ["offset"]],
-      [`${TWO_DAYS}&action=`, ["action"]],
-      [`${TWO_DAYS}&action=login`, ["action"]],
-      [`${TWO_DAYS}&order=newest`, ["order"]],
       [`${TWO_DAYS}&acton=agent_added`, ["acton"]],
-      [`${TWO_DAYS}&start=2026-03-01`, ["start"]],
-      [`${TWO_DAYS}&organization_id=x`, ["organization_id"]],
-      ["start=%00&end=%zz&limit=%F0%9F&offset=٣", ["start", "end", "limit", "offset"]],
+      ["start=%00&end=%zz&limit=%F0%9F&offset=٣", ["end", "limit", "offset", "start"]],
     ] as const
   ) {
     it(`?${query} names ${parameters.join(", ")}`, async () => {
       const { token } = await organizationWith();
       const response = await get(token, query);
-      const problem = await response.json();
+      const { title: _, detail: __, request_id, errors, ...problem } = await response.json();
       assertEquals(response.status, 400);
       assertEquals(response.headers.get("Content-Type"), "application/problem+json");
       assertEquals(response.headers.get("RateLimit"), '"default";r=59;t=60');
-      assertEquals(problem.request_id, response.headers.get("X-Request-Id"));
-      assertEquals(Object.keys(problem), [
-        "type",
-        "title",
-        "status",
-        "detail",
-        "code",
-        "request_id",
-        "errors",
-      ]);
-      assertEquals([problem.status, problem.code], [400, "invalid_parameters"]);
-      assertEquals(
-        problem.errors.map(({ parameter }: { parameter: string }) => parameter).sort(),
-        parameters.toSorted(),
-      );
+      assertEquals(request_id, response.headers.get("X-Request-Id"));
+      assertEquals(problem, { type: "about:blank", status: 400, code: "invalid_parameters" });
+      const named = errors.map(({ parameter }: { parameter: string }) => parameter);
+      assertEquals(named.sort(), parameters);
     });
   }
-
-  it("names the four codes when the action is none of them", async () => {
-    const { token } = await organizationWith();
-    const { errors } = await getProblem(400, token, `${TWO_DAYS}&action=login`);
-    assertMatch(
-      errors?.[0]?.detail ?? "",
-      /agent_added, conversation_created, message_created, feedback_given/,
-    );
-  });
 });
 
 describe("401", () => {
@@ -405,18 +278,7 @@ describe("401", () => {
     const { token } = await organizationWith();
     await unauthorized({ apikey: token });
     await unauthorized({ Cookie: `token=${token}` });
-    const response = await send(`?${TWO_DAYS}&access_token=${token}`);
-    assertEquals(response.status, 401);
-    await response.body?.cancel();
-  });
-
-  it("accepts the scheme in any case", async () => {
-    const { token } = await organizationWith();
-    const response = await send(`?${TWO_DAYS}`, {
-      headers: { Authorization: `bearer ${token}` },
-    });
-    assertEquals(response.status, 200);
-    await response.body?.cancel();
+    assertEquals(await statusOnly(send(`?${TWO_DAYS}&access_token=${token}`)), 401);
   });
 
   it("refuses the platform's own keys and people's sessions", async () => {
@@ -444,19 +306,14 @@ describe("404 and 405", () => {
 
   it("200 at the same address with a slash at its end, as some clients send it", async () => {
     const { token } = await organizationWith();
-    const response = await send(`/?${TWO_DAYS}`, { headers: { Authorization: `Bearer ${token}` } });
-    assertEquals(response.status, 200);
-    await response.body?.cancel();
+    assertEquals(await statusOnly(send(`/?${TWO_DAYS}`, withKey(token))), 200);
   });
 
   it("404 for every path below the function, before anything else", async () => {
     const { token } = await organizationWith();
     for (const path of ["/x", "/public-audit-log", "//", "/%00"]) {
       for (const method of ["GET", "POST"]) {
-        const response = await send(`${path}?${TWO_DAYS}`, {
-          method,
-          headers: { Authorization: `Bearer ${token}` },
-        });
+        const response = await send(`${path}?${TWO_DAYS}`, { method, ...withKey(token) });
         assertEquals(response.status, 404, `${method} ${path}`);
         assertEquals((await response.json()).code, "not_found");
       }
@@ -467,14 +324,9 @@ describe("404 and 405", () => {
 describe("the order of answers", () => {
   it("is 405, 401, 429, 400", async () => {
     const { apiKeyId, token } = await organizationWith();
-    await sql`
-      update private.rate_limits
-      set accepted_at = array(select clock_timestamp() from generate_series(1, 60))
-      where api_key_id = ${apiKeyId}`;
+    await exhaust(sql, apiKeyId);
     const bad = "start=x";
-    const post = await send(`?${bad}`, { method: "POST" });
-    assertEquals(post.status, 405);
-    await post.body?.cancel();
+    assertEquals(await statusOnly(send(`?${bad}`, { method: "POST" })), 405);
     await getProblem(401, UNKNOWN_TOKEN, bad);
     await getProblem(429, token, bad);
     await age(sql, apiKeyId, "60 seconds");
@@ -483,8 +335,9 @@ describe("the order of answers", () => {
 
   it("gives every answer a request id of its own", async () => {
     const { token } = await organizationWith();
-    const [first, second] = await Promise.all([getPage, getPage].map(() => get(token)));
-    assertNotEquals(first?.headers.get("X-Request-Id"), second?.headers.get("X-Request-Id"));
-    await Promise.all([first?.body?.cancel(), second?.body?.cancel()]);
+    const answers = await Promise.all(Array.from({ length: 2 }, () => get(token)));
+    const ids = answers.map(({ headers }) => headers.get("X-Request-Id"));
+    assertNotEquals(ids[0], ids[1]);
+    await Promise.all(answers.map(({ body }) => body?.cancel()));
   });
 });

@@ -9,6 +9,7 @@ import {
   getPage,
   MESSAGE_DATA,
   newOrganization,
+  rolledBack,
   signUp,
   writeEntries,
 } from "../helpers.ts";
@@ -17,14 +18,13 @@ const sql = connect();
 const admin = await signUp();
 afterAll(() => sql.end());
 
-/** Asserts that a role may not run a statement. Whatever happens, it is rolled back. */
+/** Asserts that a role may not run a statement. */
 async function assertNotAllowed(role: string, statement: string): Promise<void> {
-  const error = await assertRejects(() =>
-    sql.begin(async (transaction) => {
-      await transaction`select set_config('role', ${role}, true)`;
-      await transaction.unsafe(statement);
-      throw new Error(`${role} was allowed: ${statement}`);
-    }), postgres.PostgresError);
+  const run = rolledBack(sql, async (transaction) => {
+    await transaction`select set_config('role', ${role}, true)`;
+    await transaction.unsafe(statement);
+  });
+  const error = await assertRejects(() => run, postgres.PostgresError);
   assertEquals(error.code, "42501", error.message);
 }
 

@@ -2,9 +2,9 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   age,
-  client,
   connect,
   createApiKey,
+  exhaust,
   get,
   getPage,
   getProblem,
@@ -13,9 +13,14 @@ import {
   newOrganization,
   revokeApiKey,
   runUpkeep,
+  send,
   signUp,
-  type Sql,
+  somebodyWaitsFor,
+  statusOf,
+  statusOnly,
   TWO_DAYS,
+  UNKNOWN_TOKEN,
+  whileWaiting,
   writeEntries,
 } from "../helpers.ts";
 
@@ -23,7 +28,6 @@ const DAY = 24 * 60 * 60 * 1000;
 
 const sql = connect();
 const admin = await signUp();
-const stranger = await signUp();
 afterAll(() => sql.end());
 
 /** A moment so many days from now. */
@@ -58,35 +62,6 @@ async function setDay(apiKeyId: string, daysAgo: number): Promise<void> {
     where api_key_id = ${apiKeyId}`;
 }
 
-/** Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. */
-async function whileWaiting(
-  apiKeyId: string,
-  request: () => Promise<Response>,
-  action: (holder: Sql) => Promise<unknown>,
-): Promise<Response> {
-  const holder = await sql.reserve();
-  try {
-    await holder`begin`;
-    const [row] = await holder`
-      select pg_backend_pid() as pid from private.rate_limits where api_key_id = ${apiKeyId} for update`;
-    const answer = request();
-    for (let waits = false; !waits;) {
-      const [waiter] = await sql`
-        select exists (select from pg_stat_activity where ${
-        row?.["pid"]
-      } = any (pg_blocking_pids(pid))) as waits`;
-      waits = waiter?.["waits"];
-    }
-    // Of the row that is waited for, the holder alone may do something.
-    await action(holder);
-    await holder`commit`;
-    return await answer;
-  } finally {
-    await holder`rollback`;
-    holder.release();
-  }
-}
-
 async function stateOf(organizationId: string, id: string) {
   return (await listApiKeys(admin, organizationId)).find((key) => key.id === id);
 }
@@ -98,7 +73,7 @@ describe("expires_at", () => {
     await getPage(key.token);
     await ageKey(key.id, "30 days");
     const answers = [];
-    for (const token of [key.token, "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk"]) {
+    for (const token of [key.token, UNKNOWN_TOKEN]) {
       const response = await get(token);
       const { request_id: _, ...body } = await response.json();
       const { "x-request-id": __, date: ___, ...headers } = Object.fromEntries(response.headers);
@@ -139,13 +114,13 @@ describe("expires_at", () => {
   it("holds after a wait: a key that expires while a request waits for its turn is refused", async () => {
     const { id } = await newOrganization(admin);
     const key = await create(id, inDays(30));
-    const response = await whileWaiting(
+    const answer = whileWaiting(
+      sql,
       key.id,
       () => get(key.token),
       () => ageKey(key.id, "30 days"),
     );
-    await response.body?.cancel();
-    assertEquals(response.status, 401);
+    assertEquals(await statusOnly(answer), 401);
   });
 
   it("of five years stands in a dump that can be restored in any time zone", async () => {
@@ -252,15 +227,11 @@ describe("rotate_api_key()", () => {
     const errors: (string | undefined)[] = [];
     await sql.begin(async (transaction) => {
       await transaction`select from private.api_keys where id = ${apiKeyId} for update`;
-      const [{ pid } = {}] = await transaction`select pg_backend_pid() as pid`;
+      const [holder] = await transaction`select pg_backend_pid() as pid`;
       const rotation = admin.client
         .rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
         .then(({ error }) => void errors.push(error?.code));
-      for (let waits = false; !waits;) {
-        const [row] = await sql`
-          select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
-        waits = row?.["waits"];
-      }
+      await somebodyWaitsFor(sql, holder?.["pid"]);
       await transaction`update private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
       return [rotation];
     });
@@ -273,7 +244,10 @@ describe("rotate_api_key()", () => {
     const { id } = await newOrganization(admin);
     const old = await create(id, inDays(1 / 24));
     await rotate(id, old.id);
-    assert(Date.parse((await stateOf(id, old.id))?.expires_at ?? "") <= Date.now() + DAY / 24);
+    assertEquals(
+      Date.parse((await stateOf(id, old.id))?.expires_at ?? ""),
+      Date.parse(old.expires_at ?? ""),
+    );
   });
 
   it("with overlap 0 ends the old key at once; a key that never expires has such a successor", async () => {
@@ -311,7 +285,7 @@ describe("rotate_api_key()", () => {
     assertEquals(error?.code, "23505");
   });
 
-  it("is refused for a revoked or expired key, and for another's in the words of none", async () => {
+  it("is refused for a revoked or expired key", async () => {
     const { id, apiKeyId } = await newOrganization(admin);
     const expired = await create(id, inDays(1));
     await ageKey(expired.id, "1 day");
@@ -322,17 +296,6 @@ describe("rotate_api_key()", () => {
         api_key_id,
       });
       assertEquals(error?.code, "22023");
-    }
-    const mine = await newOrganization(stranger);
-    for (
-      const call of [
-        { organization_id: id, api_key_id: apiKeyId },
-        { organization_id: mine.id, api_key_id: apiKeyId },
-        { organization_id: mine.id, api_key_id: crypto.randomUUID() },
-      ]
-    ) {
-      const { error } = await stranger.client.rpc("rotate_api_key", call);
-      assertEquals(error?.code, "42501");
     }
   });
 
@@ -397,27 +360,34 @@ describe("api_key_usage()", () => {
 
   it("counts no refused request", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
-    for (let i = 0; i < 60; i++) await (await get(token)).body?.cancel();
+    for (let i = 0; i < 60; i++) await statusOf(token);
     await getProblem(429, token);
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
     await getProblem(401, token);
     assertEquals((await usageOf(id)).map(({ requests }) => requests), [60]);
   });
 
-  it("is exact for many requests of many keys at once", async () => {
+  it("is exact for many requests of many keys at once, whatever each is answered", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, Array(3).fill({}));
-    const keys = await Promise.all(Array.from({ length: 5 }, () => createApiKey(admin, id)));
-    await Promise.all(
-      keys.flatMap(({ token }, n) =>
-        Array.from({ length: 10 + n }, () => getPage(token, `${TWO_DAYS}&limit=${n + 1}`))
-      ),
-    );
+    const keys = await Promise.all(Array.from({ length: 10 }, () => createApiKey(admin, id)));
+    await Promise.all(keys.map(async ({ token }, n) => {
+      await Promise.all([
+        ...Array.from({ length: 10 + n }, () => getPage(token, `${TWO_DAYS}&limit=${n + 1}`)),
+        ...Array.from({ length: n }, () => getProblem(400, token, `${TWO_DAYS}&limit=0`)),
+      ]);
+      // Some end up with more requests than they may make.
+      if (n >= 8) await Promise.all(Array.from({ length: 60 }, () => statusOf(token, "start=x")));
+    }));
     const rows = new Map((await usageOf(id)).map((row) => [row.api_key_id, row]));
-    assertEquals(
-      keys.map((key) => [rows.get(key.id)?.requests, rows.get(key.id)?.entries]),
-      keys.map((_, n) => [10 + n, (10 + n) * Math.min(n + 1, 3)]),
-    );
+    const used = keys.map(({ id }) => rows.get(id))
+      .map((row) => [row?.requests, row?.invalid_requests, row?.entries]);
+    const expected = keys.map((_, n) => {
+      const pages = 10 + n;
+      const requests = n >= 8 ? 60 : pages + n;
+      return [requests, requests - pages, pages * Math.min(n + 1, 3)];
+    });
+    assertEquals(used, expected);
   });
 
   it("takes no address from the caller's own headers", async () => {
@@ -428,10 +398,7 @@ describe("api_key_usage()", () => {
         "X-Forwarded-For": forged,
         "CF-Connecting-IP": forged,
       };
-      const url = `${Deno.env.get("SUPABASE_URL")}/functions/v1/public-audit-log?${TWO_DAYS}`;
-      const response = await fetch(url, { headers });
-      await response.body?.cancel();
-      assertEquals(response.status, 200);
+      assertEquals(await statusOnly(send(`?${TWO_DAYS}`, { headers })), 200);
     }
     assertEquals((await usageOf(id)).map((row) => row.last_address), ["127.0.0.1"]);
   });
@@ -495,45 +462,31 @@ describe("api_key_usage()", () => {
   it("counts what a key delivers that looked exhausted before its turn", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     await writeEntries(id, [{}, {}]);
-    await sql`
-      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-      where api_key_id = ${apiKeyId}`;
-    const answers: Response[] = [];
+    const statuses: number[] = [];
     for (const query of [TWO_DAYS, `${TWO_DAYS}&after=AAAA`]) {
-      answers.push(
-        await whileWaiting(
-          apiKeyId,
-          () => get(token, query),
-          (holder) => age(holder, apiKeyId, "1 minute"),
-        ),
+      await exhaust(sql, apiKeyId);
+      const answer = whileWaiting(
+        sql,
+        apiKeyId,
+        () => get(token, query),
+        (holder) => age(holder, apiKeyId, "1 minute"),
       );
-      await sql`
-        update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-        where api_key_id = ${apiKeyId}`;
+      statuses.push(await statusOnly(answer));
     }
-    assertEquals(answers.map(({ status }) => status), [200, 400]);
-    for (const answer of answers) await answer.body?.cancel();
+    assertEquals(statuses, [200, 400]);
     const [row] = await usageOf(id);
     assertEquals([row?.requests, row?.invalid_requests, row?.entries], [2, 1, 2]);
   });
 
   it("does not count a request whose key ended while it waited for its turn", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
-    const answer = await whileWaiting(
+    const answer = whileWaiting(
+      sql,
       apiKeyId,
       () => get(token),
       () => revokeApiKey(admin, { organization_id: id, id: apiKeyId }),
     );
-    await answer.body?.cancel();
-    assertEquals(answer.status, 401);
+    assertEquals(await statusOnly(answer), 401);
     assertEquals(await usageOf(id), []);
-  });
-
-  it("is refused to strangers", async () => {
-    const { id } = await newOrganization(admin);
-    for (const caller of [stranger.client, client("anon")]) {
-      const range = { organization_id: id, start_date: "2026-01-01", end_date: "2026-12-31" };
-      assertEquals((await caller.rpc("api_key_usage", range)).error?.code, "42501");
-    }
   });
 });

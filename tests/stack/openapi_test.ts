@@ -11,6 +11,8 @@ import {
   AUDIT_LOG_URL,
   connect,
   type Entry,
+  exhaust,
+  get,
   newOrganization,
   type Organization,
   type Page,
@@ -19,8 +21,10 @@ import {
   signUp,
   TWO_DAYS,
   UNKNOWN_TOKEN,
+  withKey,
   writeEntries,
 } from "../helpers.ts";
+import { runDeno } from "../run_program.ts";
 
 const sql = connect();
 const admin = await signUp();
@@ -34,26 +38,19 @@ const SEALS = document.paths["/public-audit-log/seals"].get.responses[200];
 async function pageOfExample(organization: Organization): Promise<Response> {
   const { items, start, end } = EXAMPLE_PAGE;
   await writeEntries(organization.id, items as Entry[]);
-  return await send(`?start=${start}&end=${end}`, withKey(organization));
-}
-
-function withKey({ token }: Organization): RequestInit {
-  return { headers: { Authorization: `Bearer ${token}` } };
+  return await get(organization.token, `start=${start}&end=${end}`);
 }
 
 /** What the request of the example of each status is. */
 const REQUESTS: Record<number, (organization: Organization) => Promise<Response>> = {
   200: pageOfExample,
-  400: (organization) =>
-    send("?start=2026-02-30&limit=5000&acton=message_created", withKey(organization)),
-  401: () => send(`?${TWO_DAYS}`, { headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` } }),
-  404: (organization) => send(`/entries?${TWO_DAYS}`, withKey(organization)),
-  405: (organization) => send(`?${TWO_DAYS}`, { method: "POST", ...withKey(organization) }),
-  429: async (organization) => {
-    await sql`
-      update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-      where api_key_id = ${organization.apiKeyId}`;
-    return await send(`?${TWO_DAYS}`, withKey(organization));
+  400: ({ token }) => get(token, "start=2026-02-30&limit=5000&acton=message_created"),
+  401: () => get(UNKNOWN_TOKEN),
+  404: ({ token }) => send(`/entries?${TWO_DAYS}`, withKey(token)),
+  405: ({ token }) => send(`?${TWO_DAYS}`, { method: "POST", ...withKey(token) }),
+  429: async ({ apiKeyId, token }) => {
+    await exhaust(sql, apiKeyId);
+    return await get(token);
   },
   500: async () => {
     const nobody = createDataApiClient({ url: "http://127.0.0.1:1", secretKey: "none" });
@@ -72,7 +69,7 @@ describe("openapi.json: the example of seals", () => {
     await runUpkeep(sql);
     const example = SEALS.content["application/json"].example;
     const { start, end, items: [seal] } = example;
-    const response = await send(`/seals?start=${start}&end=${end}`, withKey(organization));
+    const response = await send(`/seals?start=${start}&end=${end}`, withKey(organization.token));
     const body = await response.json();
     assertEquals(
       { ...body, organization_id: "", items: [{ ...body.items[0], sealed_at: "", seal: "" }] },
@@ -116,77 +113,57 @@ describe("openapi.json: the example of", () => {
   }
 });
 
+const { headers } = await pageOfExample(await newOrganization(admin));
+
 describe("openapi.json, asked about an answer,", () => {
-  const page = JSON.stringify(EXAMPLE_PAGE);
   const [message] = EXAMPLE_PAGE.items;
 
-  async function answer(): Promise<Response> {
-    return await pageOfExample(await newOrganization(admin));
+  function answer(body: object = EXAMPLE_PAGE, more: Record<string, string> = {}): Response {
+    return new Response(JSON.stringify(body), {
+      headers: { ...Object.fromEntries(headers), ...more },
+    });
+  }
+
+  async function assertRefused(response: Response, what = "not as in docs/openapi.json") {
+    await assertRejects(() => assertDocumented(response), Error, what);
   }
 
   it("lets pass what it says, and fields more", async () => {
-    const { headers } = await answer();
-    await assertDocumented(new Response(page, { headers }));
-    const withMore = { ...EXAMPLE_PAGE, more: 1, items: [{ ...message, more: 1 }] };
-    await assertDocumented(new Response(JSON.stringify(withMore), { headers }));
+    await assertDocumented(answer());
+    const items = [{ ...message, more: 1 }];
+    await assertDocumented(answer({ ...EXAMPLE_PAGE, more: 1, items }));
   });
 
   it("refuses a field missing or of another type", async () => {
-    const { headers } = await answer();
+    const items = [
+      ...Object.keys(message ?? {}).map((name) => ({ ...message, [name]: undefined })),
+      { ...message, created_at: "2026-11-06T09:09:18Z" },
+      { ...message, data: { message_id: "m-1" } },
+    ];
     const bodies = [
       ...Object.keys(EXAMPLE_PAGE).map((name) => ({ ...EXAMPLE_PAGE, [name]: undefined })),
-      ...Object.keys(message ?? {}).map((name) => ({
-        ...EXAMPLE_PAGE,
-        items: [{ ...message, [name]: undefined }],
-      })),
+      ...items.map((item) => ({ ...EXAMPLE_PAGE, items: [item] })),
       { ...EXAMPLE_PAGE, total: "2" },
       { ...EXAMPLE_PAGE, start: "2026-02-30" },
-      { ...EXAMPLE_PAGE, items: [{ ...message, created_at: "2026-11-06T09:09:18Z" }] },
-      { ...EXAMPLE_PAGE, items: [{ ...message, data: { message_id: "m-1" } }] },
     ];
-    for (const body of bodies) {
-      await assertRejects(
-        () => assertDocumented(new Response(JSON.stringify(body), { headers })),
-        Error,
-        "not as in docs/openapi.json",
-      );
-    }
+    for (const body of bodies) await assertRefused(answer(body));
   });
 
-  it("refuses a header missing or of another form", async () => {
-    const { headers } = await answer();
+  it("refuses a header missing or of another form, and another media type", async () => {
     for (const name of ["RateLimit", "RateLimit-Policy", "Link", "X-Request-Id", "Cache-Control"]) {
-      const fewer = new Headers(headers);
-      fewer.delete(name);
-      await assertRejects(
-        () => assertDocumented(new Response(page, { headers: fewer })),
-        Error,
-        name,
-      );
+      const fewer = answer();
+      fewer.headers.delete(name);
+      await assertRefused(fewer, name);
     }
-    const other = new Headers(headers);
-    other.set("RateLimit", "59");
-    await assertRejects(() => assertDocumented(new Response(page, { headers: other })), Error);
-  });
-
-  it("refuses another media type", async () => {
-    const headers = new Headers((await answer()).headers);
-    headers.set("Content-Type", "text/plain");
-    await assertRejects(
-      () => assertDocumented(new Response(page, { headers })),
-      Error,
-      "Content-Type text/plain",
-    );
+    await assertRefused(answer(EXAMPLE_PAGE, { ratelimit: "59" }));
+    const type = "text/plain";
+    await assertRefused(answer(EXAMPLE_PAGE, { "content-type": type }), `Content-Type ${type}`);
   });
 
   it("refuses a status that it does not have", async () => {
     for (const status of [201, 403, 503]) {
       assert(!DOCUMENTED_STATUSES.includes(status));
-      await assertRejects(
-        () => assertDocumented(new Response(page, { status })),
-        Error,
-        `status ${status}`,
-      );
+      await assertRefused(new Response("{}", { status }), `status ${status}`);
     }
   });
 });
@@ -194,21 +171,16 @@ describe("openapi.json, asked about an answer,", () => {
 describe("deno task openapi --check", () => {
   it("fails, and names the file, when a document is out of step with the function", async () => {
     const copy = await copyOfRepository();
-    const check = async () => {
-      const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-        args: ["run", "--allow-all", "docs/openapi.ts", "--check"],
-        cwd: copy,
-      }).output();
-      return { code, text: new TextDecoder().decode(stderr) };
-    };
+    const check = () =>
+      runDeno({ args: ["run", "--allow-all", "docs/openapi.ts", "--check"], cwd: copy });
     try {
       assertEquals((await check()).code, 0);
       const file = `${copy}/supabase/functions/public-audit-log/query.ts`;
       const query = await Deno.readTextFile(file);
       await Deno.writeTextFile(file, query.replace("wholeNumber(1, 1000)", "wholeNumber(1, 999)"));
-      const { code, text } = await check();
+      const { code, stderr } = await check();
       assertEquals(code, 1);
-      assertStringIncludes(text, "docs/openapi.json is out of step with the function");
+      assertStringIncludes(stderr, "docs/openapi.json is out of step with the function");
     } finally {
       await Deno.remove(copy, { recursive: true });
     }

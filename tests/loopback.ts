@@ -1,0 +1,17 @@
+/** A server of a test's own. */
+export interface Loopback extends AsyncDisposable {
+  /** Without a slash at its end. */
+  url: string;
+}
+
+/** Answers requests on loopback until it is disposed of. */
+export function serveOnLoopback(
+  answer: (request: Request) => Response | Promise<Response>,
+): Loopback {
+  const options = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
+  const server = Deno.serve(options, answer);
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
