@@ -5,6 +5,7 @@ import {
   connect,
   DATABASE_URL,
   newOrganization,
+  rolledBack,
   runUpkeep,
   SECRET_KEY,
   signUp,
@@ -116,7 +117,7 @@ describe("SECURITY.md", () => {
     const [named, other] = [await newOrganization(admin), await newOrganization(admin)];
     const statements = await sqlOf("SECURITY.md");
     assertEquals(statements.length, 2);
-    await sql.begin(async (transaction) => {
+    await rolledBack(sql, async (transaction) => {
       for (const statement of statements) {
         await transaction.unsafe(
           statement.replace("> '…'", "> '2026-01-01'")
@@ -127,12 +128,6 @@ describe("SECURITY.md", () => {
         select id from private.api_keys
         where id in (${named.apiKeyId}, ${other.apiKeyId}) and revoked_at is null`;
       assertEquals(keys.map(({ id }) => id), [named.apiKeyId]);
-      throw new Rollback();
-    }).catch((error) => {
-      if (!(error instanceof Rollback)) throw error;
     });
   });
 });
-
-/** Undoes what was done to the keys of other tests. */
-class Rollback extends Error {}
