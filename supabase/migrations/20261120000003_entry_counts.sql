@@ -20,10 +20,9 @@ create table private.entry_counts (
 comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
 comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
-
--- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
 comment on column private.entry_counts.removed is 'How many entries were ever deleted.';
 
+-- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
 create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
@@ -45,23 +44,19 @@ begin
     from changed e
     group by 1, 2, 3, 4
   loop
-    update private.entry_counts c
-    set entries = c.entries + counted.entries,
+    -- Nobody else writes rows of this backend's. Not an update by key, then an insert if there was none:
+    -- its plan is kept, and one made while the table was one page read all of it for each row of a load.
+    -- A conflict is always looked up in its index.
+    insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
+    values (
+      counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
+      array_fill(0, array[counted.hour - 1]) || counted.entries || array_fill(0, array[24 - counted.hour]),
+      greatest(0, -counted.entries)
+    )
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
       hours[counted.hour] = c.hours[counted.hour] + counted.entries,
-      removed = c.removed + greatest(0, -counted.entries)
-    where c.organization_id = counted.organization_id
-      and c.day = counted.day
-      and c.action = counted.action
-      and c.writer_pid = pg_backend_pid();
-    -- Nobody else inserts a row of this backend's, so this cannot conflict.
-    if not found then
-      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-      values (
-        counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
-        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h),
-        greatest(0, -counted.entries)
-      );
-    end if;
+      removed = c.removed + excluded.removed;
   end loop;
   return null;
 end
