@@ -11,8 +11,8 @@
 -- removed. That never blesses a silent change: first, the entries that the old seal's snapshot saw are
 -- hashed once more. If none was removed and the hash differs, no seal is made, and the day is altered.
 --
--- An organization that has seals cannot be deleted, and neither can its seals. When one leaves, delete its
--- entries, revoke its keys, remove its members, and keep its row: the last seals say that the log was emptied.
+-- Nobody changes or deletes a seal, the owner included, while its organization is there. Only
+-- delete_organization deletes all of them, in the transaction that deletes the organization.
 
 create table private.seals (
   organization_id uuid not null references public.organizations,
@@ -30,14 +30,34 @@ create table private.seals (
   removed_before bigint not null,
   primary key (organization_id, sequence)
 );
-comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone. The last one of a day counts.';
+comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
 comment on column private.seals.added is 'Entries of the day that are new since its seal before; 0 in the first.';
 comment on column private.seals.removed is 'Entries of the day that were deleted since its seal before; 0 in the first.';
 comment on column private.seals.previous is 'The seal of the sequence before, or 64 zeros.';
 create index seals_day_idx on private.seals (organization_id, day, sequence);
 create trigger refuse_change
-  before update or delete or truncate on private.seals
+  before update or truncate on private.seals
   for each statement execute function private.refuse_change();
+
+create function private.refuse_deletion_of_seal() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.organizations o where o.id = old.organization_id;
+  if found then
+    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
+      using errcode = 'insufficient_privilege';
+  end if;
+  return null;
+end
+$$;
+comment on function private.refuse_deletion_of_seal is 'Lets a seal go with its organization only.';
+revoke execute on function private.refuse_deletion_of_seal from public, anon, authenticated, service_role;
+
+-- Looks at the transaction's end if it is told to: the seals go first, because they refer to the organization.
+create constraint trigger refuse_deletion
+  after delete on private.seals deferrable initially immediate
+  for each row execute function private.refuse_deletion_of_seal();
 alter table private.seals enable row level security;
 revoke all on private.seals from public, anon, authenticated, service_role;
 
