@@ -162,11 +162,14 @@ begin
   entries := hash.entries;
   sha256 := hash.sha256;
   seen_sha256 := hash.sha256;
-  select count(*) into added
-  from public.audit_entries e
-  where e.organization_id = examine_day.organization_id
-    and e.created_at >= range_start and e.created_at < range_end
-    and not pg_visible_in_snapshot(e.transaction_id, seen);
+  added := 0;
+  if seen is not null then
+    select count(*) into added
+    from public.audit_entries e
+    where e.organization_id = examine_day.organization_id
+      and e.created_at >= range_start and e.created_at < range_end
+      and not pg_visible_in_snapshot(e.transaction_id, seen);
+  end if;
   if added > 0 then
     hash := private.hash_day(organization_id, day, snapshot);
     entries := hash.entries;
@@ -251,19 +254,19 @@ declare
   next record;
   work bigint := 0;
 begin
-  -- The cost of a day that has hardly an entry is about that of 100.
-  while work < 20000 loop
-    select d.organization_id, d.day into next
+  -- One query for all days of a piece: until the next vacuum, it passes by all that the pieces before have
+  -- deleted. The cost of a day that has hardly an entry is about that of 100.
+  for next in
+    select d.organization_id, d.day
     from private.days_to_seal d
     order by d.organization_id, d.day
-    limit 1;
-    if not found then
-      return false;
-    end if;
+    limit 200
+  loop
     work := work + 100 + private.seal_day(next.organization_id, next.day);
     delete from private.days_to_seal d where d.organization_id = next.organization_id and d.day = next.day;
+    exit when work >= 20000;
   end loop;
-  return true;
+  return work >= 20000;
 end
 $$;
 comment on function private.seal_days is 'Seals days that need it, some 20,000 entries at once or one day; whether there may be more.';
@@ -278,8 +281,9 @@ declare
   next record;
   work bigint := 0;
 begin
-  while work < 20000 loop
-    select d.organization_id, d.day into next
+  -- As in seal_days.
+  for next in
+    select d.organization_id, d.day
     from generate_series(-29, 29) as nights (night)
     cross join lateral (
       select d.organization_id, d.day, d.checked_at
@@ -288,16 +292,15 @@ begin
         -- Tonight's, and those of nights without a run.
         and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
       order by d.checked_at
-      limit 1
+      limit 200
     ) as d
     order by d.checked_at
-    limit 1;
-    if not found then
-      return false;
-    end if;
+    limit 200
+  loop
     work := work + 100 + private.seal_day(next.organization_id, next.day);
+    exit when work >= 20000;
   end loop;
-  return true;
+  return work >= 20000;
 end
 $$;
 comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each is checked within 30 days; some 20,000 entries at once or one day; whether there may be more.';
