@@ -44,23 +44,19 @@ begin
     from changed e
     group by 1, 2, 3, 4
   loop
-    update private.entry_counts c
-    set entries = c.entries + counted.entries,
+    -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update
+    -- followed by an insert kept its plan from when the table was one page, and read the whole table for each
+    -- row of a large load.
+    insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
+    values (
+      counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
+      array_fill(0, array[counted.hour - 1]) || counted.entries || array_fill(0, array[24 - counted.hour]),
+      greatest(0, -counted.entries)
+    )
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
       hours[counted.hour] = c.hours[counted.hour] + counted.entries,
-      removed = c.removed + greatest(0, -counted.entries)
-    where c.organization_id = counted.organization_id
-      and c.day = counted.day
-      and c.action = counted.action
-      and c.writer_pid = pg_backend_pid();
-    -- Only this backend inserts rows with its process id, so this cannot conflict.
-    if not found then
-      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-      values (
-        counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
-        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h),
-        greatest(0, -counted.entries)
-      );
-    end if;
+      removed = c.removed + excluded.removed;
   end loop;
   return null;
 end

@@ -310,6 +310,12 @@ describe("a log restored to another server", () => {
         where organization_id = ${id}`;
       await transaction`alter table private.seals enable trigger user`;
       await transaction`update private.feed_keys set system_identifier = 1`;
+      // Before it is adopted, the upkeep would take all that is written now for what was sealed.
+      const error = await assertRejects(
+        () => transaction.savepoint((savepoint) => savepoint`select private.run_upkeep()`),
+        postgres.PostgresError,
+      );
+      assertEquals(error.code, "55000");
       await transaction`select private.adopt_restored_log()`;
     });
     await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "later" }));
