@@ -89,18 +89,19 @@ describe("docs/operating.md", () => {
     await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
     const statements = (await sqlOf("docs/operating.md"))
       // The helper runUpkeep runs what is scheduled; tests/faults/restore_test.ts restores.
-      .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text));
-    assert(statements.length >= 4, `${statements.length} statements`);
-    for (const statement of statements) {
-      await sql.unsafe(
-        statement.replaceAll("<organization id>", id).replaceAll("<user id>", userId),
-      );
-    }
+      .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text))
+      .map((text) => text.replaceAll("<organization id>", id).replaceAll("<user id>", userId));
+    const deletion = statements.pop() ?? "";
+    assert(deletion.includes("private.delete_organization"), deletion);
+    for (const statement of statements) await sql.unsafe(statement);
     const [left] = await sql`
       select
         (select count(*)::int from public.audit_entries e where e.organization_id = ${id}) as entries,
         (select count(*)::int from public.organization_members m where m.organization_id = ${id}) as admins`;
     assertEquals({ ...left }, { entries: 1, admins: 2 });
+    await sql.unsafe(deletion);
+    const rest = await sql`select from public.organizations o where o.id = ${id}`;
+    assertEquals(rest.length, 0);
   });
 });
 
