@@ -1,17 +1,17 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import { fileURLToPath } from "node:url";
 import {
   age,
   AUDIT_LOG_URL,
-  connect,
   get,
   newOrganization,
   type Organization,
   type Page,
   randomFrom,
   signUp,
+  sql,
   UNKNOWN_TOKEN,
 } from "../helpers.ts";
 import { type Ended, textOf } from "../run_program.ts";
@@ -22,10 +22,8 @@ const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e
 const LONGEST_RUN_MS = 30_000;
 const KILLED = 137;
 
-const sql = connect();
 const admin = await signUp();
 // A failed test may have left a transaction open.
-afterAll(() => sql.end({ timeout: 5 }));
 
 /** Values that a careless writer of JSON or CSV breaks. */
 const AWKWARD = [

@@ -1,23 +1,21 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import {
   AUDIT_LOG_URL,
-  connect,
   newOrganization,
   type Organization,
   runUpkeep,
   send,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import { runDeno } from "../run_program.ts";
 import { runRecipes } from "./recipes.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 const DAYS = ["2026-11-18", "2026-11-19", "2026-11-20"];
 

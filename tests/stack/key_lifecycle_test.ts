@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   age,
-  connect,
   createApiKey,
   exhaust,
   get,
@@ -16,6 +15,7 @@ import {
   send,
   signUp,
   somebodyWaitsFor,
+  sql,
   statusOf,
   statusOnly,
   TWO_DAYS,
@@ -26,9 +26,7 @@ import {
 
 const DAY = 24 * 60 * 60 * 1000;
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** A moment so many days from now. */
 function inDays(days: number): string {
