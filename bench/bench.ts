@@ -4,6 +4,7 @@ import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts"
 import { measureColdStarts } from "./cold_start.ts";
 import { type DataSet, makeDataSet } from "./data_set.ts";
 import { type Load, load, median } from "./load.ts";
+import { measureParts } from "./parts.ts";
 import { startBenchStack } from "./stack.ts";
 import { measureDeadlocks, measureWrites } from "./writes.ts";
 
@@ -72,20 +73,27 @@ async function main(): Promise<void> {
   await using stack = await startBenchStack();
   const sql = postgres(stack.databaseUrl, { onnotice: () => {} });
   await using handlers = new AsyncDisposableStack();
-  const ports = new Map<Handler, number>();
+  const started = new Map<Handler, EdgeFunction>();
   for (const [name, main] of Object.entries(HANDLERS)) {
     const handler: EdgeFunction = handlers.use(
       await startEdgeFunction({ ...stack, main, log: () => {} }),
     );
-    ports.set(name as Handler, handler.port);
+    started.set(name as Handler, handler);
   }
-  for (const entries of [10_000, 1_000_000]) {
-    await measureReads(sql, await makeDataSet(sql, entries), ports);
-  }
+  await measureReads(sql, await makeDataSet(sql, 10_000), started);
+  const million = await makeDataSet(sql, 1_000_000);
+  await measureReads(sql, million, started);
+  await measureParts(sql, million, {
+    gatewayPid: stack.pid,
+    handlers: { function: started.get("function"), floor: started.get("floor") },
+    rounds: ROUNDS,
+    seconds: SECONDS,
+    resetLimits: () => resetLimits(sql, million),
+  });
   if (flags["ten-million"]) {
     // Of ten million, eight deep pages at a time by the three-call handler end in time-outs.
-    ports.delete("three calls");
-    await measureReads(sql, await makeDataSet(sql, 10_000_000), ports);
+    started.delete("three calls");
+    await measureReads(sql, await makeDataSet(sql, 10_000_000), started);
   }
   await measureWrites(sql, stack.databaseUrl, ROUNDS);
   await measureDeadlocks(sql, stack.databaseUrl);
@@ -103,7 +111,7 @@ async function applySql(): Promise<void> {
 async function measureReads(
   sql: postgres.Sql,
   dataSet: DataSet,
-  ports: Map<Handler, number>,
+  handlers: Map<Handler, EdgeFunction>,
 ): Promise<void> {
   console.log(
     `\nReads of ${
@@ -118,11 +126,11 @@ async function measureReads(
     for (const { name, query, status, tokens } of cases) {
       const seen: string[] = [];
       // Forwards in one round, backwards in the next.
-      const order = Array.from(ports.keys());
+      const order = Array.from(handlers.keys());
       for (const handler of round % 2 ? order : order.reverse()) {
         if (handler === "floor" && name !== "one day, first page") continue;
         const options = {
-          url: `http://127.0.0.1:${ports.get(handler)}/public-audit-log?${query}`,
+          url: `http://127.0.0.1:${handlers.get(handler)?.port}/public-audit-log?${query}`,
           tokens: tokens(dataSet),
           status: handler === "floor" ? 200 : status,
         };

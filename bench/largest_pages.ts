@@ -1,5 +1,6 @@
 import type postgres from "postgres";
 import { makeKeys, startFunctionUnderLoad } from "./function_under_load.ts";
+import { dataApiProcesses, processorTime } from "./processes.ts";
 
 const DAY = "2026-03-01";
 const REQUESTS = 200;
@@ -47,12 +48,12 @@ export async function measureLargestPages(): Promise<boolean> {
     await insertEntries(sql, organizationId, longest);
     for (const { atATime, mebibytes } of BOUNDS) {
       await sql`update private.rate_limits set accepted_at = '{}'`;
-      const pids = await processes(stack.pid, sql);
+      const pids = await dataApiProcesses(stack.pid, sql);
       const all = [edgeFunction.pid, ...pids.postgrest, ...pids.postgres];
       for (const pid of all) await resetPeak(pid);
-      const before = await Promise.all(all.map(processorTime));
+      const before = await Promise.all([[edgeFunction.pid], all].map(processorTime));
       const pages = await send(load.url, tokens, atATime);
-      const after = await Promise.all(all.map(processorTime));
+      const after = await Promise.all([[edgeFunction.pid], all].map(processorTime));
       const times = after.map((time, i) => (time - (before[i] ?? NaN)) / REQUESTS);
       const [ofFunction = NaN, ofPostgrest = NaN] = await Promise.all(
         [[edgeFunction.pid], pids.postgrest, pids.postgres].map(peak),
@@ -67,8 +68,7 @@ export async function measureLargestPages(): Promise<boolean> {
         `${ofFunction.toFixed(0)} (at most ${mebibytes})`,
         ofPostgrest.toFixed(0),
         ofPostgres.toFixed(0),
-        times[0]?.toFixed(1),
-        times.reduce((a, b) => a + b, 0).toFixed(1),
+        ...times.map((time) => time.toFixed(1)),
       ];
       console.log(`| ${cells.join(" | ")} |`);
     }
@@ -109,19 +109,6 @@ async function send(url: string, tokens: string[], atATime: number) {
   return { succeeded, bytes };
 }
 
-/** PostgREST and the backends that serve it. */
-async function processes(stack: number, sql: postgres.Sql) {
-  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${stack}`] })
-    .output();
-  const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);
-  const backends = await sql<{ pid: number }[]>`
-    select pid from pg_stat_activity where usename = 'authenticator'`;
-  return {
-    postgrest: Array.from(children, ([, pid]) => Number(pid)),
-    postgres: backends.map(({ pid }) => pid),
-  };
-}
-
 /** Forgets the most memory that a process has had (proc(5), `clear_refs`). */
 export async function resetPeak(pid: number): Promise<void> {
   await Deno.writeTextFile(`/proc/${pid}/clear_refs`, "5");
@@ -134,11 +121,4 @@ export async function peak(pids: number[]): Promise<number> {
     return Number(status.match(/^VmHWM:\s+(\d+) kB$/m)?.[1]) / 1024;
   }));
   return Math.max(...peaks);
-}
-
-/** The processor time that a process has used, in milliseconds: the 14th and 15th number of proc(5) `stat`. */
-async function processorTime(pid: number): Promise<number> {
-  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
-  const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
-  return 10 * ((numbers[11] ?? NaN) + (numbers[12] ?? NaN));
 }

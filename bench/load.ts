@@ -4,6 +4,7 @@ import autocannon from "npm:autocannon@9.0.0";
 export interface Load {
   /** Answers a second. */
   throughput: number;
+  answers: number;
   /** Milliseconds. */
   medianLatency: number;
 }
@@ -42,7 +43,11 @@ export async function load(options: LoadOptions): Promise<Load> {
     const others = JSON.stringify(Object.fromEntries(statuses));
     throw new Error(`${url}: ${result.errors} errors, statuses other than ${status}: ${others}`);
   }
-  return { throughput: latencies.length / result.duration, medianLatency: median(latencies) };
+  return {
+    throughput: latencies.length / result.duration,
+    answers: latencies.length,
+    medianLatency: median(latencies),
+  };
 }
 
 /** What became of requests. */

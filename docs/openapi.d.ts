@@ -8,7 +8,7 @@ export interface paths {
     };
     /**
      * Read a page of the audit log
-     * @description The entries of the key's organization in a range of UTC days, both inclusive. A parameter that is unknown or given twice is an error, never ignored. An `offset` past the end is an empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the entries that the caller has not seen.
+     * @description Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives an empty page with the true `total`. With `after`, the page has the entries that are new since the given cursor; do not combine it with `offset` or `order`.
      */
     get: operations["readAuditLog"];
     put?: never;
@@ -28,7 +28,7 @@ export interface paths {
     };
     /**
      * Read the seals of finished days
-     * @description Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` and `end` select by `day`; a day that has changed since has several seals. For the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.
+     * @description Each night, the service seals every finished UTC day: it stores a hash of the day's entries, chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show later whether the log was changed. `start` and `end` select by `day`. A day that received or lost entries after it was sealed has several seals. To read the chain after sequence n, ask for all days with `offset=n`. `docs/verifying.md` shows how to check an export.
      */
     get: operations["readSeals"];
     put?: never;
@@ -43,18 +43,11 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
-    /** @description One bad parameter of the query string */
-    ParameterError: {
-      /** @description Its name */
-      parameter: string;
-      /** @description What was seen, and what it must be */
-      detail: string;
-    };
     /** @description A user sent a message in a conversation */
     MessageCreated: {
       /**
        * Format: uuid
-       * @description Names the entry, together with `created_at`
+       * @description Identifies the entry, together with `created_at`
        */
       id: string;
       /**
@@ -64,11 +57,11 @@ export interface components {
       created_at: string;
       /** @description The e-mail address of the user who did it */
       user_email: string;
-      /** @description The name of the agent concerned */
+      /** @description The name of the agent involved */
       agent_name: string;
       /** @constant */
       action: "message_created";
-      /** @description What the message belongs to */
+      /** @description The message and what it belongs to */
       data: {
         message_id: string;
         conversation_id: string;
@@ -80,7 +73,7 @@ export interface components {
     OtherEntry: {
       /**
        * Format: uuid
-       * @description Names the entry, together with `created_at`
+       * @description Identifies the entry, together with `created_at`
        */
       id: string;
       /**
@@ -90,7 +83,7 @@ export interface components {
       created_at: string;
       /** @description The e-mail address of the user who did it */
       user_email: string;
-      /** @description The name of the agent concerned */
+      /** @description The name of the agent involved */
       agent_name: string;
       /**
        * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message
@@ -121,7 +114,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description How many items match in all, counted at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -130,29 +123,29 @@ export interface components {
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
     };
-    /** @description What a finished day held; the last seal of a day counts */
+    /** @description The state of a finished day. If a day has several seals, the last one counts */
     Seal: {
-      /** @description Its number in the organization's chain, without gaps from 1 */
+      /** @description Its number in the organization's chain: 1, 2, 3, without gaps */
       sequence: number;
       /**
        * Format: date
-       * @description The day that it seals, in UTC
+       * @description The UTC day that is sealed
        */
       day: string;
       /** @description How many entries the day has */
       entries: number;
-      /** @description Entries that are new since the day's seal before; 0 in its first */
+      /** @description How many entries were added since the day's previous seal; 0 in the day's first seal */
       added: number;
-      /** @description Entries that were deleted since the day's seal before; 0 in its first */
+      /** @description How many entries were deleted since the day's previous seal; 0 in the day's first seal */
       removed: number;
-      /** @description Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in hexadecimal, on a line */
+      /** @description SHA-256 of a list that has one line for each 1000 lines of the day as `application/x-ndjson`: the SHA-256 of these lines, in hexadecimal */
       sha256: string;
       /**
        * Format: date-time
-       * @description When, to the millisecond, in UTC
+       * @description When the seal was made, to the millisecond, in UTC
        */
       sealed_at: string;
-      /** @description The `seal` of the sequence before; 64 zeros in the first */
+      /** @description The `seal` with the previous sequence number; 64 zeros in the first seal */
       previous: string;
       /** @description SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
       seal: string;
@@ -174,16 +167,23 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description How many items match in all, counted at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
       /** @description As in the request, or its default */
       offset: number;
-      /** @description Days of the range in which entries were changed without a word: they are not as they were sealed */
+      /** @description Days of the range whose entries differ from their seal, although no later seal declares a change */
       altered: string[];
       /** @description The seals of this page, by `sequence` */
       items: components["schemas"]["Seal"][];
+    };
+    /** @description One bad parameter of the query string */
+    ParameterError: {
+      /** @description Its name */
+      parameter: string;
+      /** @description What was seen, and what it must be */
+      detail: string;
     };
     /** @description What went wrong (RFC 9457) */
     Problem: {
@@ -219,22 +219,22 @@ export interface components {
   requestBodies: never;
   headers: {
     /**
-     * @description Answers are for the key's holder alone
+     * @description Answers must not be stored: they are for the holder of the key only
      * @example no-store
      */
     "Cache-Control": string;
     /**
-     * @description Answers differ by key, and by media type
+     * @description The answer depends on the key and on the requested media type
      * @example Authorization, Accept
      */
     Vary: string;
     /**
-     * @description The answer is what Content-Type says
+     * @description Clients must not guess another type than `Content-Type`
      * @example nosniff
      */
     "X-Content-Type-Options": string;
     /**
-     * @description What to quote when something is wrong
+     * @description Identifies this request: quote it when you report a problem
      * @example 2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52
      */
     "X-Request-Id": string;
@@ -244,32 +244,32 @@ export interface components {
      */
     "RateLimit-Policy": string;
     /**
-     * @description Requests left now, and the seconds until one more is possible again: when the oldest counted one leaves the window (draft-ietf-httpapi-ratelimit-headers-10)
+     * @description `r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one more is possible (draft-ietf-httpapi-ratelimit-headers-10)
      * @example "default";r=59;t=60
      */
     RateLimit: string;
     /**
-     * @description Seconds until the next request is possible: never too early (RFC 9110)
+     * @description Seconds until the next request will be accepted (RFC 9110)
      * @example 60
      */
     "Retry-After": number;
     /**
-     * @description The `first`, `prev`, `next` and `last` page (RFC 8288), as absolute addresses; the last page has no `next`. With `after`, `next` alone, and always: what to ask for next time
+     * @description Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no `next`. With `after`, every page has `next` and no other link: ask for it next
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
     /**
-     * @description How many items match in all, as `total`
+     * @description The exact number of matching items: the same as `total`
      * @example 2
      */
     "X-Total-Count": number;
     /**
-     * @description `error` only when a token was sent (RFC 6750 section 3)
+     * @description Contains `error` only if a token was sent (RFC 6750 section 3)
      * @example Bearer realm="public-audit-log", error="invalid_token"
      */
     "WWW-Authenticate": string;
     /**
-     * @description The one method there is (RFC 9110)
+     * @description The only method that is supported (RFC 9110)
      * @example GET
      */
     Allow: string;
@@ -287,11 +287,11 @@ export interface operations {
         end: string;
         /** @description Only entries with this action */
         action?: "agent_added" | "conversation_created" | "message_created" | "feedback_given";
-        /** @description How many entries a page has at the most */
+        /** @description The most entries in a page */
         limit?: number;
-        /** @description How many of the matching entries come before the page's first */
+        /** @description How many matching entries to skip */
         offset?: number;
-        /** @description What the caller has seen: `beginning`, then as the `next` of each answer's `Link` says. The answer has the entries that are new since, late ones too; fewer than `limit` are all there are */
+        /** @description `beginning`, or the cursor in the `next` link of the last answer. The page has the entries that are new since, late ones too. Fewer than `limit` means that there are no more yet */
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
@@ -302,7 +302,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page, as JSON or as `Accept` prefers */
+      /** @description A page of entries: as JSON, or as NDJSON if `Accept` prefers it */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -403,7 +403,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -427,7 +427,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description A path below this one */
+      /** @description The path is below this one and does not exist */
       404: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -450,7 +450,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Any method other than GET, also HEAD and OPTIONS */
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
       405: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -474,7 +474,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -500,7 +500,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Something failed on our side: try again */
+      /** @description Something failed in the service: try again */
       500: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -532,9 +532,9 @@ export interface operations {
         start: string;
         /** @description The last day, in UTC, inclusive; not before `start` */
         end: string;
-        /** @description How many seals a page has at the most */
+        /** @description The most seals in a page */
         limit?: number;
-        /** @description How many of the matching seals come before the page's first */
+        /** @description How many matching seals to skip */
         offset?: number;
       };
       header?: never;
@@ -543,7 +543,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A page */
+      /** @description A page of seals */
       200: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -627,7 +627,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The token is missing, malformed, unknown, expired or revoked: one answer for all */
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
       401: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -651,7 +651,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description A path below this one */
+      /** @description The path is below this one and does not exist */
       404: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -674,7 +674,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Any method other than GET, also HEAD and OPTIONS */
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
       405: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -698,7 +698,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description 60 requests were accepted in the last minute; refused ones are not counted */
+      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -724,7 +724,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description Something failed on our side: try again */
+      /** @description Something failed in the service: try again */
       500: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
+import metadata from "../deno.json" with { type: "json" };
 import { formatted, writeFile } from "../tasks/generated_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page.ts";
@@ -13,9 +14,6 @@ import {
 } from "../supabase/functions/public-audit-log/problem.ts";
 import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
 import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query.ts";
-
-/** The version of the contract; CHANGELOG.md says what each brought. */
-const VERSION = "1.1.0";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
@@ -76,48 +74,56 @@ const SEALS_PAGE: SealsPage = {
 
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
-  "Cache-Control": text("Answers are for the key's holder alone", COMMON_HEADERS["Cache-Control"]),
-  "Vary": text("Answers differ by key, and by media type", COMMON_HEADERS["Vary"]),
+  "Cache-Control": text(
+    "Answers must not be stored: they are for the holder of the key only",
+    COMMON_HEADERS["Cache-Control"],
+  ),
+  "Vary": text(
+    "The answer depends on the key and on the requested media type",
+    COMMON_HEADERS["Vary"],
+  ),
   "X-Content-Type-Options": text(
-    "The answer is what Content-Type says",
+    "Clients must not guess another type than `Content-Type`",
     COMMON_HEADERS["X-Content-Type-Options"],
   ),
-  "X-Request-Id": text("What to quote when something is wrong", REQUEST_ID, { format: "uuid" }),
+  "X-Request-Id": text("Identifies this request: quote it when you report a problem", REQUEST_ID, {
+    format: "uuid",
+  }),
   "RateLimit-Policy": text(
     "The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds",
     '"default";q=60;w=60',
     { pattern: '^"default";q=\\d+;w=\\d+$' },
   ),
   "RateLimit": text(
-    "Requests left now, and the seconds until one more is possible again: when the oldest counted " +
-      "one leaves the window (draft-ietf-httpapi-ratelimit-headers-10)",
+    "`r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one " +
+      "more is possible (draft-ietf-httpapi-ratelimit-headers-10)",
     '"default";r=59;t=60',
     { pattern: '^"default";r=\\d+;t=\\d+$' },
   ),
   "Retry-After": {
-    description: "Seconds until the next request is possible: never too early (RFC 9110)",
+    description: "Seconds until the next request will be accepted (RFC 9110)",
     required: true,
     schema: { type: "integer", minimum: 1 },
     example: 60,
   },
   "Link": text(
-    "The `first`, `prev`, `next` and `last` page (RFC 8288), as absolute addresses; the last page has " +
-      "no `next`. With `after`, `next` alone, and always: what to ask for next time",
+    "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
+      "`next`. With `after`, every page has `next` and no other link: ask for it next",
     `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
   "X-Total-Count": {
-    description: "How many items match in all, as `total`",
+    description: "The exact number of matching items: the same as `total`",
     required: true,
     schema: { type: "integer", minimum: 0 },
     example: 2,
   },
   "WWW-Authenticate": text(
-    "`error` only when a token was sent (RFC 6750 section 3)",
+    "Contains `error` only if a token was sent (RFC 6750 section 3)",
     'Bearer realm="public-audit-log", error="invalid_token"',
     { pattern: '^Bearer realm="public-audit-log"(, error="invalid_token")?$' },
   ),
-  "Allow": text("The one method there is (RFC 9110)", "GET"),
+  "Allow": text("The only method that is supported (RFC 9110)", "GET"),
 };
 
 type HeaderName = keyof typeof HEADERS;
@@ -130,27 +136,30 @@ const DOCUMENT = {
   openapi: "3.1.1",
   info: {
     title: "Public Audit Log",
-    version: VERSION,
-    summary: "The audit log of one organization, read-only",
-    description: `Each API key belongs to one organization, and every answer to that one alone.
+    version: metadata.version,
+    license: { name: "MIT", identifier: metadata.license },
+    summary: "Read the audit log of one organization",
+    description: `Each API key belongs to one organization and reads the audit log of that
+organization only.
 
-**Pages.** Entries come oldest first, so an \`offset\` keeps naming the same entry while newer ones are
-written. \`total\` is exact. Any page costs what the first one costs.
+**Pages.** Entries come oldest first, so offsets stay stable while new entries are appended. \`total\` is
+the exact number of matching entries. The last page costs as little as the first.
 
-**Following the log.** \`after=beginning\`, then always what the \`next\` of \`Link\` says: every entry exactly
-once, as soon as it is written, late ones too. Fewer entries than \`limit\` means that there are no more
-yet: ask again with that \`next\` a second later, or a day.
+**Following the log.** Ask once with \`after=beginning\`, then always for the address in the \`next\` link
+of the \`Link\` header. You get every entry exactly once, as soon as it is committed, also when an entry
+is committed late. A page with fewer entries than \`limit\` means that you have caught up: ask for its
+\`next\` again a second or a day later.
 
-**NDJSON.** With \`Accept: application/x-ndjson\` an answer has one entry a line and nothing else, its
-\`total\` in \`X-Total-Count\`. The pages of a day, one after another, are the day's file, which its
-seal proves: see \`/public-audit-log/seals\`.
+**NDJSON.** With \`Accept: application/x-ndjson\`, the answer has one entry on each line and nothing else;
+\`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
+day's seal hashes: see \`/public-audit-log/seals\`.
 
-**Limit.** 60 requests a minute for each key, in an exact sliding window. Read \`RateLimit\` to keep to
-it, and after a 429 wait as many seconds as \`Retry-After\` says.
+**Limit.** Each key may make 60 requests in any 60 seconds. The header \`RateLimit\` says how many are
+left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
-**Changes.** Fields, headers, optional parameters, statuses and error codes may be added:
-ignore what you do not know, and let a program that checks answers pass it. Nothing that is here
-changes its meaning or goes away.`,
+**Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
+version 1, so ignore what you do not know. Nothing that is described here is removed or changes its
+meaning.`,
   },
   servers: [
     {
@@ -167,10 +176,10 @@ changes its meaning or goes away.`,
         operationId: "readAuditLog",
         summary: "Read a page of the audit log",
         description:
-          "The entries of the key's organization in a range of UTC days, both inclusive. A parameter " +
-          "that is unknown or given twice is an error, never ignored. An `offset` past the end is an " +
-          "empty page with the true `total`. With `after`, without `offset` and `order`, the answer has the " +
-          "entries that the caller has not seen.",
+          "Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC " +
+          "day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives " +
+          "an empty page with the true `total`. With `after`, the page has the entries that are new " +
+          "since the given cursor; do not combine it with `offset` or `order`.",
         parameters: parameters(EntriesQuery),
         "x-codeSamples": [{
           lang: "Shell",
@@ -180,7 +189,7 @@ changes its meaning or goes away.`,
         }],
         responses: {
           200: {
-            description: "A page, as JSON or as `Accept` prefers",
+            description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
             content: {
               ...content("application/json", "Page", PAGE),
@@ -188,8 +197,8 @@ changes its meaning or goes away.`,
                 schema: {
                   type: "string",
                   description:
-                    "Each line is an `AuditEntry`: byte for byte what the JSON page has " +
-                    "between its brackets. Without entries, nothing",
+                    "One `AuditEntry` a line, each with the same bytes as in the JSON page. The body " +
+                    "is empty if the page has no entries",
                 },
                 example: PAGE.items.map((entry) => `${JSON.stringify(entry)}\n`).join(""),
               },
@@ -211,10 +220,11 @@ changes its meaning or goes away.`,
         operationId: "readSeals",
         summary: "Read the seals of finished days",
         description:
-          "Each night, every finished UTC day is sealed: a hash of its entries, chained to the seal " +
-          "before. Whoever keeps one `seal` outside can show later that the log is as it was. `start` " +
-          "and `end` select by `day`; a day that has changed since has several seals. For the chain " +
-          "after sequence n, ask for all days with `offset=n`. `docs/verifying.md` says how to check.",
+          "Each night, the service seals every finished UTC day: it stores a hash of the day's entries, " +
+          "chained to the previous seal. Keep a copy of one `seal` outside the service, and you can show " +
+          "later whether the log was changed. `start` and `end` select by `day`. A day that received or " +
+          "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
+          "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
         parameters: parameters(SealsQuery),
         "x-codeSamples": [{
           lang: "Shell",
@@ -224,7 +234,7 @@ changes its meaning or goes away.`,
         }],
         responses: {
           200: {
-            description: "A page",
+            description: "A page of seals",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
             content: content("application/json", "SealsPage", SEALS_PAGE),
           },
@@ -246,8 +256,8 @@ changes its meaning or goes away.`,
         scheme: "bearer",
         bearerFormat: "pck_…",
         description:
-          "Send `Authorization: Bearer pck_…` (RFC 6750): an API key that an administrator " +
-          "of the organization made in the admin console.",
+          "Send `Authorization: Bearer pck_…` (RFC 6750) with an API key that an administrator of " +
+          "the organization has created in the admin console.",
       },
     },
     headers: HEADERS,
@@ -345,19 +355,19 @@ function problems(errors: NonNullable<Problem["errors"]>) {
     ]),
     401: problem(
       "unauthorized",
-      "The token is missing, malformed, unknown, expired or revoked: one answer for all",
+      "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",
       ["WWW-Authenticate"],
     ),
-    404: problem("not_found", "A path below this one", []),
-    405: problem("method_not_allowed", "Any method other than GET, also HEAD and OPTIONS", [
+    404: problem("not_found", "The path is below this one and does not exist", []),
+    405: problem("method_not_allowed", "The method is not GET; HEAD and OPTIONS are refused, too", [
       "Allow",
     ]),
     429: problem(
       "rate_limited",
-      "60 requests were accepted in the last minute; refused ones are not counted",
+      "The key made 60 accepted requests in the last 60 seconds; refused requests are not counted",
       [...LIMIT, "Retry-After"],
     ),
-    500: problem("internal_error", "Something failed on our side: try again", []),
+    500: problem("internal_error", "Something failed in the service: try again", []),
   };
 }
 

@@ -14,10 +14,10 @@ export interface LiteOptions {
   secretKey: string;
 }
 
-/** Supabase Lite: Auth (`/auth/v1`), and a Data API (`/rest/v1`) for machines without PostgREST. */
+/** Supabase Lite: Auth (`/auth/v1`), and on machines without PostgREST also the Data API (`/rest/v1`). */
 export interface Lite extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
-  /** Makes its own schema, `auth`, in the database. */
+  /** Creates its schema `auth` in the database. */
   createSchema(): Promise<void>;
 }
 
@@ -25,8 +25,8 @@ export interface Lite extends AsyncDisposable {
 export async function createLite(options: LiteOptions): Promise<Lite> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
-  // As a Data API it would otherwise grant everything in each schema that has row level security to
-  // anon, authenticated and service_role, which is the opposite of what a project's migrations say.
+  // Otherwise Lite grants everything in each schema that has row level security to anon, authenticated and
+  // service_role, against what the migrations say.
   Reflect.set(connection, "rlsState", "active");
   const app = new App({
     connection,
@@ -47,7 +47,7 @@ export async function createLite(options: LiteOptions): Promise<Lite> {
   };
 }
 
-/** Gives the items of a page the line of their own by which the function finds them: Lite writes JSON anew. */
+/** Lite re-encodes JSON. Puts the line breaks back by which the Edge Function finds the items of a page. */
 async function keepLines(response: Response): Promise<Response> {
   if (!response.headers.get("Content-Type")?.startsWith("application/json")) return response;
   const text = await response.text();
@@ -58,13 +58,13 @@ async function keepLines(response: Response): Promise<Response> {
 }
 
 /**
- * Connects to a database, anew for each use: a pool of the driver (postgres.js 3.4.9) does not outlive
- * that its connections are cut. It throws where nobody can catch it, and lends the next one to nobody.
+ * Connects to a database with a new connection for each use. A pool of the driver (postgres.js 3.4.9) does not
+ * survive that its connections are cut: it throws where nobody can catch it, and stops lending.
  */
 async function connect(url: string): Promise<PostgresConnection> {
   const connection = createPostgresConnection({ url, postgresOptions: { onnotice: () => {} } });
   const { driver } = connection;
-  // With its first statement it learns the database's array types; once is enough.
+  // The first statement loads the database's array types. Later connections reuse them.
   await driver`select`;
   await driver.end();
   let free = MAX_CONNECTIONS;
@@ -78,24 +78,24 @@ async function connect(url: string): Promise<PostgresConnection> {
       else free++;
     });
   };
-  // Lite uses no more of its driver than this.
+  // Lite calls nothing else of its driver.
   Object.assign(driver, { reserve, end: async () => {} });
   return connection;
 }
 
 type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
 
-/** One connection, and never another: a transaction is all on one. */
+/** A single connection that never reconnects, so that no transaction continues on another one. */
 function openClient({ options }: postgres.Sql, released: () => void) {
   let isClosed = false;
   const closed = Promise.withResolvers<never>();
   closed.promise.catch(() => {});
   const onclose = () => {
     isClosed = true;
-    // The driver may have forgotten a statement that waits for its result.
+    // The driver may never settle a statement that waits for its result.
     closed.reject(new Error("the connection to the database was closed"));
   };
-  // The types do not say so, but a driver's options are options.
+  // The types do not allow it, but the options of a driver can be given to a new one.
   const own: object = { ...options, max: 1, fetch_types: false, onclose };
   const client = postgres(own);
   return {

@@ -1,28 +1,28 @@
--- Makes an empty Postgres look like a new hosted Supabase project, before any migration: its roles,
--- its schemas, and no automatic grants. Run once, by supabase_admin, after schema auth is there.
+-- Makes an empty Postgres look like a new hosted Supabase project before any migration: roles, schemas, and no
+-- automatic grants. Runs once, as supabase_admin, after Auth has created its schema.
 
 create role anon nologin noinherit;
 create role authenticated nologin noinherit;
 create role service_role nologin noinherit bypassrls;
--- Its password is this machine's own (local/baseline.ts).
+-- local/baseline.ts sets its password, which is different on every machine.
 create role authenticator noinherit login;
 grant anon, authenticated, service_role to authenticator;
--- As on the platform. PostgREST applies those of the caller's role to each request.
+-- As on the platform. PostgREST applies the settings of the caller's role to each request.
 alter role anon set statement_timeout = '3s';
 alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
 
--- The owner of everything the migrations make. As on the platform it is not a superuser, so what
--- works here does not work only here.
+-- Owns everything that the migrations create. As on the platform it is no superuser, so that what works here
+-- also works there.
 create role postgres login createrole createdb replication bypassrls password 'postgres';
 grant anon, authenticated, service_role to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
 alter database postgres owner to postgres;
--- On the platform an extension, supautils, lets it set this, for restoring dumps without triggers.
+-- For restoring dumps without triggers. On the platform the extension supautils allows it.
 grant set on parameter session_replication_role to postgres;
 
--- Not as on the platform: seed.sql runs where it finds this.
+-- Not on the platform: seed.sql only runs where this is set.
 alter database postgres set app.settings.local_stack = 'deno task start';
 
 create schema extensions;
@@ -36,11 +36,11 @@ grant usage on schema public to anon, authenticated, service_role;
 grant usage on schema auth to anon, authenticated, service_role;
 grant all on schema auth to postgres;
 grant all on all tables in schema auth to postgres;
--- A hosted project's Auth looks users up by it; the stand-in has no such column. For the seed.
+-- Hosted Auth needs this column, and so the seed fills it. Supabase Lite does not have it.
 alter table auth.users add column instance_id uuid;
 
--- Who is asking, as the platform tells: PostgREST sets all claims at once, those before version 12 set
--- each by itself.
+-- The signed-in person, as on the platform. PostgREST sets all claims at once; before version 12 it set each
+-- one by itself.
 create or replace function auth.uid() returns uuid language sql stable as $$
   select coalesce(
     nullif(current_setting('request.jwt.claim.sub', true), ''),
@@ -66,8 +66,7 @@ create or replace function auth.jwt() returns jsonb language sql stable as $$
   )::jsonb
 $$;
 
--- PostgREST keeps what it has read of the schema. A later migration reaches it as on the platform: each
--- change tells it to read again.
+-- PostgREST caches the schema. As on the platform, each change of the schema tells it to reload.
 create function extensions.pgrst_ddl_watch() returns event_trigger language plpgsql as $$
 begin
   if exists (

@@ -17,10 +17,10 @@ export interface ConsoleOptions {
   outDir: string;
 }
 
-/** Answers a request for one of the admin console's files; `null` if there is no such file. */
+/** Answers with one of the admin console's files; `null` if there is no such file. */
 export type ServeConsole = (path: string) => Response | null;
 
-/** Builds the admin console for a stack, as for a host of static files. */
+/** Builds the admin console for a stack, like for any static host. */
 export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
   const { apiUrl, publishableKey, outDir } = options;
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
@@ -43,15 +43,15 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
   };
 }
 
-/** The headers that README.md asks of every host of the console. */
+/** The headers that every host of the console should send (docs/operating.md). */
 function headersOf(name: string): HeadersInit {
   return {
     "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",
-    // The names of the assets change with what is in them.
+    // Asset names contain a hash of their content.
     "Cache-Control": name.startsWith("/assets/")
       ? "public, max-age=31536000, immutable"
       : "no-cache",
-    // In the page itself a policy cannot say this.
+    // The page's own policy covers the rest, but cannot set frame-ancestors.
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
   };

@@ -1,7 +1,7 @@
-/** How long a connection to PostgREST is kept without use, in milliseconds: it ends them after 30 s. */
+/** How long an idle connection is kept, in milliseconds: PostgREST closes it after 30 s. */
 const KEEP_ALIVE = 20_000;
 
-/** What PostgREST answers; to anything else nobody can send it a request with fetch. */
+/** The methods that PostgREST knows. fetch cannot send some of the others. */
 const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
@@ -13,14 +13,14 @@ export interface DataApiOptions {
   log: (text: string) => void;
 }
 
-/** `/rest/v1`: PostgREST, and what the platform's gateway does in front of it. */
+/** `/rest/v1`: does what the platform's gateway does in front of PostgREST. */
 export interface DataApi extends Disposable {
   fetch(request: Request): Promise<Response>;
 }
 
 /**
- * Passes requests on to PostgREST. It knows JWTs only: the publishable key becomes one of `anon`, the
- * secret key one of `service_role`, unless the caller sends the JWT of a person.
+ * Forwards requests to PostgREST, which only knows JWTs. The publishable key becomes a JWT of `anon`, the
+ * secret key one of `service_role`, unless the caller sends a person's JWT.
  */
 export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
   const { port, jwtSecret, publishableKey, secretKey, log } = options;
@@ -29,15 +29,15 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
     [secretKey, `Bearer ${await signJwt({ role: "service_role" }, jwtSecret)}`],
   ]);
   const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE });
-  // PostgREST ends the connection after the answer to HEAD, without having said so: the next request on
-  // it would be lost.
+  // PostgREST closes the connection after a HEAD request without announcing it. The next request on that
+  // connection would be lost.
   const headClient = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return {
     async fetch(request) {
       const { method, body } = request;
       if (!METHODS.includes(method)) return refuse(405, `${method} is not supported`);
       const headers = new Headers(request.headers);
-      // A browser asks with neither key nor person whether a page may call.
+      // A browser sends its preflight without any key.
       if (!(method === "OPTIONS" && headers.has("Access-Control-Request-Method"))) {
         const refusal = authorize(headers, roles);
         if (refusal) return refuse(401, refusal);
@@ -58,7 +58,7 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
   };
 }
 
-/** Turns what a caller sent into what PostgREST understands; says why not, if it cannot. */
+/** Replaces the `apikey` by the JWT that PostgREST needs; returns why not, if it cannot. */
 function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string | undefined {
   const key = headers.get("apikey");
   if (key === null) return "No API key found in request";
@@ -66,7 +66,7 @@ function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string
   if (!role) return "Invalid API key";
   headers.delete("apikey");
   const bearer = headers.get("Authorization")?.match(/^Bearer +(.*)$/i)?.[1];
-  // supabase-js sends the key again where a person's JWT would be.
+  // supabase-js also sends the key as the bearer when nobody is signed in.
   if (!headers.has("Authorization") || bearer === key) headers.set("Authorization", role);
   else if (bearer?.startsWith("sb_")) return "Authorization has another API key than apikey";
 }

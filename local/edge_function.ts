@@ -6,15 +6,15 @@ const EXIT_WITH_PARENT = new URL("exit_with_parent.ts", import.meta.url);
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
-  /** Its entry file; benchmarks and faults have others. */
+  /** The entry file. Benchmarks and tests of faults run others. */
   main?: URL;
-  /** What it may do: nothing more than {@linkcode permissionFlags}. */
+  /** Deno's permission flags; {@linkcode permissionFlags} by default. */
   permissions?: string[];
   /** Given each line that the function logs. */
   log: (text: string) => void;
 }
 
-/** The Edge Function in a process of its own. */
+/** The Edge Function, running in its own process. */
 export interface EdgeFunction extends AsyncDisposable {
   port: number;
   pid: number;
@@ -23,8 +23,8 @@ export interface EdgeFunction extends AsyncDisposable {
 }
 
 /**
- * Starts the Edge Function as it is deployed: the same entry file, only the environment the platform
- * gives it, and no permission but to talk to the Data API. Resolves when it listens.
+ * Starts the Edge Function like on the platform: with the same entry file and environment, and permission to
+ * talk to the Data API only. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
   const { apiUrl, secretKey, main = MAIN, permissions = permissionFlags(apiUrl), log } = options;
@@ -56,7 +56,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       errors += line;
     }),
   ]);
-  // Its last words are what explains an end at the start.
+  // Waits for the output, which explains why a process ended at its start.
   const ended = output.then(() => process.status).then(({ code }) => code);
   ended.then((code) => {
     listening.reject(new Error(`The function ended with code ${code} at its start: ${errors}`));
@@ -69,7 +69,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
       try {
         process.kill();
       } catch (error) {
-        // It has ended by itself.
+        // It has ended already.
         if (!(error instanceof TypeError)) throw error;
       }
       await output;
@@ -77,16 +77,15 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   };
 }
 
-/** To listen, to talk to the Data API, to read two variables; nothing else. */
+/** Permission to listen, to talk to the Data API and to read its variables; nothing else. */
 export function permissionFlags(apiUrl: string): string[] {
   return [
     "--no-prompt",
-    // Port 0 is any free one, and only to listen on: nobody can be called there.
+    // Port 0 listens on any free port. It does not allow calls.
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
     "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
-    // Deno lets every process import from some hosts and all of npm, and then writes it to the
-    // lockfile: a way in, and out for data. It takes all three (Deno 2.9: --deny-import alone does
-    // not close the hosts that are open by default).
+    // By default a Deno process may import from some hosts and all of npm, which could leak data. Closing
+    // that takes all three flags (Deno 2.9: --deny-import alone leaves the default hosts open).
     "--deny-import",
     "--cached-only",
     "--frozen",

@@ -1,5 +1,5 @@
-// Preloaded into the Edge Function's process, so that it is not left behind when whoever started it
-// is killed: an orphan's parent is another process.
+// Preloaded into the Edge Function's process, so that it ends when its parent is killed: an orphan gets
+// another parent.
 const parent = Deno.ppid;
 Deno.unrefTimer(setInterval(() => {
   if (Deno.ppid !== parent) Deno.exit();

@@ -1,6 +1,6 @@
 /**
- * A port that is free. Below the range from which the system takes ports of its own accord, so that
- * nobody gets it by chance before it is used.
+ * Finds a free port, below the range from which the system hands out ports: nobody gets it by chance before
+ * it is used.
  */
 export function freePort(): number {
   for (;;) {

@@ -12,7 +12,7 @@ export interface GatewayOptions {
   log: (text: string) => void;
 }
 
-/** One port in front of everything: the paths of a hosted project, the console at the root, `/docs`. */
+/** Serves everything on one port: the paths of a hosted project, the console at the root, and `/docs`. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, auth, functionPort, serveConsole, log } = options;
   return Deno.serve(
@@ -23,7 +23,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
       if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
       if (url.pathname.startsWith("/auth/v1/")) return auth(request);
       if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
-        // Whatever scheme and host the caller named: a key goes to this machine's function, nowhere else.
+        // Never to the host that the request names: the API key must not leave this machine.
         const path = url.pathname.slice("/functions/v1".length);
         const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
         return forward(target, request, remoteAddr.hostname).catch((error) => {
@@ -38,14 +38,14 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
   );
 }
 
-// fetch refuses other methods (TRACE) or rewrites them (get). For the function, all but GET are one.
+// fetch refuses some other methods (TRACE) and rewrites some (get). The function answers all of them alike.
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 async function forward(url: URL, request: Request, address: string): Promise<Response> {
   const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
   const body = method === "OPTIONS" ? null : request.body;
   const headers = new Headers(request.headers);
-  // As the platform's: whatever the caller has sent by this name.
+  // Like the platform's proxy, overwrites what the caller sent.
   headers.set("CF-Connecting-IP", address);
   return await fetch(url, { method, headers, body, redirect: "manual" });
 }

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 
-/** Gives each line that a process prints, with its end, to a callback; resolves at the stream's end. */
+/** Calls back with each line of a process's output, line break included; resolves at the end. */
 export async function forEachLine(
   stream: ReadableStream<Uint8Array>,
   callback: (line: string) => void,

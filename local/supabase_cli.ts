@@ -2,10 +2,10 @@ const VERSION = "3.1.0";
 const ROOT = new URL("..", import.meta.url);
 
 /**
- * Runs the real Supabase CLI in this repository and resolves to what it printed; no Docker needed
- * for the commands used here. Through `npx` where there is one, else through Deno.
+ * Runs the real Supabase CLI in this repository and resolves to its output. The commands used here need no
+ * Docker. Runs through `npx` if there is one, else through Deno.
  *
- * @throws {Error} with what the CLI said, if it fails.
+ * @throws {Error} with the CLI's error message, if it fails or does not know a key of config.toml.
  */
 export async function supabase(...args: string[]): Promise<string> {
   const specifier = `supabase@${VERSION}`;
@@ -24,8 +24,10 @@ export async function supabase(...args: string[]): Promise<string> {
     });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
-  if (success) return decoder.decode(stdout);
   const output = decoder.decode(stdout) + decoder.decode(stderr);
+  const unknownKeys = output.match(/^.*keys this version .* does not recognize.*$/m)?.[0];
+  if (unknownKeys) throw new Error(unknownKeys);
+  if (success) return decoder.decode(stdout);
   const cause = output.match(/^.*(?:ERROR|SQLSTATE|[Ff]ailed).*$/m)?.[0] ?? output;
   throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
 }
@@ -33,7 +35,7 @@ export async function supabase(...args: string[]): Promise<string> {
 const NPX = Deno.build.os === "windows" ? "npx.cmd" : "npx";
 const OPTIONS = {
   cwd: ROOT,
-  // The databases here are on loopback. Without the mode, the CLI warns about it on standard output.
+  // The databases are on loopback. Without this mode, the CLI prints a warning to standard output.
   env: { DO_NOT_TRACK: "1", PGSSLMODE: "disable" },
   stdin: "null",
 } as const;

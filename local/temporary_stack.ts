@@ -3,9 +3,9 @@ import { freePort } from "./free_port.ts";
 import { stopPostgres } from "./postgres.ts";
 import { type Stack, startStack } from "./stack.ts";
 
-/** A stack for tests, and what its function has logged. */
+/** A stack for tests. */
 export interface TemporaryStack extends Stack {
-  /** The faults among what its function has logged: the causes of its 500s. */
+  /** Errors that its Edge Function logged: the causes of 500s. */
   faults: string[];
 }
 
@@ -14,13 +14,13 @@ export async function startTemporaryStack(): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // Everything but Postgres ends with this process. Whatever else Ctrl-C sets off waits for that end.
+  // On Ctrl-C only Postgres must be stopped here: everything else ends with this process.
   let stopping = false;
   const end = new Promise<never>(() => {});
   const stop = async () => {
     if (stopping) return;
     stopping = true;
-    // The connections that Postgres now ends.
+    // Connections throw when Postgres ends them.
     for (const type of ["error", "unhandledrejection"]) {
       addEventListener(type, (event) => event.preventDefault());
     }

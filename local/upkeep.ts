@@ -1,9 +1,9 @@
 import postgres from "postgres";
 
-/** A year's backlog of the demonstration data takes some twenty. */
+/** The demonstration data of a year takes some twenty. */
 const MOST_PIECES = 100;
 
-/** Does the upkeep that `cron.schedule` does on a hosted project (README), so that past days are sealed. */
+/** Runs the upkeep that `cron.schedule` runs on a hosted project, so that past days are sealed. */
 export async function runUpkeep(databaseUrl: string): Promise<void> {
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
   try {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { postgresRuns, stopPostgres } from "../local/postgres.ts";
+import { isPostgresRunning, stopPostgres } from "../local/postgres.ts";
 
-/** Takes a data folder for this process, until it ends; `null` if another process has it. */
+/** Locks a data folder for this process until it ends; `null` if another process has the lock. */
 export async function lockDataDir(dataDir: string): Promise<Disposable | null> {
   await Deno.mkdir(dataDir, { recursive: true });
   const file = await Deno.open(join(dataDir, "lock"), { create: true, write: true });
@@ -10,10 +10,10 @@ export async function lockDataDir(dataDir: string): Promise<Disposable | null> {
   return null;
 }
 
-/** Stops the Postgres that a killed run left behind in a data folder. */
+/** Stops the Postgres that a killed run left behind. */
 export async function stopOrphan(dataDir: string): Promise<void> {
   const clusterDir = join(dataDir, "postgres");
-  if (!await postgresRuns(clusterDir)) return;
+  if (!await isPostgresRunning(clusterDir)) return;
   console.log("An earlier run was killed and left its Postgres running: stopping it.");
   await stopPostgres(clusterDir);
 }

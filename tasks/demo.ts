@@ -8,7 +8,7 @@ export const DEMO_PASSWORD = "correct-horse-battery";
 /** The seeded administrators, one for each organization (supabase/seed.sql). */
 export const DEMO_EMAILS = ["ada@analytical.example", "grace@compiler.example"] as const;
 
-/** A working API key of the first organization: the one made earlier, or a new one if it was revoked. */
+/** A working API key of the first organization: the one from earlier, or a new one if that was revoked. */
 export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<string> {
   const path = join(dataDir, "demo_api_key");
   const kept = await Deno.readTextFile(path).catch(() => null);

@@ -1,7 +1,7 @@
 /**
  * Formats generated text as `deno fmt` would format a file of its kind.
  *
- * @throws {Error} with what `deno fmt` said, if it takes the text for none of that kind.
+ * @throws {Error} with the message of `deno fmt`, if the text does not parse.
  */
 export async function formatted(extension: "json" | "ts", text: string): Promise<string> {
   const format = new Deno.Command(Deno.execPath(), {
@@ -19,7 +19,7 @@ export async function formatted(extension: "json" | "ts", text: string): Promise
   throw new Error(`deno fmt --ext=${extension}: ${decoder.decode(stderr)}`);
 }
 
-/** Writes a text file whole or not at all: beside its place, then moved there. */
+/** Writes a text file atomically: to a file beside it, which then replaces it. */
 export async function writeFile(path: URL, text: string): Promise<void> {
   const unfinished = new URL(`${path.href}.unfinished`);
   await Deno.writeTextFile(unfinished, text);

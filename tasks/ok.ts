@@ -10,7 +10,7 @@ await main();
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
 Deno.exit(counts.failed ? 1 : 0);
 
-/** Everything that a change has to pass. Each check, and each test, counts one. */
+/** Everything that a change has to pass. Each check and each test counts as one. */
 async function main(): Promise<void> {
   await check("format", () => deno("fmt", "--check"));
   await check("lint", () => deno("lint"));
@@ -56,5 +56,5 @@ async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefi
 async function deno(...args: string[]): Promise<void> {
   const root = new URL("..", import.meta.url);
   const { success } = await new Deno.Command(Deno.execPath(), { args, cwd: root }).spawn().status;
-  if (!success) throw new Error(`deno ${args[0]} found something to mend`);
+  if (!success) throw new Error(`deno ${args[0]} found errors`);
 }

@@ -5,21 +5,21 @@ import { parseArgs } from "node:util";
 const USAGE = `Options of deno task start, status and reset:
   --api-port=54321   port of the API
   --db-port=54322    port of Postgres
-  --data-dir=…       where everything is kept between two starts (default: local/data)
-  -h, --help         prints this`;
+  --data-dir=…       folder of all data (default: local/data)
+  -h, --help         print this`;
 
 const { apiPort, databasePort, dataDir, given } = readOptions();
 
 export const API_PORT = apiPort;
 export const DATABASE_PORT = databasePort;
 
-/** Everything that `deno task start` keeps between two starts. */
+/** Where `deno task start` keeps everything between two starts. */
 export const DATA_DIR = dataDir;
 
-/** Where a running start is, for `deno task status`: a `StackInfo` as JSON. */
+/** Written by a running start for `deno task status`: a `StackInfo` as JSON. */
 export const STATUS_FILE = join(DATA_DIR, "status.json");
 
-/** A command to suggest, as this one was typed: with its options, and by way of npx or not. */
+/** A command to suggest, with the options of this one, and with npx if this one was run with it. */
 export function taskCommand(task: string, changes: Record<string, number> = {}): string {
   const npx = Deno.env.get("npm_command") === "exec" ? "npx -y " : "";
   const options = { ...given, ...changes };

@@ -1,9 +1,8 @@
-// Installs packages from npm into node_modules, as the lockfiles say: deno.lock has what start runs,
-// dev.lock has that and what else is imported here. (Left to Deno, a first start would print a line
-// for each of some hundred packages.)
+// Installs npm packages into node_modules as locked: deno.lock has what start runs, dev.lock has everything.
+// (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
-// With --update, brings the lockfiles in step with the imports instead: what is locked stays. The
-// function has one more of its own, because the platform's Deno reads the one beside its deno.json.
+// With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
+// The Edge Function has a lockfile of its own, because the platform reads the one beside its deno.json.
 
 import { cp, glob } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,7 +31,7 @@ if (isUpdate) {
   await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...await devFiles()]);
   await updateFunctionLock();
 } else {
-  // On standard output there may be something to read for a program.
+  // On standard error, because programs read the output of status.
   if (!await hasPackages()) console.error("Installing packages into node_modules …");
   await install(ROOT, ["--lock=deno.lock", "--frozen"], ENTRYPOINTS);
   if (isDev) await install(ROOT, ["--lock=dev.lock", "--frozen"], ENTRYPOINTS);
@@ -59,7 +58,7 @@ interface Lockfile {
   specifiers: Record<string, string>;
 }
 
-/** Locks for the function alone what deno.lock has for it. */
+/** Writes the function's lockfile, with the versions of deno.lock. */
 async function updateFunctionLock(): Promise<void> {
   const folder = await Deno.makeTempDir();
   await cp(FUNCTION, folder, { recursive: true });

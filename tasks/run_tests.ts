@@ -4,7 +4,7 @@ import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** How many tests passed and failed, counted from what the runner reported. */
+/** How many tests passed and failed, counted from the runner's report. */
 export interface TestCounts {
   passed: number;
   failed: number;
@@ -37,12 +37,12 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
   const { success } = await command.spawn().status;
   const counts = count(await Deno.readTextFile(report));
   await Deno.remove(report);
-  // The runner also fails for what is no test: a file that does not compile, a leak.
+  // The runner also fails for other reasons: a file that does not compile, a leak.
   if (!success && counts.failed === 0) counts.failed = 1;
   return counts;
 }
 
-/** Counts the leaves of a JUnit report: a group of tests is listed beside them. */
+/** Counts the tests of a JUnit report, which also lists their groups. */
 function count(xml: string): TestCounts {
   const cases = Array.from(
     xml.matchAll(/<testcase name="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs),

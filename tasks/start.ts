@@ -16,7 +16,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 try {
   await main();
 } catch (error) {
-  // What Ctrl-C interrupted has failed because of it.
+  // After Ctrl-C, errors are its consequence.
   if (!stopRequested) {
     console.log(`\n${error instanceof Error ? error.message : error}`);
     Deno.exit(1);
@@ -40,7 +40,7 @@ async function main(): Promise<void> {
     databasePort: DATABASE_PORT,
     seed: true,
     progress: (step) => console.log(`  ${step} …`),
-    // Requests and refused statements have words of others in them.
+    // Log lines contain text from callers.
     log: (text) => console.log(printable(text.trimEnd(), 2000)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
@@ -73,7 +73,7 @@ function checkPort(port: number, option: string): void {
 function welcome(stack: StackInfo, apiKey: string): string {
   const url = `${stack.apiUrl}/functions/v1/public-audit-log`;
   const now = Date.now();
-  // The seed ends on the day of the first start; a year back there are entries for another year.
+  // The seed has a year of entries, up to the day of the first start.
   const [start, end] = [now - 364 * 24 * 60 * 60 * 1000, now]
     .map((time) => new Date(time).toISOString().slice(0, 10));
   return `

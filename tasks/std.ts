@@ -11,8 +11,8 @@ const OFFLINE: Record<string, string> = {
 };
 
 /**
- * Flags for Deno commands that load the tests. JSR, where @std comes from, cannot be reached from
- * many company networks: there, the same names stand for packages of the npm registry.
+ * Flags for Deno commands that load the tests. Many company networks block JSR, where @std comes from. There,
+ * the same names are mapped to packages of the npm registry.
  */
 export async function stdFlags(): Promise<string[]> {
   // deno-std has no types: to Deno's own resolution it is untyped, to that of node_modules without exports.

@@ -10,7 +10,7 @@ const NAMES = [
 ];
 
 const FOLDERS = ["tests/pure", "tests/stack", "tests/local"];
-/** Against a project: what is about one, and nothing that attacks what may be another's. */
+/** Tests for a hosted project. Attacks and faults only run against a local stack. */
 const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
 
 if (!await main()) Deno.exit(1);

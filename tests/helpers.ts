@@ -14,7 +14,7 @@ import {
 export const API_URL = environment("SUPABASE_URL");
 export const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
 export const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
-const DATABASE_URL = environment("SUPABASE_DB_URL");
+export const DATABASE_URL = environment("SUPABASE_DB_URL");
 
 /** Where the service under test is. */
 export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
@@ -240,11 +240,11 @@ export async function age(sql: Run, apiKeyId: string, by: string): Promise<void>
     where api_key_id = ${apiKeyId}`;
 }
 
-/** Does all of the upkeep, with the statement that README.md schedules; not within a transaction. */
+/** Does all of the upkeep, with the statement that docs/operating.md schedules; not within a transaction. */
 export async function runUpkeep(sql: postgres.ISql): Promise<void> {
-  const readme = await Deno.readTextFile(new URL("../README.md", import.meta.url));
-  const [, statement] = readme.match(/cron\.schedule\('upkeep', '[^']*', '([^']*)'\)/) ?? [];
-  if (!statement) throw new Error("README.md has no cron.schedule('upkeep', …)");
+  const page = await Deno.readTextFile(new URL("../docs/operating.md", import.meta.url));
+  const [, statement] = page.match(/cron\.schedule\('upkeep', '[^']*', '([^']*)'\)/) ?? [];
+  if (!statement) throw new Error("docs/operating.md has no cron.schedule('upkeep', …)");
   await sql.unsafe(statement);
 }
 

@@ -1,10 +1,10 @@
--- The log itself. The platform writes it as service_role with a plain insert; nobody changes it.
+-- The audit log. The platform writes it as service_role with a plain insert. Nobody changes it.
 --
--- The primary key is also the paging index. It starts with the organization, as every key here does, so
--- that organizations can be distributed over machines without a change of the API. Paging through one
--- action has an index of its own: a rare action's entries are far apart in the other. The third is the
--- feed's: what has been written since, whatever its time.
--- Deliberately without: an updated_at, a foreign key to the user or the agent (an entry outlives both).
+-- The primary key is also the paging index. It starts with the organization, like every key here, so that
+-- organizations can be distributed over machines without changing the API. Pages of one action use an index
+-- of their own, because entries of a rare action are far apart in the primary key. The third index is the
+-- feed's: it finds what was written lately, whatever its time.
+-- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
 create type public.audit_action as enum (
   'agent_added',
@@ -32,23 +32,23 @@ grant execute on function private.uuid_v7 to service_role;
 create table public.audit_entries (
   id uuid not null default private.uuid_v7(),
   organization_id uuid not null references public.organizations,
-  -- To the microsecond; the API shows milliseconds, cut off. timestamptz(3) would round instead, and
-  -- move an entry of a day's last half millisecond into the next day.
+  -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
+  -- an entry in a day's last half millisecond into the next day.
   created_at timestamptz not null default clock_timestamp(),
   action public.audit_action not null,
   user_email text not null,
   agent_name text not null,
   data jsonb not null default '{}',
-  -- For the feed. No writer can choose it: it is in no grant.
+  -- For the feed. No writer can set it: no role is granted insert on it.
   transaction_id xid8 not null default pg_current_xact_id(),
   primary key (organization_id, created_at, id),
-  -- Every entry can be reached: the API takes the dates 0001-01-01 to 9999-12-31.
+  -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
   constraint created_at_within_api_dates check (
     created_at >= '0001-01-01 00:00:00+00' and created_at < '10000-01-01 00:00:00+00'
   ),
-  -- Hardly more than that: a log that refuses an odd address loses an entry.
+  -- A loose check: a log that refuses an unusual address loses an entry.
   constraint user_email_is_address check (user_email like '%_@_%'),
-  -- So that a page of 1000 entries is at most some 6 MB: the function has little memory.
+  -- Keeps a page of 1000 entries below some 6 MB: the Edge Function has little memory.
   constraint entry_is_small check (
     char_length(user_email) <= 320 and char_length(agent_name) <= 200 and octet_length(data::text) <= 4096
   ),
@@ -66,7 +66,7 @@ create table public.audit_entries (
 comment on table public.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column public.audit_entries.created_at is 'When the action happened.';
 comment on column public.audit_entries.transaction_id is 'The transaction that wrote the entry, by which the feed knows what a reader has seen.';
-comment on column public.audit_entries.data is 'Identifiers of the things concerned; which ones depends on the action.';
+comment on column public.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on public.audit_entries (organization_id, action, created_at, id);
 create index audit_entries_transaction_idx on public.audit_entries (organization_id, transaction_id, created_at, id);

@@ -1,11 +1,11 @@
--- How many entries there are, kept as they are written, so that a total is a sum of a few rows and
--- an offset leads straight to its hour: neither costs a scan of the log, however long it is.
+-- Counts of entries, kept while entries are written. A total is the sum of a few rows, and an offset leads
+-- straight to its hour: neither scans the log, however long it is.
 --
--- Partial counts: one row for each organization, UTC day, action, and writing backend. A backend
--- updates rows of its own only, so no writer ever waits for another and none can deadlock; readers
--- add the parts up. Entries and counts change in one transaction, so every snapshot sees both or
--- neither: the sum is exact under concurrency, rollback, late entries and retention.
--- No index has a count in it, or no update would stay within its page (HOT).
+-- These are partial counts: one row for each organization, UTC day, action and writing backend. A backend
+-- updates only its own rows, so writers never wait for each other and cannot deadlock. Readers add the
+-- parts up. Entries and counts change in one transaction, so every snapshot sees both or neither: the sum
+-- is exact under concurrency, rollback, late entries and retention.
+-- No index contains a count. Otherwise updates could not stay within their page (HOT).
 
 create table private.entry_counts (
   organization_id uuid not null references public.organizations on delete cascade,
@@ -20,10 +20,9 @@ create table private.entry_counts (
 comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
 comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
+comment on column private.entry_counts.removed is 'How many entries were deleted so far.';
 
--- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
-comment on column private.entry_counts.removed is 'How many entries were ever deleted.';
-
+-- With this index compact_entry_counts finds the few uncompacted counts without reading all.
 create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
@@ -45,23 +44,19 @@ begin
     from changed e
     group by 1, 2, 3, 4
   loop
-    update private.entry_counts c
-    set entries = c.entries + counted.entries,
+    -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update
+    -- followed by an insert kept its plan from when the table was one page, and read the whole table for each
+    -- row of a large load.
+    insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
+    values (
+      counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
+      array_fill(0, array[counted.hour - 1]) || counted.entries || array_fill(0, array[24 - counted.hour]),
+      greatest(0, -counted.entries)
+    )
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
       hours[counted.hour] = c.hours[counted.hour] + counted.entries,
-      removed = c.removed + greatest(0, -counted.entries)
-    where c.organization_id = counted.organization_id
-      and c.day = counted.day
-      and c.action = counted.action
-      and c.writer_pid = pg_backend_pid();
-    -- Nobody else inserts a row of this backend's, so this cannot conflict.
-    if not found then
-      insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-      values (
-        counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
-        array(select case when h = counted.hour then counted.entries else 0 end from generate_series(1, 24) as h),
-        greatest(0, -counted.entries)
-      );
-    end if;
+      removed = c.removed + excluded.removed;
   end loop;
   return null;
 end
@@ -85,13 +80,13 @@ declare
 begin
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   with partial as materialized (
-    -- Never waits for a writer or a deletion, so that none can wait for it in a circle.
+    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
     select c.organization_id, c.day, c.action, c.writer_pid
     from private.entry_counts c
     join public.organizations o on o.id = c.organization_id
     where c.writer_pid <> 0 and c.day < today
     order by c.day, c.organization_id, c.action
-    -- Not a parameter: a kept plan knows no sizes, and might read and sort the whole backlog.
+    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
     limit 1000
     for update of c skip locked
     for key share of o skip locked
@@ -99,11 +94,11 @@ begin
   keys as (
     select organization_id, day, action, writer_pid from partial
     union
-    -- What has been compacted before. Nobody else touches these rows without the advisory lock.
+    -- The row compacted earlier. It is only touched under the advisory lock.
     select organization_id, day, action, 0 from partial
   ),
   moved as (
-    -- By key, not by ctid: a row may have got a new version since this statement's snapshot.
+    -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
     delete from private.entry_counts c using keys k
     where c.organization_id = k.organization_id and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid
     returning c.*
@@ -124,12 +119,12 @@ begin
     select distinct m.organization_id, m.day from moved m
     on conflict do nothing
   )
-  -- Those that writers hold are left for the next run, and not waited for.
+  -- Rows that writers hold are left for the next run.
   select count(*) = 1000 into found_more from partial;
   return found_more;
 end
 $$;
-comment on function private.compact_entry_counts is 'Adds the partial counts of past days up into one row for each day and action, beside writers, at most 1000 partial counts at once; whether there may be more. Readers then have fewer rows to add.';
+comment on function private.compact_entry_counts is 'Adds up the partial counts of past days into one row for each day and action, at most 1000 partial counts at once. Safe beside writers. Returns whether there may be more. Readers then have fewer rows to add up.';
 revoke execute on function private.compact_entry_counts from public, anon, authenticated, service_role;
 
 create function private.entry_count_mismatches(organization_id uuid)
@@ -158,7 +153,7 @@ as $$
   group by d.day, d.action, d.hour
   having sum(d.entries) <> 0
 $$;
-comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day. difference: entries that the counts lack.';
+comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, or null for the whole day. difference: how many entries the counts lack.';
 revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;
 
 create function private.repair_entry_counts(organization_id uuid) returns bigint
@@ -167,8 +162,8 @@ as $$
 declare
   repaired bigint;
 begin
-  -- Two repairs at once would each add the difference. Writers need not wait: they change entries and
-  -- counts alike, so the difference is the same at every moment; but it must be seen after the lock.
+  -- Two repairs at once would both add the difference, so they take turns, and each must read after the
+  -- lock. Writers need not wait: they change entries and counts alike, which leaves the difference as it is.
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
   end if;
@@ -196,5 +191,5 @@ begin
   return repaired;
 end
 $$;
-comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers; how many counts of a day and action were wrong.';
+comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Returns how many counts of a day and action were wrong.';
 revoke execute on function private.repair_entry_counts from public, anon, authenticated, service_role;

@@ -1,18 +1,18 @@
--- The limit of a key: sixty requests a minute, exactly. In no span of 60 seconds are more
--- than 60 accepted, and none is refused while fewer than 60 were accepted in the 60 seconds before it.
--- A fixed window lets 120 through around its edge, a token bucket and a weighted window 119, and it
--- refuses lawful requests. So the times themselves are kept: at most sixty a key, in one row, updated
--- in place (half of each page is left free for the new version, and what is indexed does not change
--- within a day).
+-- The rate limit of a key: exactly 60 requests a minute. No span of 60 seconds has more than 60 accepted
+-- requests, and no request is refused while fewer than 60 were accepted in the 60 seconds before it.
+-- A fixed window lets 120 requests through around its edge. A token bucket or a weighted window lets 119
+-- through, and the latter also refuses lawful requests. So each key has one row with the times of its
+-- accepted requests, at most sixty. It is updated in place: half of each page is left free for the new
+-- version, and indexed columns do not change within a day.
 --
--- The same row counts what the key is used for, so that counting costs no second write.
+-- The same row counts the use of the key, so that counting costs no second write.
 
 create table private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
   accepted_at timestamptz[] not null default '{}',
-  -- The UTC day of the latest accepted request, and the use of that day: as in log_reads, where the days
-  -- before are. Null until the first request.
+  -- The UTC day of the latest accepted request, and the key's use on that day. Earlier days are in
+  -- log_reads. Null until the first request.
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,
@@ -23,7 +23,7 @@ create table private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table private.rate_limits is 'One row for each key, made with it: when its accepted requests of the last minute arrived, oldest first, and what it was used for on its latest day. The last time is when the key was last used.';
+comment on table private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
 -- For the upkeep.
 create index rate_limits_day_idx on private.rate_limits (day);
 alter table private.rate_limits enable row level security;
@@ -35,7 +35,7 @@ create function private.count_request(
   is_valid boolean default true,
   entries integer default 0,
   client_address inet default null,
-  -- Null when the key is no longer active.
+  -- Null when the key is not active any more.
   out accepted boolean,
   out remaining integer,
   out reset integer
@@ -57,8 +57,8 @@ begin
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
-  -- Only now, when it is this request's turn: from the commit of a revocation on, or the moment of expiry,
-  -- nothing is accepted.
+  -- Checked after the lock, so that nothing is accepted from the commit of a revocation or the moment of
+  -- expiry on.
   perform from private.api_keys k
   where k.organization_id = count_request.organization_id
     and k.id = count_request.api_key_id
@@ -68,11 +68,11 @@ begin
     return;
   end if;
 
-  -- Not now(), which is the transaction's start, and would give a request that has waited a time before
-  -- those that it waited for.
+  -- Not now(), which is the start of the transaction: a request that waited would be dated before those it
+  -- waited for.
   clock := clock_timestamp();
-  -- Never before the last time kept, so that a clock set back does not reopen the window. But times
-  -- further ahead than the window come from a clock that was wrong, and would lock the key out.
+  -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
+  -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.
   times := array(select t from unnest(use.accepted_at) as t where t <= clock + span order by t);
   arrival := greatest(clock, times[cardinality(times)]);
   times := array(select t from unnest(times) as t where t > arrival - span order by t);
@@ -115,5 +115,5 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
 end
 $$;
-comment on function private.count_request is 'Counts a request against its key''s limit and as its use, or refuses it; holds the key''s row until the transaction ends. reset: whole seconds, rounded up, until the oldest counted request leaves the window.';
+comment on function private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';
 revoke execute on function private.count_request from public, anon, authenticated, service_role;

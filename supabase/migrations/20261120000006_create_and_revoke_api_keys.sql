@@ -1,9 +1,9 @@
--- An organization's administrators make, rotate, revoke and list its keys. The token is in the answer of
--- create_api_key and nowhere else, ever.
+-- Administrators create, rotate, revoke and list the keys of their organization. The token is only ever in
+-- the answer of create_api_key or rotate_api_key.
 --
 -- A token is `pck_`, 32 random base62 characters (190 bits) and 6 base62 characters of checksum: the
 -- first 32 bits of SHA-256 over the 36 characters before them. The checksum refuses typing errors
--- without asking the database, and lets secret scanners tell a key from a word. It proves nothing.
+-- without a call to the database, and helps secret scanners recognize keys. It proves nothing.
 -- supabase/functions/public-audit-log/token.ts checks the same shape.
 
 create extension if not exists pgcrypto with schema extensions;
@@ -26,7 +26,7 @@ as $$
   with random as materialized (
     select extensions.gen_random_bytes(128) as bytes
   ),
-  -- Bytes of 248 and more are passed over (248 = 4 * 62), or the first digits would be likelier.
+  -- Bytes of 248 and more are skipped (248 = 4 * 62). Otherwise the first digits would be more likely.
   body as materialized (
     -- Inlined: auto_explain can log the arguments of our functions.
     select 'pck_' || string_agg(
@@ -42,7 +42,7 @@ as $$
   select text || private.base62(('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint)
   from body
 $$;
-comment on function private.new_token is 'A new API key token, in clear.';
+comment on function private.new_token is 'A new token, in plain text.';
 revoke execute on function private.new_token from public, anon, authenticated, service_role;
 
 create function private.api_key_name(given text) returns text
@@ -50,13 +50,13 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
   spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
-  -- Control characters, separators of lines, and what else fonts show as nothing: format characters,
-  -- fillers, variation selectors, the empty Braille pattern.
+  -- Control characters, line separators, and other characters that fonts show as nothing: format
+  -- characters, fillers, variation selectors, the empty Braille pattern.
   invisible constant text := '[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f'
     '\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb'
     '\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U00016fe4\U000e0000-\U000e0fff]';
-  -- Where they are needed: in an emoji; in an Indic script after a virama; in the Arabic script, to end a
-  -- letter that would join the next one (RFC 5892 appendix A).
+  -- Some of these are allowed where they are needed: in an emoji; in an Indic script after a virama; in the
+  -- Arabic script to keep a letter from joining the next (RFC 5892 appendix A).
   emoji constant text := '[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa'
     '\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f'
     '\u2638-\u263a\u2640\u2642\u2648-\u2653\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e\u267f\u2692-\u2697\u2699\u269b\u269c\u26a0\u26a1'
@@ -71,7 +71,7 @@ declare
   name text;
   hidden text;
 begin
-  -- Before any pattern is matched: these take longer than in proportion to the text.
+  -- Checked before the patterns, which become disproportionately slow on long text.
   if char_length(given) <= 1000 then
     name := normalize(btrim(regexp_replace(btrim(given, E' \t\n\r'), spaces, ' ', 'g')), nfc);
     hidden := substring(regexp_replace(name, in_emoji || '|' || in_script, '', 'g') from invisible);
@@ -88,7 +88,7 @@ begin
   return name;
 end
 $$;
-comment on function private.api_key_name is 'The name of an API key as it is kept: without spaces around it, with one between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has what cannot be seen, by which two names could look alike.';
+comment on function private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has invisible characters, with which two names could look alike.';
 revoke execute on function private.api_key_name from public, anon, authenticated, service_role;
 
 create function private.insert_api_key(
@@ -101,7 +101,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   token constant text := private.new_token();
-  -- Here and not in the insert: auto_explain can log the values of a statement.
+  -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
   api_key private.api_keys;
 begin
@@ -142,7 +142,7 @@ exception
       using errcode = 'unique_violation';
 end
 $$;
-comment on function private.insert_api_key is 'Makes an API key, in the name of the signed-in person if there is one.';
+comment on function private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
 revoke execute on function private.insert_api_key from public, anon, authenticated, service_role;
 
 create function private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
@@ -160,14 +160,14 @@ grant execute on function private.create_api_key to authenticated;
 create function public.create_api_key(
   organization_id uuid,
   name text,
-  -- To retry safely, send your own: a repeat fails with 23505 instead of making a second key.
+  -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
   -- Null is never.
   expires_at timestamptz default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select private.create_api_key(organization_id, name, api_key_id, expires_at) $$;
-comment on function public.create_api_key is 'Makes an API key and answers with its token, for the only time. For an administrator of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at that is past or more than 5 years ahead; an id that has been used before is 23505.';
+comment on function public.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
 revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
 grant execute on function public.create_api_key to authenticated;
 
@@ -175,7 +175,7 @@ create function private.rotate_api_key(organization_id uuid, api_key_id uuid, ov
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Of one length everywhere: days and months are not, where clocks are put forward and back.
+  -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
   api_key private.api_keys;
@@ -185,7 +185,7 @@ begin
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
     raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
-  -- Two at once come one after the other.
+  -- Locked, so that two rotations at once take turns.
   select k.* into api_key
   from private.api_keys k
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
@@ -201,7 +201,7 @@ begin
   end if;
   successor := private.insert_api_key(
     organization_id, api_key.name, rotate_api_key.successor_id,
-    -- For as long as the one before was made for. Five years may have been a day longer then.
+    -- Valid for as long as its predecessor was. Five years may have been a day longer then.
     case when api_key.expires_at is not null then
       least(
         clock + (api_key.expires_at - api_key.created_at),
@@ -227,7 +227,7 @@ create function public.rotate_api_key(
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
-comment on function public.rotate_api_key is 'Makes the successor of an API key, with its name and for as long, and answers as create_api_key does. The old key expires after the overlap, never later than it would have; overlap 0 is at once. For an administrator of the organization; others get 42501. A key that has a successor is 23505; one that is revoked or expired, or an overlap below 0 or above 90 days, is 22023.';
+comment on function public.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is 23505. A revoked or expired key, or an overlap below 0 or above 90 days, is 22023.';
 revoke execute on function public.rotate_api_key from public, anon, authenticated, service_role;
 grant execute on function public.rotate_api_key to authenticated;
 
@@ -265,7 +265,7 @@ grant execute on function private.revoke_api_key to authenticated;
 create function public.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select private.revoke_api_key(organization_id, api_key_id) $$;
-comment on function public.revoke_api_key is 'Revokes an API key: from the commit on every request with it is 401. Revoking again changes nothing. For an administrator of the organization; others get 42501.';
+comment on function public.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 revoke execute on function public.revoke_api_key from public, anon, authenticated, service_role;
 grant execute on function public.revoke_api_key to authenticated;
 
@@ -295,7 +295,7 @@ begin
         'last_used_at', r.accepted_at[cardinality(r.accepted_at)],
         'requests_last_minute', (
           select count(*) from unnest(r.accepted_at) as t
-          -- Later ones come from a clock that was wrong.
+          -- Later times come from a clock that was wrong.
           where t between clock_timestamp() - interval '60 seconds' and clock_timestamp() + interval '60 seconds'
         )
       )
@@ -305,8 +305,8 @@ begin
     cross join lateral (
       select l.accepted_at from private.rate_limits l
       where l.organization_id = k.organization_id and l.api_key_id = k.id
-      -- Looked up by both. As a plain join, with statistics from when there were few keys, all of the
-      -- organization's are compared with each.
+      -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
+      -- the organization's.
       offset 0
     ) as r
     where k.organization_id = list_api_keys.organization_id
@@ -320,7 +320,7 @@ grant execute on function private.list_api_keys to authenticated;
 create function public.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.list_api_keys(organization_id) $$;
-comment on function public.list_api_keys is 'All API keys of an organization, active ones first, then the latest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, so that the Data API''s max_rows cannot cut it. For an administrator; others get 42501.';
+comment on function public.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 revoke execute on function public.list_api_keys from public, anon, authenticated, service_role;
 grant execute on function public.list_api_keys to authenticated;
 
@@ -371,6 +371,6 @@ grant execute on function private.api_key_usage to authenticated;
 create function public.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.api_key_usage(organization_id, start_date, end_date) $$;
-comment on function public.api_key_usage is 'Who read the log, by UTC day, both ends inclusive, of the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}], of an API key or, with user_id instead, of an administrator in the console. invalid_requests of the requests were answered 400. For an administrator; others get 42501.';
+comment on function public.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about an administrator in the console. invalid_requests counts the requests answered with 400. For administrators of the organization; others get 42501.';
 revoke execute on function public.api_key_usage from public, anon, authenticated, service_role;
 grant execute on function public.api_key_usage to authenticated;

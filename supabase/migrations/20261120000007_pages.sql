@@ -1,4 +1,4 @@
--- A page of the log by its offset, at the same price wherever it is.
+-- A page of the log by its offset, at the same cost wherever it lies.
 
 create function private.count_matching(
   organization_id uuid,
@@ -18,7 +18,7 @@ begin
   );
 end
 $$;
-comment on function private.count_matching is 'How many entries an organization has in a range of UTC days, both inclusive, of one action or of all.';
+comment on function private.count_matching is 'How many entries an organization has in a range of UTC days, start and end included, of one action or of all.';
 revoke execute on function private.count_matching from public, anon, authenticated, service_role;
 
 create function private.read_page(
@@ -32,16 +32,16 @@ create function private.read_page(
   out page json,
   out entries integer
 )
--- Stable: all its statements see the snapshot of the one that calls it, so that total and items belong
--- to the same moment. plpgsql keeps its plans from call to call, if it is told not to make new ones.
+-- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
+-- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
   total bigint;
   items text;
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
-  -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
-  -- day; then of an hour. Those of the hour are passed over, all others never touched.
+  -- How many entries lie before the page, oldest first: of the range, then of its first day, then of its
+  -- first hour. Only those of the hour are read and skipped.
   skip bigint;
   first_day date;
   first_hour timestamptz;
@@ -90,7 +90,7 @@ begin
     select
       e.created_at,
       e.id,
-      -- Put together as text: in half the time of json_build_object, and without its spaces.
+      -- Concatenated text takes half the time of json_build_object, and has no spaces.
       '{"id":"' || e.id
         || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
         || '","action":"' || e.action
@@ -99,8 +99,8 @@ begin
         || ',"data":' || e.data
         || '}' as item
     from (
-      -- Two branches for two indexes; the one whose first condition is false is never started. Rows are
-      -- compared in the second, so that no other index fits its order: a kept plan knows no sizes.
+      -- Two branches for two indexes. The one whose first condition is false is never started. The second
+      -- compares rows, so that the generic plan, which knows no sizes, cannot choose another index.
       (
         select e.* from public.audit_entries e
         where read_page.action is null
@@ -121,10 +121,10 @@ begin
       )
     ) as e
   ) as i;
-  -- By the first line break and the last the function finds the items, to pass them on unread. Between
-  -- two items there is one, too, and nowhere else.
+  -- The Edge Function passes on what lies between the first and the last line break without parsing it.
+  -- There is a line break between two items, and nowhere else.
   page := json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);
 end
 $$;
-comment on function private.read_page is 'The entries of one organization in a range of UTC days, both inclusive: {total, items}, how many there are, and one page of them on lines of their own; and how many are in the page.';
+comment on function private.read_page is 'A page of an organization''s entries in a range of UTC days, start and end included: {total, items}, each item on a line of its own, and how many entries the page has.';
 revoke execute on function private.read_page from public, anon, authenticated, service_role;

@@ -1,19 +1,19 @@
--- The feed: every entry exactly once, at once, late ones too.
+-- The feed delivers every entry exactly once and at once, late ones too.
 --
--- A reader holds a cursor: what it has seen, as a Postgres snapshot. Each entry keeps the transaction
--- that wrote it, and new are the entries that the old snapshot could not see and the present one can.
--- By time, entries would be missed: they are committed in another order than their created_at says. By
--- transactions older than all running ones, none would be missed, but one that is forgotten open would
--- stop every reader.
+-- A reader holds a cursor, which stores what the reader has seen as a Postgres snapshot. Each entry stores
+-- the transaction that wrote it. New entries are those that the old snapshot could not see and the present
+-- one can. Following created_at would miss entries, because they commit in another order. Waiting for all
+-- running transactions would miss none, but one forgotten open transaction would stop every reader.
 --
--- What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds it
--- and the last place in it. The first batch may be the whole log. It comes by time, from the indexes for
--- pages. Later ones come by transaction, from the feed's own index. So every page begins with a seek.
+-- What is new at one moment is a batch, read in pages. The cursor also stores the snapshot that bounds the
+-- batch, and the last place read in it. The first batch may be the whole log: it is read by time, through
+-- the indexes of pages. Later batches are read by transaction, through the feed's own index. So every page
+-- begins with a seek.
 --
--- Transaction numbers tell how much the whole platform writes, which is other tenants' business. So a
--- cursor is encrypted, then authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut
--- to 128 bits. They mean something in one database of one cluster on one timeline only: the authenticated
--- text has all three, and the request's organization, days and action, so that a cursor of others is none.
+-- Transaction numbers would tell a reader how much other tenants write. So a cursor is encrypted, then
+-- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction
+-- numbers are valid in one database, cluster and timeline only. So the authenticated text includes these,
+-- and the request's organization, days and action: a cursor is refused anywhere else.
 
 create table private.feed_keys (
   is_only boolean primary key default true check (is_only),
@@ -21,18 +21,18 @@ create table private.feed_keys (
   authentication_key bytea not null default extensions.gen_random_bytes(32),
   system_identifier bigint not null default (pg_control_system()).system_identifier
 );
-comment on table private.feed_keys is 'One row: the keys of all cursors, and the database cluster that they are for.';
-comment on column private.feed_keys.system_identifier is 'Another than the server''s when the database was restored elsewhere: adopt_restored_log() is due.';
+comment on table private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
+comment on column private.feed_keys.system_identifier is 'If it differs from the server''s, the database was restored from another cluster: run adopt_restored_log().';
 alter table private.feed_keys enable row level security;
 revoke all on private.feed_keys from public, anon, authenticated, service_role;
 insert into private.feed_keys default values;
 
 create type private.feed_cursor as (
-  -- What the reader had seen before the batch; null in the first one.
+  -- What the reader had seen before this batch; null in the first batch.
   seen pg_snapshot,
-  -- The end of the batch; null between two.
+  -- The end of this batch; null between two batches.
   bound pg_snapshot,
-  -- The last place that was read in it. Without a transaction in the first batch.
+  -- The last place read in this batch. The first batch has no transaction here.
   transaction_id xid8,
   created_at timestamptz,
   id uuid,
@@ -41,8 +41,8 @@ create type private.feed_cursor as (
   last_id uuid
 );
 
--- In a snapshot's list of transactions, most are the next or the next but one: with a character for each
--- distance below 62, and others as (number), 200 transactions in progress make 200 characters.
+-- In a snapshot's list, most transactions follow each other closely. Distances below 62 become one character,
+-- others (number), so that 200 transactions in progress take some 200 characters.
 create function private.pack_snapshot(snapshot pg_snapshot) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
@@ -65,7 +65,7 @@ begin
   );
 end
 $$;
-comment on function private.pack_snapshot is 'A snapshot in few characters.';
+comment on function private.pack_snapshot is 'A snapshot as short text.';
 revoke execute on function private.pack_snapshot from public, anon, authenticated, service_role;
 
 create function private.unpack_snapshot(packed text) returns pg_snapshot
@@ -89,11 +89,11 @@ begin
   );
 end
 $$;
-comment on function private.unpack_snapshot is 'The snapshot that pack_snapshot was given.';
+comment on function private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 revoke execute on function private.unpack_snapshot from public, anon, authenticated, service_role;
 
 create function private.present_snapshot() returns pg_snapshot
--- Stable: the snapshot is the one of the query that calls it.
+-- Stable, so that the snapshot is that of the calling query.
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -103,14 +103,14 @@ begin
   if own is null or not pg_visible_in_snapshot(own, present) then
     return present;
   end if;
-  -- A transaction's own snapshot does not list it. But it may yet write, or be rolled back.
+  -- A transaction's own snapshot does not list itself as in progress. But it may still write or roll back.
   return (
     select format('%s:%s:%s', pg_snapshot_xmin(present), pg_snapshot_xmax(present), string_agg(x::text, ',' order by x))
     from (select own as x union select pg_snapshot_xip(present)) as in_progress
   )::pg_snapshot;
 end
 $$;
-comment on function private.present_snapshot is 'What has been committed: the present snapshot without the transaction that asks.';
+comment on function private.present_snapshot is 'The present snapshot, with the calling transaction as in progress.';
 revoke execute on function private.present_snapshot from public, anon, authenticated, service_role;
 
 create function private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
@@ -125,7 +125,7 @@ begin
     raise exception 'this database has been restored: run select private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
-  -- The timeline: the first eight digits of the name of the file that the log of changes is at.
+  -- The timeline is the first eight digits of the current WAL file's name.
   authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
@@ -134,7 +134,7 @@ begin
   );
 end
 $$;
-comment on function private.feed_key is 'The keys of cursors, and the text that is authenticated before them. Raises 55000 on a standby, and in a restored database until it is adopted.';
+comment on function private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
 revoke execute on function private.feed_key from public, anon, authenticated, service_role;
 
 create function private.encode_cursor(cursor private.feed_cursor, scope text) returns text
@@ -162,7 +162,7 @@ begin
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end
 $$;
-comment on function private.encode_cursor is 'A cursor as its reader is given it: base64url. scope: what it belongs to.';
+comment on function private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
 revoke execute on function private.encode_cursor from public, anon, authenticated, service_role;
 
 create function private.decode_cursor(encoded text, scope text) returns private.feed_cursor
@@ -181,7 +181,7 @@ begin
   body := substring(message for length(message) - 16);
   if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
       <> substring(message from length(message) - 15)
-    -- The last character has bits that mean nothing.
+    -- The last base64 character has unused bits, which would allow several spellings of one cursor.
     or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
   then
     return null;
@@ -199,7 +199,7 @@ begin
   )::private.feed_cursor;
 end
 $$;
-comment on function private.decode_cursor is 'The cursor that encode_cursor was given; null when it is none of this scope and this database.';
+comment on function private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
 revoke execute on function private.decode_cursor from public, anon, authenticated, service_role;
 
 create function private.list_unseen(
@@ -225,12 +225,12 @@ declare
   after_id uuid := cursor.id;
   last_time constant timestamptz := cursor.last_created_at;
   last_entry_id constant uuid := cursor.last_id;
-  -- Of those that were in progress, the ones that have been committed since and are not read yet.
+  -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet.
   late_transactions constant xid8[] := array(
     select x from pg_snapshot_xip(cursor.seen) as x
     where x >= cursor.transaction_id and pg_visible_in_snapshot(x, bound)
   );
-  -- Where the ones begin that started after the old snapshot.
+  -- Where the transactions begin that started after the old snapshot.
   new_transaction xid8 := pg_snapshot_xmax(cursor.seen);
   new_time timestamptz := '-infinity';
   new_id uuid := '00000000-0000-0000-0000-000000000000';
@@ -261,8 +261,7 @@ begin
         || ',"data":' || e.data
         || '}' as item
     from (
-      -- A branch for each index; those whose first condition is false are never started. Rows are
-      -- compared, so that no other index fits: a kept plan knows no sizes.
+      -- A branch for each index, as in read_page.
       (
         select null::xid8 as sort_transaction, e.* from public.audit_entries e
         where is_first_batch and list_unseen.action is null
@@ -289,7 +288,7 @@ begin
         select later.*
         from (
           (
-            -- In order from the start, so that no transaction is read before the page needs it.
+            -- Ordered first, so that no transaction is read before the page needs it.
             select late.transaction_id as sort_transaction, e.*
             from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
             cross join lateral (
@@ -326,7 +325,7 @@ begin
   ) as i;
 end
 $$;
-comment on function private.list_unseen is 'The next entries of a batch: JSON objects with commas between them, how many, and the place of the last.';
+comment on function private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, and the place of the last.';
 revoke execute on function private.list_unseen from public, anon, authenticated, service_role;
 
 create function private.read_feed(
@@ -339,7 +338,7 @@ create function private.read_feed(
   out page json,
   out entries integer
 )
--- Stable: all its statements see one snapshot, which is the one that pg_current_snapshot() gives.
+-- Stable: all its statements see one snapshot, the one that pg_current_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
@@ -403,7 +402,7 @@ begin
       cursor.id := batch.last_id;
       exit;
     end if;
-    -- The batch is at its end. What has come meanwhile is the next one.
+    -- The batch is read to its end. What was committed meanwhile is the next batch.
     cursor := (cursor.bound, null, null, null, null, null, null)::private.feed_cursor;
     exit when is_present;
     room := room - batch.entries;
@@ -415,7 +414,7 @@ begin
   );
 end
 $$;
-comment on function private.read_feed is 'The entries of one organization in a range of UTC days that a cursor has not seen, and the cursor that has: {total, next, items}, as of read_page, and how many they are; nulls when after is no cursor of this organization, range, action and database. after: beginning, or the next of the answer before.';
+comment on function private.read_feed is 'The entries of an organization in a range of UTC days that a cursor has not seen: {total, next, items} as in read_page, with the next cursor, and how many entries these are. Nulls when after is no cursor of this organization, range, action and database. after: beginning, or next of the answer before.';
 revoke execute on function private.read_feed from public, anon, authenticated, service_role;
 
 create function private.adopt_restored_log() returns bigint
@@ -425,9 +424,9 @@ declare
   adopted xid8;
   renumbered bigint;
 begin
-  -- Transactions of another cluster: to this one's snapshots they may be in the future, and what they
-  -- wrote would be seen by no reader. The third is the first that there is: before every snapshot.
-  -- What a seal has not seen yet is from now on this transaction's, which the seals do not see either.
+  -- Transaction numbers of another cluster may lie in this one's future: no reader would see their entries.
+  -- Entries that a seal covers get transaction 3, the first there is, which every snapshot sees. Entries
+  -- that no seal covers yet get this transaction, which the seals do not see either.
   adopted := pg_current_xact_id();
   alter table public.audit_entries disable trigger refuse_change;
   alter table private.seals disable trigger refuse_change;
@@ -454,5 +453,5 @@ begin
   return renumbered;
 end
 $$;
-comment on function private.adopt_restored_log is 'The last step of every restore, by the owner, before writers and readers are let in: from then on every cursor given out before is refused, and seals tell old entries from new ones by this database''s transactions. How many entries had to be renumbered.';
+comment on function private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Afterwards every older cursor is refused, and seals tell old entries from new ones by this database''s transactions. Returns how many entries were renumbered.';
 revoke execute on function private.adopt_restored_log from public, anon, authenticated, service_role;

@@ -1,10 +1,10 @@
--- One request to the API is one call of public_audit_log: whose token is it, then everything else within
--- that organization, in one call: the key, the page, the count. It answers with a decision and never
--- raises one: a raise would undo the count.
--- No caller can name an organization. It follows from the hash of the token, and from nothing else.
+-- One request to the API is one call of public_audit_log. It finds the organization by the hash of the token.
+-- Then answer_request does the rest within that organization: it checks the key, reads the page, counts the
+-- request. It returns decisions and never raises them, because a raise would undo the count.
+-- No caller can name an organization: it always follows from the hash of the token.
 
 create function private.find_api_key(token_hash bytea, out organization_id uuid, out api_key_id uuid)
--- plpgsql, because it keeps its plans from call to call.
+-- plpgsql, because it keeps plans between calls.
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -13,7 +13,7 @@ begin
   where h.token_hash = find_api_key.token_hash;
 end
 $$;
-comment on function private.find_api_key is 'The key of a token, active or not; nulls when there is none.';
+comment on function private.find_api_key is 'The key with this token hash, active or not; nulls when there is none.';
 revoke execute on function private.find_api_key from public, anon, authenticated, service_role;
 grant execute on function private.find_api_key to service_role;
 
@@ -49,7 +49,7 @@ begin
   entries := answer.entries;
 end
 $$;
-comment on function private.read_entries is 'A page by its offset, or with after what its reader has not seen, or a page of seals: read_page, read_feed, read_seals.';
+comment on function private.read_entries is 'Reads a page by its offset, with after a page of the feed, or a page of seals: read_page, read_feed, read_seals.';
 revoke execute on function private.read_entries from public, anon, authenticated, service_role;
 
 create function private.answer_request(
@@ -88,15 +88,15 @@ begin
   end if;
 
   if after is not null then
-    -- What a cursor has seen is on disk before anybody holds the cursor: this request's commit, which
-    -- waits for it, comes later in the log of changes.
+    -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
+    -- commit comes later in the WAL, and waits for it.
     perform set_config('synchronous_commit', 'on', true);
   end if;
 
-  -- The page before the count, although it may then be for nothing: counting takes the key's row until
-  -- the end, and requests of one key would wait for each other's pages. A key that looks exhausted gets
-  -- none. Without dates there is none to read: the function has found its query string invalid, and
-  -- answers 400 to a caller who is let in and 401 or 429 to one who is not.
+  -- The page is read before the request is counted, because counting locks the key's row until the end:
+  -- requests of one key would wait for each other's pages. A key that looks exhausted reads its page only
+  -- after it was counted. Without dates there is no page: the query string was invalid, and the function
+  -- answers 400 to a caller who is let in.
   if start_date is not null and not looks_exhausted then
     read := private.read_entries(
       organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after, of_seals
@@ -131,7 +131,7 @@ begin
   );
 end
 $$;
-comment on function private.answer_request is 'Answers one request with a key of one organization, as public_audit_log says.';
+comment on function private.answer_request is 'Answers a request with a key of this organization: see public_audit_log.';
 revoke execute on function private.answer_request from public, anon, authenticated, service_role;
 grant execute on function private.answer_request to service_role;
 
@@ -152,13 +152,13 @@ as $$
 declare
   key constant record := private.find_api_key(decode(token_hash, 'hex'));
 begin
-  -- Without a key, too: so that an unknown token takes as long as one that was revoked or has expired.
+  -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
   return private.answer_request(
     key.organization_id, key.api_key_id, start_date, end_date, action, page_limit, page_offset, newest_first, after,
     of_seals, client_address
   );
 end
 $$;
-comment on function public.public_audit_log is 'Answers one request of the public audit log: unauthorized, rate_limited, or accepted with a page. Accepted without one: no dates were given, or after is no cursor for them. of_seals: a page of seals instead of entries, without action, newest_first and after. token_hash: SHA-256 in hexadecimal. For the Edge Function alone.';
+comment on function public.public_audit_log is 'Answers one request of the public audit log: unauthorized, rate_limited, or accepted with a page. The page is null when no dates were given, or after is no cursor for this query. of_seals: a page of seals instead of entries; action, newest_first and after are ignored. token_hash: SHA-256 in hexadecimal. For the Edge Function only.';
 revoke execute on function public.public_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.public_audit_log to service_role;

@@ -1,4 +1,4 @@
--- What an organization's administrators read of its log.
+-- What administrators read of their organization's log in the console.
 
 create function private.read_audit_log(
   organization_id uuid,
@@ -27,7 +27,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   perform private.count_read(organization_id, auth.uid(), auth.jwt() ->> 'email', read.entries);
-  -- As text: a parser would round long numbers in data.
+  -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object(
     'total', read.page -> 'total', 'items', read.page ->> 'items', 'next', read.page -> 'next'
   );
@@ -45,7 +45,7 @@ create function public.read_audit_log(
   page_limit integer default 100,
   page_offset bigint default 0,
   newest_first boolean default true,
-  -- beginning, or the next of the answer before: then without offset, in the order of the feed.
+  -- beginning, or next of the answer before. Then offset and order do not apply.
   after text default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
@@ -54,7 +54,7 @@ as $$
     organization_id, start_date, end_date, action, page_limit, page_offset, newest_first, after
   )
 $$;
-comment on function public.read_audit_log is 'A page of an organization''s log: {total, items}, the items as the text of a JSON array. Days are UTC, both inclusive; a page has 1 to 1000 entries. With after, what its reader has not seen, and next, which is null otherwise; a wrong cursor is 22023. For an administrator; others get 42501.';
+comment on function public.read_audit_log is 'A page of an organization''s log: {total, items, next}. items is the text of a JSON array. Days are UTC, start and end included; a page has 1 to 1000 entries. With after, items are the entries that the cursor has not seen, and next is the next cursor; without, next is null. A wrong cursor is 22023. For administrators of the organization; others get 42501.';
 revoke execute on function public.read_audit_log from public, anon, authenticated, service_role;
 grant execute on function public.read_audit_log to authenticated;
 
@@ -94,6 +94,6 @@ create function public.daily_entry_counts(
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
-comment on function public.daily_entry_counts is 'How many entries each UTC day of a range has, days without any left out: [{day, entries}]. For an administrator; others get 42501.';
+comment on function public.daily_entry_counts is 'How many entries each UTC day of a range has: [{day, entries}], without days that have none. For administrators of the organization; others get 42501.';
 revoke execute on function public.daily_entry_counts from public, anon, authenticated, service_role;
 grant execute on function public.daily_entry_counts to authenticated;

@@ -11,8 +11,8 @@
 -- removed. That never blesses a silent change: first, the entries that the old seal's snapshot saw are
 -- hashed once more. If none was removed and the hash differs, no seal is made, and the day is altered.
 --
--- An organization that has seals cannot be deleted, and neither can its seals. When one leaves, delete its
--- entries, revoke its keys, remove its members, and keep its row: the last seals say that the log was emptied.
+-- Nobody changes or deletes a seal, the owner included, while its organization is there. Only
+-- delete_organization deletes all of them, in the transaction that deletes the organization.
 
 create table private.seals (
   organization_id uuid not null references public.organizations,
@@ -30,14 +30,34 @@ create table private.seals (
   removed_before bigint not null,
   primary key (organization_id, sequence)
 );
-comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone. The last one of a day counts.';
+comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
 comment on column private.seals.added is 'Entries of the day that are new since its seal before; 0 in the first.';
 comment on column private.seals.removed is 'Entries of the day that were deleted since its seal before; 0 in the first.';
 comment on column private.seals.previous is 'The seal of the sequence before, or 64 zeros.';
 create index seals_day_idx on private.seals (organization_id, day, sequence);
 create trigger refuse_change
-  before update or delete or truncate on private.seals
+  before update or truncate on private.seals
   for each statement execute function private.refuse_change();
+
+create function private.refuse_deletion_of_seal() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from public.organizations o where o.id = old.organization_id;
+  if found then
+    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
+      using errcode = 'insufficient_privilege';
+  end if;
+  return null;
+end
+$$;
+comment on function private.refuse_deletion_of_seal is 'Lets a seal go with its organization only.';
+revoke execute on function private.refuse_deletion_of_seal from public, anon, authenticated, service_role;
+
+-- Looks at the transaction's end if it is told to: the seals go first, because they refer to the organization.
+create constraint trigger refuse_deletion
+  after delete on private.seals deferrable initially immediate
+  for each row execute function private.refuse_deletion_of_seal();
 alter table private.seals enable row level security;
 revoke all on private.seals from public, anon, authenticated, service_role;
 
@@ -142,11 +162,14 @@ begin
   entries := hash.entries;
   sha256 := hash.sha256;
   seen_sha256 := hash.sha256;
-  select count(*) into added
-  from public.audit_entries e
-  where e.organization_id = examine_day.organization_id
-    and e.created_at >= range_start and e.created_at < range_end
-    and not pg_visible_in_snapshot(e.transaction_id, seen);
+  added := 0;
+  if seen is not null then
+    select count(*) into added
+    from public.audit_entries e
+    where e.organization_id = examine_day.organization_id
+      and e.created_at >= range_start and e.created_at < range_end
+      and not pg_visible_in_snapshot(e.transaction_id, seen);
+  end if;
   if added > 0 then
     hash := private.hash_day(organization_id, day, snapshot);
     entries := hash.entries;
@@ -231,19 +254,19 @@ declare
   next record;
   work bigint := 0;
 begin
-  -- The cost of a day that has hardly an entry is about that of 100.
-  while work < 20000 loop
-    select d.organization_id, d.day into next
+  -- One query for all days of a piece: until the next vacuum, it passes by all that the pieces before have
+  -- deleted. The cost of a day that has hardly an entry is about that of 100.
+  for next in
+    select d.organization_id, d.day
     from private.days_to_seal d
     order by d.organization_id, d.day
-    limit 1;
-    if not found then
-      return false;
-    end if;
+    limit 200
+  loop
     work := work + 100 + private.seal_day(next.organization_id, next.day);
     delete from private.days_to_seal d where d.organization_id = next.organization_id and d.day = next.day;
+    exit when work >= 20000;
   end loop;
-  return true;
+  return work >= 20000;
 end
 $$;
 comment on function private.seal_days is 'Seals days that need it, some 20,000 entries at once or one day; whether there may be more.';
@@ -258,8 +281,9 @@ declare
   next record;
   work bigint := 0;
 begin
-  while work < 20000 loop
-    select d.organization_id, d.day into next
+  -- As in seal_days.
+  for next in
+    select d.organization_id, d.day
     from generate_series(-29, 29) as nights (night)
     cross join lateral (
       select d.organization_id, d.day, d.checked_at
@@ -268,16 +292,15 @@ begin
         -- Tonight's, and those of nights without a run.
         and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
       order by d.checked_at
-      limit 1
+      limit 200
     ) as d
     order by d.checked_at
-    limit 1;
-    if not found then
-      return false;
-    end if;
+    limit 200
+  loop
     work := work + 100 + private.seal_day(next.organization_id, next.day);
+    exit when work >= 20000;
   end loop;
-  return true;
+  return work >= 20000;
 end
 $$;
 comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each is checked within 30 days; some 20,000 entries at once or one day; whether there may be more.';

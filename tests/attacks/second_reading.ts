@@ -1,4 +1,4 @@
-// The contract (README.md, "The API") read a second time, to judge what the service answers. It shares
+// The contract (docs/api.md) read a second time, to judge what the service answers. It shares
 // no code with the service, and uses none of what the service uses: no URL, no zod, no Date.
 
 /** A request as it goes over the wire. */

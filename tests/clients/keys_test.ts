@@ -51,7 +51,7 @@ describe("docs/keys.md", () => {
       /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
     );
     assertMatch(outputOf("bash rotate.sh"), /^20\S+\n +\d+ 200$/);
-    assertMatch(outputOf("As if it had been lost"), /^{"code":"23505".*exit code 22$/s);
+    assertMatch(outputOf("The answer is lost"), /^{"code":"23505".*exit code 22$/s);
     assertMatch(outputOf("LOST_ID="), /^pck_\w+$/);
     const usage = outputOf("api_key_usage").split("\n").map((line) => line.split(" SIEM ")[1]);
     assertEquals(usage.length, 2);
@@ -61,6 +61,7 @@ describe("docs/keys.md", () => {
       assertEquals(Number(entries), 3 * Number(requests), line);
     }
     assert(JSON.parse(outputOf("call revoke_api_key")).revoked_at);
+    assertEquals(JSON.parse(outputOf("call read_audit_log")).total, 0);
 
     const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
     assertEquals(states.sort(), [

@@ -41,7 +41,7 @@ export async function unpackRecipes(folder: string, page = "integrating.md"): Pr
   await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
   const commands: string[] = [];
   const text = await Deno.readTextFile(new URL(page, DOCS));
-  for (const [, info = "", block = ""] of text.matchAll(/^```(\w.*)\n([^]*?)^```$/gm)) {
+  for (const [, info = "", block = ""] of text.matchAll(/^ *```(\w.*)\n([^]*?)^ *```$/gm)) {
     const file = info.match(/ title=(\S+)/)?.[1];
     if (file) await Deno.writeTextFile(join(folder, file), block);
     else if (info === "sh" && !block.includes("…")) commands.push(block);

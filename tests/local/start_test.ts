@@ -171,6 +171,22 @@ describe("deno task start", () => {
     assertStringIncludes(started.output, status.get("DEMO_API_KEY") ?? "none");
   });
 
+  it("answers the request in README.md as it shows", async () => {
+    const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+    const [, command = "", shown = ""] = readme.match(
+      /^eval .*\n(curl [^]*?)^```\n+```json\n([^]*?)^```$/m,
+    ) ?? [];
+    const { stdout } = await new Deno.Command("sh", {
+      args: ["-c", command],
+      env: Object.fromEntries(await machine.status()),
+    }).output();
+    const { items, total: _, ...page } = JSON.parse(new TextDecoder().decode(stdout));
+    const { items: shownItems, total: __, ...shownPage } = JSON.parse(shown);
+    assertEquals(page, shownPage);
+    // The demonstration data ends today: one day, it no longer has that of the page.
+    for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
+  });
+
   it("refuses to run twice, or to be reset, on the data of a running one", async () => {
     const second = await machine.run("start");
     assertEquals(second.code, 1);

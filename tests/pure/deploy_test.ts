@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -121,6 +121,20 @@ describe("supabase functions deploy", () => {
     const without = new Map(files).set(`${FUNCTION}/deno.lock`, '{"version":"5"}');
     const unlocked = await denoAmong(without, ...install);
     assertStringIncludes(unlocked.stderr, "The lockfile is out of date");
+  });
+});
+
+describe("docs/operating.md", () => {
+  it("names options of the Supabase CLI that there are", async () => {
+    const page = await Deno.readTextFile(join(ROOT, "docs/operating.md"));
+    // Other tests run db push and functions deploy.
+    await Promise.all(["link", "db dump"].map(async (command) => {
+      const [line = ""] = page.match(new RegExp(`^npx -y supabase ${command} .*`, "m")) ?? [];
+      const options = line.match(/--[\w-]+/g) ?? [];
+      assertNotEquals(options, [], `no command begins with supabase ${command}`);
+      const help = await supabase(...command.split(" "), "--help");
+      for (const option of options) assertStringIncludes(help, option);
+    }));
   });
 });
 

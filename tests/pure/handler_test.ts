@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createDatabase } from "../../supabase/functions/public-audit-log/database.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/data_api_client.ts";
 import { createHandler, type LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 
@@ -19,7 +19,7 @@ interface Call {
 function setUp(answer: (call: Call) => Response | Promise<Response>) {
   const calls: Call[] = [];
   const lines: LogLine[] = [];
-  const database = createDatabase(
+  const dataApi = createDataApiClient(
     { url: "http://data-api.example", secretKey: "sb_secret_test" },
     {
       fetch: async (url, init) => {
@@ -31,7 +31,7 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
     },
   );
   const handle = createHandler({
-    database,
+    dataApi,
     publicUrl: "https://project.example/functions/v1/public-audit-log",
     log: (line) => lines.push(line),
   });

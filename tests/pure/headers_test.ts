@@ -78,9 +78,17 @@ describe("feedLink()", () => {
 
 describe("rateLimitHeaders()", () => {
   it("are structured fields of draft-ietf-httpapi-ratelimit-headers-10", () => {
-    assertEquals(rateLimitHeaders(59, 7), {
+    assertEquals(rateLimitHeaders({ remaining: 59, reset: 7 }), {
       "RateLimit-Policy": '"default";q=60;w=60',
       "RateLimit": '"default";r=59;t=7',
+    });
+  });
+
+  it("say when to try again, once none is left", () => {
+    assertEquals(rateLimitHeaders({ reset: 7 }), {
+      "RateLimit-Policy": '"default";q=60;w=60',
+      "RateLimit": '"default";r=0;t=7',
+      "Retry-After": "7",
     });
   });
 });

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { createDatabase } from "../../supabase/functions/public-audit-log/database.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/data_api_client.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
 import {
@@ -51,8 +51,8 @@ const REQUESTS: Record<number, (organization: Organization) => Promise<Response>
     return await get(token);
   },
   500: async () => {
-    const nobody = createDatabase({ url: "http://127.0.0.1:1", secretKey: "none" });
-    const handle = createHandler({ database: nobody, publicUrl: AUDIT_LOG_URL, log: () => {} });
+    const nobody = createDataApiClient({ url: "http://127.0.0.1:1", secretKey: "none" });
+    const handle = createHandler({ dataApi: nobody, publicUrl: AUDIT_LOG_URL, log: () => {} });
     const request = new Request(`http://localhost/public-audit-log?${TWO_DAYS}`, {
       headers: { Authorization: `Bearer ${UNKNOWN_TOKEN}` },
     });

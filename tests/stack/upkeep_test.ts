@@ -28,7 +28,11 @@ async function organizationWithBacklog(days: number): Promise<Organization> {
 }
 
 /** Writes two entries, of one action each, on each of so many days from the year 2000 on. */
-async function write(connection: postgres.ISql, { id }: Organization, days: number): Promise<void> {
+async function write(
+  connection: postgres.ISql,
+  { id }: Pick<Organization, "id">,
+  days: number,
+): Promise<void> {
   await connection`
     insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, timestamptz '2000-01-01 12:00Z' + day * interval '1 day', action, 'ada@example.com', 'Assistant'
@@ -57,6 +61,13 @@ async function unlockedCounts({ id }: Organization): Promise<number> {
     select from private.entry_counts
     where organization_id = ${id} and writer_pid <> 0 for update skip locked`;
   return rows.length;
+}
+
+/** How many rows a connection has changed of late: its own transaction's, and what is not yet reported. */
+async function changedRows(connection: postgres.ISql): Promise<number> {
+  const [row] = await connection`
+    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as rows from pg_stat_xact_user_tables`;
+  return row?.["rows"];
 }
 
 /** Fails unless an organization's counts are those of its entries, so many. */
@@ -102,6 +113,38 @@ describe("run_upkeep()", () => {
     assert(pieces.every(({ seals }) => seals <= 200), JSON.stringify(pieces));
     assertEquals([await partialCounts(organization), await seals(organization)], [0, 750]);
     await assertExact(organization, 1500);
+  });
+
+  it("missed for three months leaves answers exact, and catches up in pieces of at most 5000 rows", async () => {
+    const organization = await organizationWithBacklog(0);
+    const others = await sql`
+      insert into public.organizations (name) select 'Test' from generate_series(1, 14) returning id`;
+    const ids = [organization.id, ...others.map(({ id }) => id)];
+    // Connections come and go, each with counts of its own.
+    const connections = await Promise.all([sql.reserve(), sql.reserve(), sql.reserve()]);
+    for (const connection of connections) {
+      for (const id of ids) await write(connection, { id }, 92);
+      connection.release();
+    }
+    await assertExact(organization, 3 * 92 * 2);
+    const before = await sql`select private.health() ->> 'oldest_unsealed_day' as day`;
+    assertEquals(before[0]?.["day"], "2000-01-01");
+
+    const changed: number[] = [];
+    for (let more = true; more;) {
+      await sql.begin(async (piece) => {
+        const before = await changedRows(piece);
+        const [row] = await piece`select private.run_upkeep() as more`;
+        more = row?.["more"];
+        changed.push(await changedRows(piece) - before);
+      });
+    }
+    // As many seals as days.
+    const [sealed] = await sql`
+      select count(*)::int as seals from private.seals where organization_id in ${sql(ids)}`;
+    assertEquals(sealed?.["seals"], ids.length * 92);
+    assert(changed.length > 6 && changed.every((rows) => rows <= 5000), changed.join());
+    await assertExact(organization, 3 * 92 * 2);
   });
 
   it("in the documented loop, makes a transaction of each piece", async () => {

@@ -1,66 +1,90 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import type { Database } from "./database.ts";
+import type { DataApiClient } from "./data_api_client.ts";
+import type { Resource } from "./parse_query.ts";
 import type { Query } from "./query.ts";
 import { takeUnread } from "./unread.ts";
 
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
 
-const Decision = z.discriminatedUnion("decision", [
+const Page = z.object({
+  total: z.int().nonnegative(),
+  /** Not parsed: see unread.ts. */
+  items: z.null(),
+  /** With `after`: the cursor of the next page. */
+  next: z.string().optional(),
+  /** With seals: the days whose entries were changed silently. */
+  altered: z.array(z.string()).optional(),
+});
+
+/** A page whose items, a JSON array in UTF-8, are passed on unread. */
+export type UnreadPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8Array<ArrayBuffer> };
+
+const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
   z.object({
     decision: z.literal("rate_limited"),
     api_key_id: z.string(),
     reset: z.int().positive(),
   }),
-  z.object({
-    decision: z.literal("accepted"),
-    api_key_id: z.string(),
-    organization_id: z.string(),
-    remaining: z.int().nonnegative(),
-    reset: z.int().positive(),
-    page: z.object({
-      total: z.int().nonnegative(),
-      /** In their place: {@linkcode Decision.items}. */
-      items: z.null(),
-      /** With `after`: what to ask for next time. */
-      next: z.string().optional(),
-      /** With seals: the days that are not as they were sealed. */
-      altered: z.array(z.string()).optional(),
-    }).nullable(),
-  }),
 ]);
 
-/** What the database decided about a request (migrations, `public_audit_log`). */
-export type Decision = z.infer<typeof Decision> & {
-  /** Of the page, a JSON array in UTF-8: passed on unread. */
-  items?: Uint8Array<ArrayBuffer>;
-};
+const Accepted = z.object({
+  decision: z.literal("accepted"),
+  api_key_id: z.string(),
+  organization_id: z.string(),
+  remaining: z.int().nonnegative(),
+  reset: z.int().positive(),
+  page: Page.nullable(),
+});
 
-/** What the database decides about. */
+const Answer = z.discriminatedUnion("decision", [Refused, Accepted]);
+
+/** What the database decided about a request (`public_audit_log` in the migrations). */
+export type Decision =
+  | z.infer<typeof Refused>
+  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnreadPage | null };
+
+/** A request, as the database sees it. */
 export interface Asked {
   tokenHash: string;
   clientAddress: string | undefined;
-  /** Nothing, if it is invalid. */
+  resource: Resource;
+  /** `undefined` when the query string is invalid. */
   query: Query | undefined;
-  /** Whether it is about seals instead of entries. */
-  ofSeals: boolean;
 }
 
 /**
- * Asks the database about a request: the one round trip. Without a query (an invalid one) the
- * request is counted like any other, and the accepted decision has no page; neither has it when
- * `after` is no cursor of this organization and query.
+ * Asks the database to decide about a request, in one round trip. A request with an invalid query is counted
+ * like any other, and accepted without a page. So is one whose `after` is no cursor for this query.
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
-export async function decide(
-  database: Database,
-  { tokenHash, clientAddress, query, ofSeals }: Asked,
-): Promise<Decision> {
+export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
   const signal = AbortSignal.timeout(TIMEOUT);
-  const { data, error, status } = await database.rpc("public_audit_log", {
+  const { data, error, status } = await dataApi.rpc("public_audit_log", parameters(asked))
+    .abortSignal(signal);
+  if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
+  const { data: answer, error: mismatch } = Answer.safeParse(data);
+  if (!answer) {
+    const { message, path } = mismatch.issues[0] ?? {};
+    throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
+  }
+  if (answer.decision !== "accepted") return answer;
+  if (!answer.page) {
+    if (!asked.query || asked.query.after) return { ...answer, page: null };
+    throw new Error("public_audit_log answered a query without a page");
+  }
+  const items = takeUnread(signal);
+  if (!isArray(items)) {
+    throw new Error("public_audit_log answered something else: items are no list");
+  }
+  return { ...answer, page: { ...answer.page, items } };
+}
+
+function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
+  return {
     token_hash: tokenHash,
     ...clientAddress && { client_address: clientAddress },
     ...query && {
@@ -71,21 +95,9 @@ export async function decide(
       newest_first: query.order === "desc",
       ...query.action && { action: query.action },
       ...query.after && { after: query.after },
-      ...ofSeals && { of_seals: true },
+      ...resource === "seals" && { of_seals: true },
     },
-  }).abortSignal(signal);
-  if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
-  const { data: decision, error: mismatch } = Decision.safeParse(data);
-  if (!decision) {
-    const { message, path } = mismatch.issues[0] ?? {};
-    throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
-  }
-  if (decision.decision !== "accepted" || !decision.page) return decision;
-  const items = takeUnread(signal);
-  if (!isArray(items)) {
-    throw new Error("public_audit_log answered something else: items are no list");
-  }
-  return { ...decision, items };
+  };
 }
 
 /** Whether bytes begin and end as a JSON array does. */
@@ -93,12 +105,12 @@ function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuff
   return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }
 
-/** What is logged of a failure, which may be anything at all that somebody on the way has answered. */
+/** What to log about a failed call. The answer may come from any proxy on the way and hold anything. */
 function describe(error: PostgrestError, status: number): string {
   const message = String(error.message);
-  // A success that is no JSON comes as a message: it may be half a page of somebody's log.
+  // supabase-js reports a cut-off 200 with its text as the message: it may hold entries.
   if (status >= 200 && status < 300) return `${status}, ${message.length} characters, no JSON`;
   const cause = String(error.details).match(/Caused by: .*/)?.[0];
-  // The message may be a whole page of HTML; the cause of a failed fetch is among the details.
+  // The message may be a page of HTML. The cause of a failed fetch is in the details.
   return [status || null, error.code, message.slice(0, 200), cause].filter(Boolean).join(" ");
 }

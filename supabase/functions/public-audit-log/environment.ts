@@ -18,10 +18,10 @@ export interface Environment {
 }
 
 /**
- * Reads what the platform gives every Edge Function. Nothing has to be set by hand, but
- * `PUBLIC_AUDIT_LOG_URL` when callers reach the function at an address of your own.
- * `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys by name: any will do, when the one that a new
- * project has, `default`, has been deleted. Projects from before it have `SUPABASE_SERVICE_ROLE_KEY`.
+ * Reads the variables that the platform gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
+ * callers reach the function at an address of your own. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
+ * by name: the key `default` is used, or any other when that one was deleted. Older projects have
+ * `SUPABASE_SERVICE_ROLE_KEY` instead.
  *
  * @throws {Error} naming the variable that is missing or malformed, never its value.
  */

@@ -1,14 +1,12 @@
 import { clientAddress } from "./client_address.ts";
-import type { Database } from "./database.ts";
+import type { DataApiClient } from "./data_api_client.ts";
 import { decide } from "./decision.ts";
-import { challenge, COMMON_HEADERS, feedLink, pageLinks, rateLimitHeaders } from "./headers.ts";
-import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
-import type { Page, SealsPage } from "./page.ts";
+import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
+import { pageResponse } from "./page_response.ts";
+import { parseQuery, wrongCursor } from "./parse_query.ts";
 import { printable } from "./printable.ts";
 import { problem } from "./problem.ts";
-import { EntriesQuery, parseQuery, SealsQuery, wrongCursor } from "./query.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
-import { respondWith } from "./unread.ts";
 
 /** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
 export interface LogLine {
@@ -25,41 +23,40 @@ export interface LogLine {
 }
 
 export interface HandlerOptions {
-  database: Database;
+  dataApi: DataApiClient;
   /** Where callers reach the function. */
   publicUrl: string;
   log: (line: LogLine) => void;
 }
 
-/** What is learned about a request on its way, for the log. */
+/** Log fields collected while handling the request. */
 type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
 
 /** The whole service as one function, from request to response. It never rejects. */
-export function createHandler({ database, publicUrl, log }: HandlerOptions) {
+export function createHandler(options: HandlerOptions) {
   return async function handle(request: Request): Promise<Response> {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
     let response: Response;
     try {
-      response = await answer(request, database, publicUrl, trace);
+      response = await answer(request, options, trace);
     } catch (error) {
       trace.error = printable(String(error));
       response = problem("internal_error", trace.request_id);
     }
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
     response.headers.set("X-Request-Id", trace.request_id);
-    log({ ...trace, status: response.status, ms: milliseconds(arrival) });
+    options.log({ ...trace, status: response.status, ms: milliseconds(arrival) });
     return response;
   };
 }
 
-/** Some hosts leave the function's address in front; some clients end every address with a slash. */
+/** Some hosts do not strip the prefix. Some clients append a slash. */
 const PATH = /^(?:\/functions\/v1)?\/public-audit-log(\/seals)?\/?$/;
 
 async function answer(
   request: Request,
-  database: Database,
-  publicUrl: string,
+  { dataApi, publicUrl }: HandlerOptions,
   trace: Trace,
 ): Promise<Response> {
   const id = trace.request_id;
@@ -76,57 +73,31 @@ async function answer(
     return problem("unauthorized", id, { headers: challenge(token !== null) });
   }
 
-  const [, seals = ""] = path;
-  const ofSeals = seals !== "";
-  const { query, errors } = parseQuery(url.search.slice(1), ofSeals ? SealsQuery : EntriesQuery);
+  const resource = path[1] ? "seals" : "entries";
+  const { query, errors } = parseQuery(url.search.slice(1), resource);
   const asked = {
     tokenHash: await tokenHash(token),
     clientAddress: clientAddress(request.headers),
-    query,
-    ofSeals,
   };
   const departure = performance.now();
-  const decision = await decide(database, asked)
+  const decision = await decide(dataApi, { ...asked, resource, query })
     .finally(() => trace.db_ms = milliseconds(departure));
   if (decision.decision === "unauthorized") {
     return problem("unauthorized", id, { headers: challenge(true) });
   }
 
   trace.key_id = decision.api_key_id;
-  if (decision.decision === "rate_limited") {
-    const headers = {
-      ...rateLimitHeaders(0, decision.reset),
-      "Retry-After": String(decision.reset),
-    };
-    return problem("rate_limited", id, { headers });
-  }
-
-  const headers = rateLimitHeaders(decision.remaining, decision.reset);
+  const headers = rateLimitHeaders(decision);
+  if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (!decision.page || !decision.items) {
-    if (!query.after) throw new Error("public_audit_log answered a query without a page");
-    return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query.after)] });
+  if (!decision.page) {
+    return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
   }
-  const { total, next, altered } = decision.page;
-  const { start, end, limit, offset } = query;
-  const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
-    organization_id: decision.organization_id,
-    start,
-    end,
-    total,
-    limit,
-    offset,
-    ...altered && { altered },
-  };
-  const base = publicUrl + seals;
-  const isNdjson = !ofSeals && prefersNdjson(request.headers.get("Accept"));
-  const before = isNdjson ? "" : `${JSON.stringify(page).slice(0, -1)},"items":`;
-  const items = isNdjson ? toNdjson(decision.items) : decision.items;
-  return respondWith(before, items, isNdjson ? "" : "}", {
-    ...headers,
-    "Content-Type": isNdjson ? NDJSON : "application/json",
-    "Link": next ? feedLink(base, query, next) : pageLinks(base, query, total),
-    "X-Total-Count": String(total),
+  return pageResponse(decision.organization_id, query, decision.page, {
+    url: publicUrl + (path[1] ?? ""),
+    // Seals are one JSON document: each has the one before in it.
+    accept: resource === "entries" ? request.headers.get("Accept") : null,
+    headers,
   });
 }
 

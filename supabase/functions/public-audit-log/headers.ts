@@ -16,13 +16,17 @@ export function challenge(tokenSent: boolean): HeadersInit {
 }
 
 /**
- * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10). `reset` is in seconds,
- * rounded up: when the oldest counted request leaves the window and one more becomes possible.
+ * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After` when none of it
+ * is left. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and one
+ * more becomes possible.
  */
-export function rateLimitHeaders(remaining: number, reset: number): HeadersInit {
+export function rateLimitHeaders(
+  { remaining, reset }: { remaining?: number; reset: number },
+): HeadersInit {
   return {
     "RateLimit-Policy": '"default";q=60;w=60',
-    "RateLimit": `"default";r=${remaining};t=${reset}`,
+    "RateLimit": `"default";r=${remaining ?? 0};t=${reset}`,
+    ...remaining === undefined && { "Retry-After": String(reset) },
   };
 }
 
@@ -32,12 +36,12 @@ export function rateLimitHeaders(remaining: number, reset: number): HeadersInit 
  */
 export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
-  // The last page of those that `next` leads to: in step with this one.
+  // The last page that following `next` reaches, which keeps this page's remainder of offset by limit.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
     first: 0,
-    // None between the beginning and a page that is not in step with it: it would overlap this one.
+    // None when less than a page lies before this one: it would overlap.
     prev: offset >= limit ? Math.min(offset - limit, last) : undefined,
     next: offset + limit < total ? offset + limit : undefined,
     last,
@@ -47,7 +51,7 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
   ).join(", ");
 }
 
-/** `Link` to what comes next in the feed, whether there is something yet or not. */
+/** `Link` to the next page of the feed, which may still be empty. */
 export function feedLink(publicUrl: string, query: Query, next: string): string {
   return link(publicUrl, "next", query, { after: next });
 }

@@ -1,11 +1,11 @@
-import { createDatabase } from "./database.ts";
+import { createDataApiClient } from "./data_api_client.ts";
 import { readEnvironment } from "./environment.ts";
 import { createHandler } from "./handler.ts";
 
 const environment = readEnvironment((name) => Deno.env.get(name));
 
 Deno.serve(createHandler({
-  database: createDatabase(environment),
+  dataApi: createDataApiClient(environment),
   publicUrl: environment.publicUrl,
   log: (line) => console.log(JSON.stringify(line)),
 }));

@@ -1,9 +1,9 @@
-/** One entry a line. */
+/** The media type of one JSON object a line. */
 export const NDJSON = "application/x-ndjson";
 
 /**
- * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). An answer is JSON if it
- * does not, also if it allows neither.
+ * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). Everyone else gets JSON, also
+ * callers that accept neither.
  */
 export function prefersNdjson(accept: string | null): boolean {
   const weights = new Map<string, number>();
@@ -21,8 +21,8 @@ const COMMA = 0x2c;
 const LINE_BREAK = 0x0a;
 
 /**
- * What stands between the brackets of a JSON array whose items are on lines of their own, without the
- * commas. It takes the bytes: the lines are moved together where they are.
+ * Turns a JSON array with one item a line into NDJSON by removing the brackets and the commas at the ends of
+ * lines. Works in place: `items` is overwritten.
  */
 export function toNdjson(items: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   const end = items.length - 1;

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { EntriesQuery } from "./query.ts";
 
 const entry = {
-  id: z.uuid().describe("Names the entry, together with `created_at`"),
+  id: z.uuid().describe("Identifies the entry, together with `created_at`"),
   created_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
     .meta({ format: "date-time" }).describe("When it happened, to the millisecond, in UTC"),
   user_email: z.string().describe("The e-mail address of the user who did it"),
-  agent_name: z.string().describe("The name of the agent concerned"),
+  agent_name: z.string().describe("The name of the agent involved"),
 };
 
 const { message_created, ...otherActions } = EntriesQuery.shape.action.unwrap().enum;
@@ -19,7 +19,7 @@ const MessageCreated = z.object({
     conversation_id: z.string(),
     agent_id: z.string(),
     platform_agent_sid: z.string(),
-  }).describe("What the message belongs to"),
+  }).describe("The message and what it belongs to"),
 }).meta({ id: "MessageCreated", description: "A user sent a message in a conversation" });
 
 const OtherEntry = z.object({
@@ -35,12 +35,14 @@ const asked = {
   organization_id: z.uuid().describe("The organization that owns the API key"),
   start: EntriesQuery.shape.start.describe("As in the request"),
   end: EntriesQuery.shape.end.describe("As in the request"),
-  total: z.int().min(0).describe("How many items match in all, at the same moment as `items`"),
+  total: z.int().min(0).describe(
+    "How many items match in all, counted at the same moment as `items`",
+  ),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
 };
 
-/** The body of a 200 about entries. */
+/** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
   items: z.array(
@@ -56,33 +58,40 @@ export type Page = z.infer<typeof Page>;
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 const Seal = z.object({
-  sequence: z.int().min(1).describe("Its number in the organization's chain, without gaps from 1"),
-  day: z.iso.date().describe("The day that it seals, in UTC"),
+  sequence: z.int().min(1).describe(
+    "Its number in the organization's chain: 1, 2, 3, without gaps",
+  ),
+  day: z.iso.date().describe("The UTC day that is sealed"),
   entries: z.int().min(0).describe("How many entries the day has"),
   added: z.int().min(0).describe(
-    "Entries that are new since the day's seal before; 0 in its first",
+    "How many entries were added since the day's previous seal; 0 in the day's first seal",
   ),
   removed: z.int().min(0).describe(
-    "Entries that were deleted since the day's seal before; 0 in its first",
+    "How many entries were deleted since the day's previous seal; 0 in the day's first seal",
   ),
   sha256: hash.describe(
-    "Of a list: for each 1000 lines of the day as `application/x-ndjson`, their SHA-256 in " +
-      "hexadecimal, on a line",
+    "SHA-256 of a list that has one line for each 1000 lines of the day as " +
+      "`application/x-ndjson`: the SHA-256 of these lines, in hexadecimal",
   ),
   sealed_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-    .meta({ format: "date-time" }).describe("When, to the millisecond, in UTC"),
-  previous: hash.describe("The `seal` of the sequence before; 64 zeros in the first"),
+    .meta({ format: "date-time" }).describe("When the seal was made, to the millisecond, in UTC"),
+  previous: hash.describe(
+    "The `seal` with the previous sequence number; 64 zeros in the first seal",
+  ),
   seal: hash.describe(
     "SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces " +
       "between them and no line break",
   ),
-}).meta({ id: "Seal", description: "What a finished day held; the last seal of a day counts" });
+}).meta({
+  id: "Seal",
+  description: "The state of a finished day. If a day has several seals, the last one counts",
+});
 
-/** The body of a 200 about seals. */
+/** The body of a 200 with seals. */
 export const SealsPage = z.object({
   ...asked,
   altered: z.array(z.iso.date()).describe(
-    "Days of the range in which entries were changed without a word: they are not as they were sealed",
+    "Days of the range whose entries differ from their seal, although no later seal declares a change",
   ),
   items: z.array(Seal).describe("The seals of this page, by `sequence`"),
 }).meta({ id: "SealsPage", description: "A page of the seals of one organization" });

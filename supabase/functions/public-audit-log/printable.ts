@@ -1,6 +1,6 @@
 /**
- * Words of others as they may stand in a log: cut off at a length, and without what could start a new
- * line or command a terminal (control and format characters, separators of lines and paragraphs).
+ * Makes text from outside safe for a log: cuts it at a length, and replaces characters that could start a new
+ * line or control a terminal (control and format characters, line and paragraph separators).
  */
 export function printable(text: string, maxLength = 500): string {
   const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { MAX_UNKNOWN, ParameterError } from "./query.ts";
+import { MAX_UNKNOWN, ParameterError } from "./parse_query.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
 export const PROBLEMS = {

@@ -3,8 +3,8 @@ const CHECKSUM_LENGTH = 6;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), whatever its shape;
- * `null` when the header is missing or of another scheme.
+ * The token of an `Authorization: Bearer …` header (RFC 6750 section 2.1), unchecked; `null` when the header is
+ * missing or has another scheme.
  */
 export function bearerToken(authorization: string | null): string | null {
   return authorization?.match(/^bearer +(.*)$/i)?.[1] ?? null;
@@ -14,8 +14,8 @@ export function bearerToken(authorization: string | null): string | null {
  * Whether a token is `pck_`, 32 base62 characters and their checksum: the first 32 bits of SHA-256
  * over the 36 characters before it, as 6 base62 characters.
  *
- * Refuses typing errors and garbage without a call to the database. It is no proof of anything:
- * whoever reads this can make a token that passes.
+ * Refuses typing errors and garbage without a call to the database. It proves nothing: anybody can make a token
+ * that passes.
  */
 export async function isWellFormed(token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;

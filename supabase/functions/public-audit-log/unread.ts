@@ -1,16 +1,16 @@
-// A page of the log passes through the function as bytes, which nobody reads. It can have 7 MB: as strings
-// it was several times as large, and numbers in it lost digits.
+// The items of a page pass through the function as bytes and are never parsed. A page can have 7 MB, parsing
+// multiplies its memory, and JavaScript numbers would lose digits.
 
 const LINE_BREAK = 0x0a;
 
-/** By the request that they answer: of a client's request, nothing but the signal is seen on both sides of it. */
+/** Unread items by request. The signal is the only object that both `fetch` and the caller of the client see. */
 const unread = new WeakMap<AbortSignal, Uint8Array<ArrayBuffer>>();
 
 /**
- * A `fetch` for a client that parses whatever it gets. Of a JSON text of several lines it gets the first
- * and the last, with `null` between them; what stood there is for {@linkcode takeUnread}.
+ * Wraps `fetch` for supabase-js, which parses every answer. When a JSON answer has several lines, supabase-js
+ * gets the first and the last with `null` between them, and {@linkcode takeUnread} gets the lines between.
  *
- * The text is complete then: JSON needs its last line, and no string in it has a line break.
+ * A cut-off answer fails to parse, because its last line is missing. No JSON string contains a line break.
  */
 export function leaveUnread(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
@@ -26,21 +26,21 @@ export function leaveUnread(fetch: typeof globalThis.fetch): typeof globalThis.f
   };
 }
 
-/** Takes what was left unread of the answer to the request with this signal. */
+/** Takes the lines left unread in the answer to the request with this signal. */
 export function takeUnread(signal: AbortSignal): Uint8Array<ArrayBuffer> | undefined {
   const bytes = unread.get(signal);
-  // A signal of a timeout lives until that time, and what belongs to it, too.
+  // A timeout's signal lives until the time is up, and would keep the bytes in memory that long.
   unread.delete(signal);
   return bytes;
 }
 
-/** How much of a body is sent at a time, in bytes. */
+/** The size of a piece, in bytes. */
 const CHUNK = 65_536;
 
 /**
- * A response with `before`, the bytes and `after`. It takes the bytes: their memory is free as soon as they
- * are sent. The garbage collector would let hundreds of megabytes wait; what it has to collect is copies,
- * of which it has an eye on the amount.
+ * A response of `before`, the bytes and `after`. A small body is sent at once, which is fastest. A large one
+ * is sent in pieces, and the memory of `bytes` is freed right after: the garbage collector would let
+ * hundreds of megabytes pile up.
  */
 export function respondWith(
   before: string,
@@ -51,11 +51,31 @@ export function respondWith(
   const text = new TextEncoder();
   const [first, last] = [text.encode(before), text.encode(after)];
   const length = first.length + bytes.length + last.length;
+  const body = length > CHUNK ? stream(first, bytes, last) : concat(first, bytes, last);
+  return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
+}
+
+function concat(...parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let end = 0;
+  for (const part of parts) {
+    whole.set(part, end);
+    end += part.length;
+  }
+  return whole;
+}
+
+function stream(
+  first: Uint8Array,
+  bytes: Uint8Array<ArrayBuffer>,
+  last: Uint8Array,
+): ReadableStream<Uint8Array> {
   let sent = 0;
   const free = () => void bytes.buffer.transfer(0);
-  const body = new ReadableStream<Uint8Array>({
+  return new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(first),
     pull(controller) {
+      // A copy, because the receiver may still hold it when `bytes` is freed.
       controller.enqueue(bytes.slice(sent, sent += CHUNK));
       if (sent < bytes.length) return;
       controller.enqueue(last);
@@ -64,5 +84,4 @@ export function respondWith(
     },
     cancel: free,
   }, { highWaterMark: 0 });
-  return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
 }

@@ -55,6 +55,9 @@ as $$
 declare
   has_more boolean;
 begin
+  -- Not in a restored database before it is adopted: its snapshots do not see the entries of another
+  -- cluster's transactions. Days would be sealed without them, and sealed ones be found altered.
+  perform private.feed_key('');
   -- One piece at a time, whoever else runs it.
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   has_more := private.compact_entry_counts();
@@ -65,7 +68,7 @@ begin
   return has_more;
 end
 $$;
-comment on function private.run_upkeep is 'Does one bounded piece of all the upkeep; whether there may be more. Run it every night until there is none (README).';
+comment on function private.run_upkeep is 'Does one bounded piece of all the upkeep; whether there may be more. Run it every night until there is none (README). Raises 55000 in a restored database until adopt_restored_log() has run.';
 revoke execute on function private.run_upkeep from public, anon, authenticated, service_role;
 
 create function private.health() returns json

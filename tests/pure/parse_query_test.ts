@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import {
   MAX_LENGTH,
   parseQuery as parse,
-} from "../../supabase/functions/public-audit-log/query.ts";
+} from "../../supabase/functions/public-audit-log/parse_query.ts";
 
 /** The parameters found bad, in order of their names. */
 function badParameters(query: string): string[] {

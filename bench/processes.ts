@@ -1,0 +1,24 @@
+import type postgres from "postgres";
+
+/** PostgREST's process, and the backends that serve it. */
+export async function dataApiProcesses(stack: number, sql: postgres.Sql) {
+  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${stack}`] })
+    .output();
+  const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);
+  const backends = await sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where usename = 'authenticator'`;
+  return {
+    postgrest: Array.from(children, ([, pid]) => Number(pid)),
+    postgres: backends.map(({ pid }) => pid),
+  };
+}
+
+/** The processor time that processes have used, in milliseconds: the 14th and 15th number of proc(5) `stat`. */
+export async function processorTime(pids: number[]): Promise<number> {
+  const times = await Promise.all(pids.map(async (pid) => {
+    const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+    const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
+    return 10 * ((numbers[11] ?? NaN) + (numbers[12] ?? NaN));
+  }));
+  return times.reduce((a, b) => a + b, 0);
+}

@@ -1,0 +1,40 @@
+import type { UnreadPage } from "./decision.ts";
+import { feedLink, pageLinks } from "./headers.ts";
+import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
+import type { Page, SealsPage } from "./page.ts";
+import type { Query } from "./query.ts";
+import { respondWith } from "./unread.ts";
+
+export interface PageResponseOptions {
+  /** Where callers reach this resource, for the links to other pages. */
+  url: string;
+  /** The `Accept` header; `null` where there is only JSON. */
+  accept: string | null;
+  headers: HeadersInit;
+}
+
+/** Answers 200 with a page, as JSON or NDJSON. */
+export function pageResponse(
+  organizationId: string,
+  query: Query,
+  { total, next, altered, items }: UnreadPage,
+  { url, accept, headers }: PageResponseOptions,
+): Response {
+  const { start, end, limit, offset } = query;
+  const link = next ? feedLink(url, query, next) : pageLinks(url, query, total);
+  const common = { ...headers, "Link": link, "X-Total-Count": String(total) };
+  if (prefersNdjson(accept)) {
+    return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
+  }
+  const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
+    organization_id: organizationId,
+    start,
+    end,
+    total,
+    limit,
+    offset,
+    ...altered && { altered },
+  };
+  const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
+  return respondWith(before, items, "}", { ...common, "Content-Type": "application/json" });
+}

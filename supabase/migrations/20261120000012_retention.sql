@@ -1,0 +1,139 @@
+-- What an operator deletes: old entries, and an organization that leaves. As in the upkeep, a call is one
+-- bounded piece, and whoever calls it commits:
+--
+--   do $$ begin while private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
+--
+-- Whatever interrupts the loop loses at most one piece, and the same statement goes on from there. It may run
+-- beside writers, readers and the upkeep. The triggers count what is deleted, and the next upkeep seals
+-- each day again, with the number of entries that were removed.
+
+create function private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
+-- A plan for each range. One that is kept knows no sizes, and might read the whole table.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan'
+as $$
+declare
+  first_time constant timestamptz := range_start::timestamp at time zone 'UTC';
+  end_time constant timestamptz := range_end::timestamp at time zone 'UTC';
+  last record;
+  deleted bigint;
+begin
+  select e.created_at, e.id into last
+  from public.audit_entries e
+  where e.organization_id = delete_first_entries.organization_id
+    and e.created_at >= first_time and e.created_at < end_time
+  order by e.created_at, e.id
+  limit 1 offset 9999;
+  if found then
+    delete from public.audit_entries e
+    where e.organization_id = delete_first_entries.organization_id
+      and e.created_at >= first_time and (e.created_at, e.id) <= (last.created_at, last.id);
+  else
+    delete from public.audit_entries e
+    where e.organization_id = delete_first_entries.organization_id
+      and e.created_at >= first_time and e.created_at < end_time;
+  end if;
+  get diagnostics deleted = row_count;
+  return deleted;
+end
+$$;
+comment on function private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, its end not included, some 10,000 of them; how many.';
+revoke execute on function private.delete_first_entries from public, anon, authenticated, service_role;
+
+create function private.delete_old_days(organization_id uuid, range_end date) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan'
+as $$
+declare
+  first_day date;
+  last_day date;
+begin
+  -- The counts say where to begin: until the next vacuum, the index leads through all that the pieces
+  -- before have deleted. And where to end: a day that fits into a piece is deleted in one, or the upkeep
+  -- might seal the rest of it in between.
+  select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day
+  from (
+    select c.day, sum(sum(c.entries)) over (order by c.day) as running_total
+    from private.entry_counts c
+    where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
+    group by c.day
+    having sum(c.entries) > 0
+  ) as d;
+  if private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
+    return true;
+  end if;
+  -- What the counts do not know of, if they are wrong.
+  return private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
+end
+$$;
+comment on function private.delete_old_days is 'Deletes an organization''s entries before a UTC day, the oldest first: as many whole days as have 10,000 entries together, or that many of one day; whether it has deleted any.';
+revoke execute on function private.delete_old_days from public, anon, authenticated, service_role;
+
+create function private.lock_organization(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- One piece at a time. Writers need not wait: they lock the row for its key only.
+  perform from public.organizations o where o.id = lock_organization.organization_id for no key update;
+  if not found then
+    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
+      using errcode = 'no_data_found';
+  end if;
+end
+$$;
+comment on function private.lock_organization is 'Keeps other deletions in an organization out until the transaction ends. Raises P0002 when there is no such organization.';
+revoke execute on function private.lock_organization from public, anon, authenticated, service_role;
+
+create function private.delete_entries_before(organization_id uuid, day date) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  if (day <= today) is not true then
+    raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
+      coalesce(day::text, 'null'), today
+      using errcode = 'invalid_parameter_value';
+  end if;
+  perform private.lock_organization(organization_id);
+  return private.delete_old_days(organization_id, day);
+end
+$$;
+comment on function private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of what an organization has from before a UTC day; whether there may be more. Raises 22023 when the day is null or in the future, P0002 when there is no such organization.';
+revoke execute on function private.delete_entries_before from public, anon, authenticated, service_role;
+
+create function private.delete_organization(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+  has_access boolean;
+begin
+  perform private.lock_organization(organization_id);
+  -- A piece of its own: as soon as it is committed, nobody can read. Their hashes and limits go with the keys.
+  delete from private.api_keys k where k.organization_id = delete_organization.organization_id;
+  has_access := found;
+  delete from public.organization_members m where m.organization_id = delete_organization.organization_id;
+  if has_access or found then
+    return true;
+  end if;
+  -- The upkeep would find the organization gone, and writers who do not stop would never let this end. The
+  -- upkeep's lock first: it waits for the organization's.
+  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  perform from public.organizations o where o.id = delete_organization.organization_id for update;
+  perform private.delete_old_days(organization_id, 'infinity');
+  -- From the end, where those are that are left: at the beginning are all that have been deleted.
+  perform from public.audit_entries e
+  where e.organization_id = delete_organization.organization_id
+  order by e.created_at desc, e.id desc
+  limit 1;
+  if found then
+    return true;
+  end if;
+  -- The rest is some rows for each day.
+  set constraints private.refuse_deletion deferred;
+  delete from private.seals s where s.organization_id = delete_organization.organization_id;
+  delete from public.organizations o where o.id = delete_organization.organization_id;
+  set constraints private.refuse_deletion immediate;
+  return false;
+end
+$$;
+comment on function private.delete_organization is 'Deletes an organization and all that is known of it, one piece at a time: its keys and members, some 10,000 of its entries, at last the rest with its seals; whether there is more. Raises P0002 when there is no such organization.';
+revoke execute on function private.delete_organization from public, anon, authenticated, service_role;

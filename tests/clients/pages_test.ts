@@ -1,0 +1,138 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import {
+  API_URL,
+  connect,
+  DATABASE_URL,
+  newOrganization,
+  runUpkeep,
+  SECRET_KEY,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+import { type Ran, runRecipes } from "./recipes.ts";
+
+const sql = connect();
+const admin = await signUp();
+afterAll(() => sql.end());
+
+/** The output of the command that has a text in it. */
+function outputOf(ran: Ran[], part: string): string {
+  return ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
+}
+
+/** The SQL that a page shows. */
+async function sqlOf(page: string): Promise<string[]> {
+  const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
+  return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);
+}
+
+describe("docs/api.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { id, token } = await newOrganization(admin);
+    const days = Array.from({ length: 12 }, (_, n) => `2026-11-${String(n + 9).padStart(2, "0")}`);
+    await writeEntries(
+      id,
+      days.map((day) => ({ created_at: `${day}T12:00:00Z`, action: "feedback_given", data: {} })),
+    );
+    await writeEntries(id, [{
+      created_at: "2026-10-08T07:30:00Z",
+      action: "agent_added",
+      data: {},
+    }]);
+    await runUpkeep(sql);
+
+    const ran = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
+    const page = JSON.parse(outputOf(ran, "offset=9"));
+    assertEquals([page.total, page.items.length], [12, 1]);
+    assertMatch(
+      outputOf(ran, "after=beginning"),
+      /^link: <.*after=\S+>; rel="next".*agent_added/si,
+    );
+    assertEquals(JSON.parse(outputOf(ran, "x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
+    assertEquals(JSON.parse(outputOf(ran, "/seals")).items[0].entries, 1);
+    const { errors } = JSON.parse(outputOf(ran, "acton="));
+    assertEquals(
+      errors.map(({ parameter }: { parameter: string }) => parameter),
+      ["start", "end", "limit", "acton"],
+    );
+    assertEquals(JSON.parse(outputOf(ran, "pck_nonsense")).code, "unauthorized");
+    assertEquals(JSON.parse(outputOf(ran, "DELETE")).code, "method_not_allowed");
+    assertMatch(
+      outputOf(ran, "seq 60"),
+      /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,
+    );
+  });
+});
+
+describe("docs/operating.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { id } = await newOrganization(admin);
+    const ran = await runRecipes(
+      { API_URL, SECRET_KEY, DB_URL: DATABASE_URL, ORGANIZATION_ID: id },
+      "operating.md",
+    );
+    assertMatch(outputOf(ran, "rest/v1/audit_entries"), /^HTTP\/1\.1 201 /);
+    assertEquals(Object.keys(JSON.parse(outputOf(ran, "health"))), [
+      "last_upkeep_at",
+      "oldest_unsealed_day",
+      "altered_days",
+      "miscounted_days",
+      "is_adopted",
+    ]);
+  });
+
+  it("has SQL that runs as the owner of the database", async () => {
+    const { id } = await newOrganization(admin);
+    const { id: userId } = await signUp();
+    await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
+    const statements = (await sqlOf("docs/operating.md"))
+      // The helper runUpkeep runs what is scheduled; tests/faults/restore_test.ts restores.
+      .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text));
+    assert(statements.length >= 4, `${statements.length} statements`);
+    for (const statement of statements) {
+      await sql.unsafe(
+        statement.replaceAll("<organization id>", id).replaceAll("<user id>", userId),
+      );
+    }
+    const [left] = await sql`
+      select
+        (select count(*)::int from public.audit_entries e where e.organization_id = ${id}) as entries,
+        (select count(*)::int from public.organization_members m where m.organization_id = ${id}) as admins`;
+    assertEquals({ ...left }, { entries: 1, admins: 2 });
+  });
+});
+
+describe("SECURITY.md", () => {
+  it("has commands that all run", async () => {
+    const ran = await runRecipes(
+      { OLD_DATABASE: DATABASE_URL, RESTORED_DATABASE: DATABASE_URL },
+      "../SECURITY.md",
+    );
+    assertEquals(ran.length, 1);
+  });
+
+  it("has SQL that finds administrators, and revokes all keys but those named", async () => {
+    const [named, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const statements = await sqlOf("SECURITY.md");
+    assertEquals(statements.length, 2);
+    await sql.begin(async (transaction) => {
+      for (const statement of statements) {
+        await transaction.unsafe(
+          statement.replace("> '…'", "> '2026-01-01'")
+            .replaceAll("('…', '…')", `('${named.id}', '${named.apiKeyId}')`),
+        );
+      }
+      const keys = await transaction`
+        select id from private.api_keys
+        where id in (${named.apiKeyId}, ${other.apiKeyId}) and revoked_at is null`;
+      assertEquals(keys.map(({ id }) => id), [named.apiKeyId]);
+      throw new Rollback();
+    }).catch((error) => {
+      if (!(error instanceof Rollback)) throw error;
+    });
+  });
+});
+
+/** Undoes what was done to the keys of other tests. */
+class Rollback extends Error {}
