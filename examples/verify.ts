@@ -59,12 +59,7 @@ interface SealsPage {
   items: Seal[];
 }
 
-interface Options {
-  folder: string;
-  url: string | undefined;
-  files: string[];
-  kept: { sequence: number; seal: string } | undefined;
-}
+type Options = ReturnType<typeof readOptions>;
 
 /** The whole chain of an organization, and the days that the service itself found altered. */
 interface Chain {
@@ -101,7 +96,7 @@ async function main(): Promise<number> {
   }
 }
 
-function readOptions(): Options {
+function readOptions() {
   const { values } = parseArgs({
     args: Deno.args,
     options: {
@@ -118,17 +113,10 @@ function readOptions(): Options {
   }
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
   if (kept !== undefined && !seal) {
-    throw new Stop(
-      WRONG_ARGUMENTS,
-      `--kept=${kept}: must be a sequence, a colon and a seal of 64 digits`,
-    );
+    const right = "must be a sequence, a colon and a seal of 64 digits";
+    throw new Stop(WRONG_ARGUMENTS, `--kept=${kept}: ${right}`);
   }
-  return {
-    folder,
-    url,
-    files: seals,
-    kept: seal ? { sequence: Number(sequence), seal } : undefined,
-  };
+  return { folder, url, files: seals, kept: seal && { sequence: Number(sequence), seal } };
 }
 
 function readChain(files: string[]): Chain {
@@ -140,16 +128,13 @@ function readChain(files: string[]): Chain {
 }
 
 async function fetchChain(url: string): Promise<Chain> {
-  const pages: SealsPage[] = [];
-  let count = 0;
-  do {
-    const address = `${url}/seals?start=0001-01-01&end=9999-12-31&limit=1000&offset=${count}`;
-    const page = await fetchPage(address);
-    pages.push(page);
-    count += page.items.length;
-    if (page.items.length === 0) break;
-  } while (count < (pages.at(-1)?.total ?? 0));
-  return { seals: pages.flatMap(({ items }) => items), altered: pages.at(-1)?.altered ?? [] };
+  const seals: Seal[] = [];
+  for (;;) {
+    const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${seals.length}`;
+    const { items, altered, total } = await fetchPage(`${url}/seals?${query}`);
+    seals.push(...items);
+    if (items.length === 0 || seals.length >= total) return { seals, altered };
+  }
 }
 
 async function fetchPage(address: string): Promise<SealsPage> {
@@ -189,23 +174,25 @@ function checkChain(seals: Seal[], { problems }: Findings): void {
 
 function checkKept(
   seals: Seal[],
-  { sequence, seal }: { sequence: number; seal: string },
+  kept: { sequence: number; seal: string },
   { problems }: Findings,
 ): void {
-  const found = seals.find((each) => each.sequence === sequence);
-  if (found?.seal === seal) return;
+  const found = seals.find(({ sequence }) => sequence === kept.sequence);
   const last = seals.at(-1);
-  problems.push(
-    found
-      ? `${
-        nameOf(found)
-      } is not the one that you kept: the log was rewritten, or restored from a ` +
-        "backup older than that, and nothing since is proven"
-      : `The seal ${sequence} that you kept is not there, the last is ${
+  if (!found) {
+    const from = last ? ` of ${last.sealed_at} or soon after` : "";
+    problems.push(
+      `The seal ${kept.sequence} that you kept is not there, the last is ${
         last?.sequence ?? "none"
       }: ` +
-        `the log was restored from a backup${last ? ` of ${last.sealed_at} or soon after` : ""}`,
-  );
+        `the log was restored from a backup${from}`,
+    );
+  } else if (found.seal !== kept.seal) {
+    problems.push(
+      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
+        "backup older than that, and nothing since is proven",
+    );
+  }
 }
 
 function checkAltered({ seals, altered }: Chain, { problems }: Findings): void {

@@ -1,4 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page.ts";
@@ -37,6 +38,11 @@ export type Run = postgres.ISql;
 export function connect(): Sql {
   return postgres(DATABASE_URL, { onnotice: () => {} });
 }
+
+/** The connection of a test file. */
+export const sql = connect();
+// A failed test may have left a transaction open.
+afterAll(() => sql.end({ timeout: 5 }));
 
 /** Runs statements in a transaction, and undoes what they did. */
 export async function rolledBack<T>(

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createClient } from "@supabase/supabase-js";
+import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import postgres from "postgres";
 import { freePort } from "../../local/free_port.ts";
@@ -33,7 +34,6 @@ const written = await useKeys();
 
 async function useKeys(): Promise<Written> {
   const dataDir = await Deno.makeTempDir();
-  const databasePort = freePort();
   let output = "";
   const log = (text: string) => void (output += text);
   await using cleanUp = new AsyncDisposableStack();
@@ -42,16 +42,15 @@ async function useKeys(): Promise<Written> {
     await startStack({
       dataDir,
       apiPort: freePort(),
-      databasePort,
+      databasePort: freePort(),
       seed: false,
       progress: () => {},
       log,
     }),
   );
-  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
-  const sql = postgres(databaseUrl(databasePort, "supabase_admin", adminPassword), {
-    onnotice: () => {},
-  });
+  const { port, adminPassword } = stack.postgres;
+  const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
+  const sql = postgres(adminUrl, { onnotice: () => {} });
   cleanUp.defer(() => sql.end());
 
   let answers = await useKey(stack, sql, log);
@@ -65,7 +64,7 @@ async function useKeys(): Promise<Written> {
     answers,
     serverLog,
     fullServerLog: await Deno.readTextFile(serverLogPath),
-    plans: await explainKey(databaseUrl(databasePort, "supabase_admin", adminPassword)),
+    plans: await explainKey(adminUrl),
   };
 }
 
@@ -96,14 +95,11 @@ async function useKey(
   await send(404, `${url.replace("?", `/${token}?`)}`, { headers: bearer });
   await send(401, `${url}&token=${token}`, {});
   await send(401, url, { headers: { Cookie: `token=${token}`, apikey: token } });
-  for (
-    const wrong of [`Bearer ${typo}`, `Basic ${btoa(token)}`, `Token ${token}`, token].concat(
-      `Bearer ${token.toLowerCase()}`,
-      `Bearer ${token} ${token}`,
-    )
-  ) {
-    await send(401, url, { headers: { Authorization: wrong } });
-  }
+  const wrongs = [
+    ...[typo, token.toLowerCase(), `${token} ${token}`].map((wrong) => `Bearer ${wrong}`),
+    ...[`Basic ${btoa(token)}`, `Token ${token}`, token],
+  ];
+  for (const Authorization of wrongs) await send(401, url, { headers: { Authorization } });
   await sql.begin(async (transaction) => {
     await transaction`select from private.rate_limits where api_key_id = ${keyId} for update`;
     await send(500, url, { headers: bearer });
@@ -113,18 +109,10 @@ async function useKey(
   await sql`alter table private.gone rename to api_key_hashes`;
   {
     // A gateway whose function is gone.
-    const port = freePort();
-    const functionPort = freePort();
+    const [port, functionPort] = [freePort(), freePort()];
     const nothing = () => new Response();
-    const options = {
-      port,
-      dataApi: nothing,
-      auth: nothing,
-      functionPort,
-      serveConsole: () => null,
-      log,
-    };
-    await using _gateway = startGateway(options);
+    const others = { dataApi: nothing, auth: nothing, serveConsole: () => null };
+    await using _gateway = startGateway({ port, functionPort, ...others, log });
     await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
       headers: bearer,
     });
@@ -165,12 +153,8 @@ async function newKey({ apiUrl, publishableKey, secretKey }: Stack) {
   const again = await client.rpc("rotate_api_key", { organization_id, api_key_id: first.id });
   assertEquals(again.error?.code, "23505");
   tokens.push(first.token, second.token);
-  return {
-    id: second.id as string,
-    organizationId: organization_id,
-    token: second.token as string,
-    client,
-  };
+  const { id, token }: { id: string; token: string } = second;
+  return { id, token, organizationId: organization_id, client };
 }
 
 /** From now on, every statement and its parameters are in Postgres's log. */
@@ -227,17 +211,13 @@ function linesWithTokens(text: string): string[] {
 
 async function linesWithHashes(text: string): Promise<string[]> {
   const hashes = await Promise.all(tokens.map(tokenHash));
-  const base64 = hashes.map((hex) => btoa(String.fromCharCode(...bytes(hex))).slice(0, 40));
+  const base64 = hashes.map((hex) => Buffer.from(hex, "hex").toString("base64").slice(0, 40));
   return linesWith(text, [...hashes, ...base64]);
 }
 
 function linesWith(text: string, secrets: string[]): string[] {
   const lower = secrets.map((secret) => secret.toLowerCase());
   return text.split("\n").filter((line) => lower.some((s) => line.toLowerCase().includes(s)));
-}
-
-function bytes(hex: string): number[] {
-  return Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
 describe("no token is", () => {

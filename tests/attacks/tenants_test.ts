@@ -1,15 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   API_URL,
-  connect,
   listApiKeys,
   newOrganization,
   type Person,
   PUBLISHABLE_KEY,
   rolledBack,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import {
@@ -51,7 +51,6 @@ interface Attack {
 /** What the attacks came upon: nothing, if all is well. */
 type Weakness = string;
 
-const sql = connect();
 const admin = await signUp();
 const tenant = await newOrganization(admin);
 const RIGHT: Guess = {
@@ -69,7 +68,6 @@ await writeEntries(tenant.id, Array.from({ length: 1000 }, () => ({ user_email: 
 await sql`analyze public.audit_entries, public.organizations, public.organization_members`;
 const stranger = await attacker("a stranger", await signUp());
 const rival = await attacker("another organization's administrator", await signUp(), true);
-afterAll(() => sql.end());
 
 async function attacker(name: string, person: Person, isAdmin = false): Promise<Attacker> {
   const { data } = await person.client.auth.getSession();

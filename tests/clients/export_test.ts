@@ -1,31 +1,29 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import { fileURLToPath } from "node:url";
 import {
   age,
   AUDIT_LOG_URL,
-  connect,
   get,
   newOrganization,
   type Organization,
   type Page,
   randomFrom,
   signUp,
+  sql,
   UNKNOWN_TOKEN,
 } from "../helpers.ts";
-import { serveOnLoopback } from "../loopback.ts";
 import { type Ended, textOf } from "../run_program.ts";
+import { type Behaviour, startProxy, tryAgain } from "./proxy.ts";
 
 const EXPORT = fileURLToPath(new URL("../../examples/export.ts", import.meta.url));
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
 const LONGEST_RUN_MS = 30_000;
 const KILLED = 137;
 
-const sql = connect();
 const admin = await signUp();
 // A failed test may have left a transaction open.
-afterAll(() => sql.end({ timeout: 5 }));
 
 /** Values that a careless writer of JSON or CSV breaks. */
 const AWKWARD = [
@@ -175,21 +173,14 @@ async function assertWhole(folder: Folder, name: string, organization: Organizat
   assertEquals(await content(folder.file(name)), await log(organization));
 }
 
-/** What a proxy does with its nth request, from 1 on; `forward()` is the API's own answer. */
-type Behaviour = (number: number, forward: () => Promise<Response>) => Promise<Response> | Response;
-
 /** Between the command and the API; keeps the real limit away. */
-function startProxy({ apiKeyId }: Organization, behaviour: Behaviour) {
-  const requestedAt: number[] = [];
-  const server = serveOnLoopback(({ url, headers }) => {
-    const number = requestedAt.push(performance.now());
-    return behaviour(number, async () => {
+function proxyFor({ apiKeyId }: Organization, behaviour: Behaviour) {
+  return startProxy((number, forward) =>
+    behaviour(number, async () => {
       await age(sql, apiKeyId, "1 minute");
-      const authorization = headers.get("Authorization") ?? "";
-      return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
-    });
-  });
-  return { ...server, requestedAt };
+      return await forward();
+    })
+  );
 }
 
 /** Answers that are no page, or not the whole one. */
@@ -211,10 +202,6 @@ async function brokenAnswers(page: Response): Promise<Response[]> {
     new Response("No", { status: 403 }),
     new Response("Slow down", { status: 429 }),
   ];
-}
-
-function tryAgain(status: number, seconds = 0): Response {
-  return new Response("", { status, headers: { "Retry-After": String(seconds) } });
 }
 
 describe("export.ts", () => {
@@ -274,7 +261,7 @@ describe("export.ts", () => {
       using folder = new Folder();
       let running: Running | undefined;
       let answersLeft = 0;
-      await using proxy = startProxy(organization, async (_number, forward) => {
+      await using proxy = proxyFor(organization, async (_number, forward) => {
         const response = await forward();
         const { items, limit }: Page = await response.clone().json();
         // A caught-up one would only wait.
@@ -326,7 +313,7 @@ describe("export.ts", () => {
   it("follows: adds entries as they are written, until it is ended", async () => {
     const organization = await newLog(3);
     using folder = new Folder();
-    await using proxy = startProxy(organization, async (number, forward) => {
+    await using proxy = proxyFor(organization, async (number, forward) => {
       if (number === 2) await fill(organization.id, 2);
       if (number === 3) running.process.kill("SIGINT");
       return await forward();
@@ -342,7 +329,7 @@ describe("export.ts", () => {
   it("takes no broken answer for a page", async () => {
     const organization = await newLog(13_500);
     using folder = new Folder();
-    await using proxy = startProxy(organization, async (number, forward) => {
+    await using proxy = proxyFor(organization, async (number, forward) => {
       const answer = await forward();
       const broken = number % 2 === 1 ? await brokenAnswers(answer.clone()) : [];
       return broken[(number - 1) / 2] ?? answer;
@@ -356,7 +343,7 @@ describe("export.ts", () => {
   it("waits as long as Retry-After says, and a 429 is no failure", async () => {
     const organization = await newLog(10);
     using folder = new Folder();
-    await using proxy = startProxy(
+    await using proxy = proxyFor(
       organization,
       (number, forward) => number <= 15 ? tryAgain(429, number === 1 ? 1 : 0) : forward(),
     );
@@ -370,7 +357,7 @@ describe("export.ts", () => {
     const organization = await newLog(1_500);
     using folder = new Folder();
     let isDown = true;
-    await using proxy = startProxy(
+    await using proxy = proxyFor(
       organization,
       (number, forward) => number > 1 && isDown ? tryAgain(503) : forward(),
     );
@@ -424,7 +411,7 @@ describe("export.ts", () => {
     const organization = await newLog(10);
     using folder = new Folder();
     const refused = Promise.withResolvers<Ended>();
-    await using proxy = startProxy(organization, async (_number, forward) => {
+    await using proxy = proxyFor(organization, async (_number, forward) => {
       refused.resolve(folder.run("log.csv", { key: organization.token }));
       await refused.promise;
       return await forward();
@@ -440,7 +427,7 @@ describe("export.ts", () => {
     const organization = await newLog(10);
     const { token } = organization;
     using folder = new Folder();
-    await using proxy = startProxy(organization, (number, forward) => {
+    await using proxy = proxyFor(organization, (number, forward) => {
       if (number > 3) return forward();
       const headers = { "X-Request-Id": token, "Retry-After": "0" };
       return new Response(token, { status: [500, 200, 400][number - 1] ?? 200, headers });
@@ -497,7 +484,7 @@ describe("export.ts", () => {
       it(name, async () => {
         const organization = await newOrganization(admin);
         using folder = new Folder();
-        await using proxy = startProxy(organization, behaviour ?? ((_n, forward) => forward()));
+        await using proxy = proxyFor(organization, behaviour ?? ((_n, forward) => forward()));
         const { code, stderr } = await folder.run("log.csv", {
           url: proxy.url,
           key: organization.token,

@@ -11,9 +11,10 @@ import {
   signUp,
   writeEntries,
 } from "../helpers.ts";
-import { type Loopback, serveOnLoopback } from "../loopback.ts";
+import { serveOnLoopback } from "../loopback.ts";
 import { type Ended, textOf } from "../run_program.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
+import { startProxy, tryAgain } from "./proxy.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
 const sql = connect();
@@ -64,18 +65,6 @@ function startSiem(answers: (Response | undefined)[] = []) {
     return Response.json({ errors: false, items: lines.length / 2 });
   });
   return { ...server, received };
-}
-
-/** Between a recipe and the API; each of the refusals is answered once, then the API answers. */
-function startProxy(refusals: (() => Response)[]): Loopback {
-  return serveOnLoopback(({ url, headers }) => {
-    const refusal = refusals.shift();
-    if (refusal) return refusal();
-    const authorization = headers.get("Authorization") ?? "";
-    const accept = headers.get("Accept") ?? "*/*";
-    const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
-    return fetch(target, { headers: { authorization, accept } });
-  });
 }
 
 /** Writes so many entries, evenly over the 20th of November 2026. */
@@ -228,11 +217,12 @@ describe("docs/integrating.md", () => {
         const organization = await newOrganization(admin);
         await fill(organization, 10);
         const reader = new Reader(organization);
-        const full = () => new Response("", { status: 429, headers: { "Retry-After": "1" } });
-        await using proxy = startProxy([full, full]);
+        await using proxy = startProxy((number, forward) =>
+          number <= 2 ? tryAgain(429, 1) : forward()
+        );
         await reader.mustRun(sync, { url: proxy.url });
         assertEquals(reader.synced().length, 10);
-        await using refusing = startProxy([() => new Response("refused", { status: 401 })]);
+        await using refusing = startProxy(() => new Response("refused", { status: 401 }));
         const { code, stderr } = await new Reader(organization).run(sync, { url: refusing.url });
         assertNotEquals(code, 0);
         assertMatch(stderr, /401/);
@@ -245,7 +235,7 @@ describe("docs/integrating.md", () => {
           shown.push(headers.get("Authorization"));
           return new Response(null, { status: 401 });
         });
-        await using moved = startProxy([() => Response.redirect(other.url, 302)]);
+        await using moved = startProxy(() => Response.redirect(other.url, 302));
         assertNotEquals((await new Reader(organization).run(sync, { url: moved.url })).code, 0);
         assert(shown.every((authorization) => authorization === null));
       });

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import { AUDIT_LOG_URL, connect, newOrganization, signUp } from "../helpers.ts";
+import { AUDIT_LOG_URL, newOrganization, signUp, sql } from "../helpers.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
 
 /** With a lockfile of its own: nothing else needs it. */
@@ -16,9 +16,7 @@ const SETTINGS = `module.exports = {
   contextStorage: { default: { module: "localfilesystem", config: { cache: false } } },
 };`;
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end({ timeout: 5 }));
 
 function startNodeRed(folder: string, token: string) {
   const process = new Deno.Command(Deno.execPath(), {

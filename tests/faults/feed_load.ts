@@ -1,5 +1,6 @@
 // Not from @std, which only the test tasks can load: a benchmark imports this file, too.
 import assert, { deepEqual as assertEquals } from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
@@ -40,17 +41,13 @@ const QUERIES = [
   `start=2021-01-01&end=${FUTURE}&action=agent_added&limit=50`,
 ];
 
-/** What is known of one entry, when its commit had ended. */
-interface Written {
-  committedAt: number;
-}
-
 interface Run {
   sql: postgres.Sql;
   url: string;
   organizationId: string;
   tokens: Generator<string, never>;
-  written: Map<string, Written>;
+  /** When the commit of each entry had ended, by the agent's name. */
+  committedAt: Map<string, number>;
   /** When the long transaction began and ended. */
   held: { from: number; to: number };
   lags: number[];
@@ -74,7 +71,7 @@ export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFig
     url: `${stack.apiUrl}/functions/v1/public-audit-log`,
     organizationId,
     tokens: inTurn(tokens),
-    written: new Map(),
+    committedAt: new Map(),
     held: { from: Infinity, to: -Infinity },
     lags: [],
     whileHeld: 0,
@@ -92,7 +89,7 @@ export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFig
   const followers = await Promise.all(following);
   const lags = run.lags.toSorted((a, b) => a - b);
   return {
-    entries: run.written.size,
+    entries: run.committedAt.size,
     followers,
     medianLag: lags[Math.floor(lags.length / 2)] ?? NaN,
     p99Lag: lags[Math.floor(lags.length * 0.99)] ?? NaN,
@@ -122,8 +119,7 @@ async function write(run: Run, random: Random, end: number): Promise<void> {
     } finally {
       session.release();
     }
-    const committedAt = performance.now();
-    for (const name of names) run.written.set(name, { committedAt });
+    for (const name of names) run.committedAt.set(name, performance.now());
   }
 }
 
@@ -136,7 +132,7 @@ async function hold(run: Run, milliseconds: number): Promise<void> {
     await delay(milliseconds);
   });
   run.held.to = performance.now();
-  run.written.set(name, { committedAt: run.held.to });
+  run.committedAt.set(name, run.held.to);
 }
 
 async function insert(run: Run, session: postgres.ISql, random: Random, name: string) {
@@ -186,9 +182,8 @@ async function follow(run: Run, query: string, random: Random) {
     for (const { agent_name: name } of items) {
       assert(!seen.has(name), `${name} is repeated: ${query}`);
       seen.add(name);
-      const committedAt = run.written.get(name)?.committedAt;
-      // Without one its commit has not even been acknowledged: no lag at all.
-      run.lags.push(Math.max(0, answeredAt - (committedAt ?? answeredAt)));
+      // Without a time its commit has not even been acknowledged: no lag at all.
+      run.lags.push(Math.max(0, answeredAt - (run.committedAt.get(name) ?? answeredAt)));
       if (run.held.to === Infinity) run.whileHeld++;
     }
     stored.address = next;
@@ -233,8 +228,4 @@ async function makeKeys(sql: postgres.Sql) {
 
 function* inTurn(tokens: string[]): Generator<string, never> {
   while (true) yield* tokens;
-}
-
-function delay(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -67,7 +67,7 @@ async function assertExact(sql: postgres.Sql, id: string, names: string[]): Prom
   assertEquals((await read(sql, id, then?.next ?? ""))?.names, []);
 }
 
-/** Copies the folder of a cluster, while it is stopped or between backup_start and _stop. */
+/** Copies the folder of a cluster. */
 async function copyFolder(from: string): Promise<string> {
   const to = await Deno.makeTempDir({ prefix: "public_audit_log_restored_" });
   const { success, stderr } = await new Deno.Command("cp", { args: ["-a", `${from}/.`, to] })
@@ -93,6 +93,14 @@ async function startCopy(dataDir: string): Promise<Cluster> {
   };
 }
 
+/** Takes a copy of the original while it is stopped. */
+async function snapshot(): Promise<string> {
+  await stopPostgres(original.postgres.dataDir);
+  const dataDir = await copyFolder(original.postgres.dataDir);
+  await startPostgres(original.postgres);
+  return dataDir;
+}
+
 /** Takes a copy of the original while it runs. */
 async function baseBackup(sql: postgres.Sql): Promise<string> {
   const session = await sql.reserve();
@@ -104,9 +112,24 @@ async function baseBackup(sql: postgres.Sql): Promise<string> {
   return dataDir;
 }
 
-/** The log of changes is in the original's folder: the copy takes it from there. */
-function restoreFrom(walDir: string, more = ""): string {
-  return `\nrestore_command = 'cp "${walDir}/%f" "%p"'\n${more}`;
+/** Starts a copy that reads on in the original's log of changes: until told, or until it is promoted. */
+async function recover(dataDir: string, signal: "recovery" | "standby", settings = "") {
+  const walDir = join(original.postgres.dataDir, "pg_wal");
+  await Deno.writeTextFile(
+    join(dataDir, "postgresql.auto.conf"),
+    `\nrestore_command = 'cp "${walDir}/%f" "%p"'\n${settings}`,
+    { append: true },
+  );
+  await Deno.writeTextFile(join(dataDir, `${signal}.signal`), "");
+  return await startCopy(dataDir);
+}
+
+/** Asserts that a database refuses to be followed until it is adopted or promoted. */
+async function assertNotFollowed(sql: postgres.Sql, id: string, cursor: string): Promise<void> {
+  for (const after of ["beginning", cursor]) {
+    const error = await assertRejects(() => read(sql, id, after), postgres.PostgresError);
+    assertEquals(error.code, "55000");
+  }
 }
 
 describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
@@ -140,11 +163,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await session`set session_replication_role = origin`;
     session.release();
 
-    for (const after of ["beginning", cursor]) {
-      const error = await assertRejects(() => read(to, id, after), postgres.PostgresError);
-      assertEquals(error.code, "55000");
-      assertMatch(error.message, /adopt_restored_log/);
-    }
+    await assertNotFollowed(to, id, cursor);
     const [row] = await to`select private.adopt_restored_log()::int as renumbered`;
     assertEquals(row?.["renumbered"], 3);
     assertEquals(await read(to, id, cursor), null);
@@ -171,9 +190,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     const id = await newOrganization(sql);
     await write(sql, id, "a");
     await sql.end();
-    await stopPostgres(original.postgres.dataDir);
-    const dataDir = await copyFolder(original.postgres.dataDir);
-    await startPostgres(original.postgres);
+    const dataDir = await snapshot();
     const later = connect(original.postgres);
     await write(later, id, "lost 1", "lost 2");
     const cursor = (await read(later, id, "beginning"))?.next ?? "";
@@ -199,23 +216,16 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await sql`select pg_switch_wal()`;
     await sql.end();
 
-    await Deno.writeTextFile(
-      join(dataDir, "postgresql.auto.conf"),
-      restoreFrom(
-        join(original.postgres.dataDir, "pg_wal"),
-        `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'\n`,
-      ),
-      { append: true },
-    );
-    await Deno.writeTextFile(join(dataDir, "recovery.signal"), "");
-    await using copy = await startCopy(dataDir);
+    const target = `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'\n`;
+    await using copy = await recover(dataDir, "recovery", target);
     await promoted(copy.sql);
     await write(copy.sql, id, "b", "c");
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b", "c"]);
     // And as every restore ends.
     await copy.sql`select private.adopt_restored_log()`;
-    await assertAll(copy.sql, id, ["a", "b", "c", "new 1", "new 2"]);
+    const names = ["a", "b", "c", "new 1", "new 2"];
+    assertEquals((await read(copy.sql, id, "beginning"))?.names, names);
   });
 
   it("a standby that is promoted; before that, it refuses to be followed", async () => {
@@ -228,17 +238,8 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await sql`select pg_switch_wal()`;
     await sql.end();
 
-    await Deno.writeTextFile(
-      join(dataDir, "postgresql.auto.conf"),
-      restoreFrom(join(original.postgres.dataDir, "pg_wal")),
-      { append: true },
-    );
-    await Deno.writeTextFile(join(dataDir, "standby.signal"), "");
-    await using copy = await startCopy(dataDir);
-    for (const after of ["beginning", cursor]) {
-      const error = await assertRejects(() => read(copy.sql, id, after), postgres.PostgresError);
-      assertEquals(error.code, "55000");
-    }
+    await using copy = await recover(dataDir, "standby");
+    await assertNotFollowed(copy.sql, id, cursor);
     await copy.sql`select pg_promote()`;
     await promoted(copy.sql);
     assertEquals(await read(copy.sql, id, cursor), null);
@@ -246,9 +247,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a copy of the database within its cluster", async () => {
-    await stopPostgres(original.postgres.dataDir);
-    const dataDir = await copyFolder(original.postgres.dataDir);
-    await startPostgres(original.postgres);
+    const dataDir = await snapshot();
     await using copy = await startCopy(dataDir);
     const id = await newOrganization(copy.sql);
     await write(copy.sql, id, "a");
@@ -293,14 +292,16 @@ describe("after a crash", () => {
       select pg_current_wal_flush_lsn() >= ${written?.["place"]}::text::pg_lsn as "isOnDisk"`;
     assertEquals(flushed?.["isOnDisk"], true);
 
+    const twenty = (name: string) => Array.from({ length: 20 }, (_, n) => `${name} ${n}`);
+    const address = `${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`;
     for (let round = 0; round < 3; round++) {
-      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `shown ${round} ${n}`));
-      const shown = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
+      await write(writer, id, ...twenty(`shown ${round}`));
+      const shown = await get(address);
       assertEquals(shown.names.filter((name) => name.startsWith(`shown ${round}`)).length, 20);
-      await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `not shown ${round} ${n}`));
+      await write(writer, id, ...twenty(`not shown ${round}`));
     }
-    const last = await get(`${url}?start=2000-01-01&end=9999-12-31&limit=1000&after=beginning`);
-    await write(writer, id, ...Array.from({ length: 20 }, (_, n) => `lost ${n}`));
+    const last = await get(address);
+    await write(writer, id, ...twenty("lost"));
     const pids = await sql<{ pid: number }[]>`select pid from pg_stat_activity`;
     const pidFile = join(original.postgres.dataDir, "postmaster.pid");
     for (const pid of [parseInt(await Deno.readTextFile(pidFile)), ...pids.map(({ pid }) => pid)]) {
@@ -348,8 +349,4 @@ async function promoted(sql: postgres.Sql): Promise<void> {
     const [row] = await sql`select pg_is_in_recovery() as "isInRecovery"`;
     if (!row?.["isInRecovery"]) return;
   }
-}
-
-async function assertAll(sql: postgres.Sql, id: string, names: string[]): Promise<void> {
-  assertEquals((await read(sql, id, "beginning"))?.names, names);
 }

@@ -55,14 +55,10 @@ function acceptedWithoutPage(): Response {
 }
 
 function acceptedWith(page: string): Response {
-  const decision = {
-    decision: "accepted",
-    api_key_id: KEY_ID,
-    organization_id: ORGANIZATION_ID,
-    remaining: 59,
-    reset: 60,
-  };
-  return new Response(`${JSON.stringify(decision).slice(0, -1)},"page":${page}}`);
+  return new Response(
+    `{"decision":"accepted","api_key_id":"${KEY_ID}","organization_id":"${ORGANIZATION_ID}",` +
+      `"remaining":59,"reset":60,"page":${page}}`,
+  );
 }
 
 describe("handler: the database", () => {
@@ -167,12 +163,14 @@ describe("handler: a large page", () => {
 });
 
 describe("handler: an answer cut off", () => {
-  it("is a 500 wherever it is cut, even if what is left ends like a whole one", async () => {
+  it("is a 500 wherever it is cut, and nothing of it is logged", async () => {
     const text = await accepted('[{"data":{"a":[{"b":[{}]}}},{"data":"}]}}"}]').text();
     for (let length = 0; length <= text.length; length++) {
-      const { send } = setUp(() => new Response(text.slice(0, length)));
+      const { send, lines } = setUp(() => new Response(text.slice(0, length)));
       const { status } = await send();
       assertEquals([length, status], [length, length < text.length ? 500 : 200]);
+      // No entry stands in the log.
+      assert(!lines[0]?.error?.includes("data"), lines[0]?.error);
     }
   });
 });
@@ -255,18 +253,6 @@ describe("handler: the log", () => {
     assertEquals(line?.request_id, response.headers.get("X-Request-Id"));
     assertEquals(line?.key_id, KEY_ID);
     assertEquals(line?.status, 200);
-  });
-
-  it("never has an entry, not even of an answer cut off", async () => {
-    const { send, lines } = setUp(async () => {
-      const text = await accepted('[{"user_email":"ada@example.com"}]').text();
-      return new Response(text.slice(0, -1));
-    });
-    assertEquals((await send()).status, 500);
-    assertMatch(
-      lines[0]?.error ?? "",
-      /^Error: public_audit_log failed: 200, \d+ characters, no JSON$/,
-    );
   });
 
   it("is bounded and holds no control characters, whatever an answer says", async () => {

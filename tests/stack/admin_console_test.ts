@@ -1,10 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   addMember,
   age,
   client,
-  connect,
   createApiKey,
   type Entry,
   getPage,
@@ -13,14 +12,13 @@ import {
   type Person,
   revokeApiKey,
   signUp,
+  sql,
   TWO_DAYS,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
 const stranger = await signUp();
-afterAll(() => sql.end());
 
 async function readLog(person: Person, organizationId: string, given: object = {}) {
   const { data } = await person.client.rpc("read_audit_log", {

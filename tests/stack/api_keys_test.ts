@@ -1,11 +1,10 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 import {
   addMember,
   client,
-  connect,
   createApiKey,
   get,
   getPage,
@@ -16,15 +15,14 @@ import {
   type Organization,
   revokeApiKey,
   signUp,
+  sql,
   statusOnly,
   whileWaiting,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
 const stranger = await signUp();
-afterAll(() => sql.end());
 
 /** The key that an organization was made with. */
 function keyOf({ id, apiKeyId }: Pick<Organization, "id" | "apiKeyId">) {

@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   age,
   AUDIT_LOG_URL,
-  connect,
   createApiKey,
   type Entry,
   exhaust,
@@ -17,6 +16,7 @@ import {
   revokeApiKey,
   send,
   signUp,
+  sql,
   statusOnly,
   TWO_DAYS,
   UNKNOWN_TOKEN,
@@ -24,9 +24,7 @@ import {
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** An organization with entries and a key. */
 async function organizationWith(...entries: Entry[]): Promise<Organization> {

@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import {
   client,
-  connect,
   type Entry,
   entry,
   getPage,
@@ -11,12 +10,11 @@ import {
   newOrganization,
   rolledBack,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** Asserts that a role may not run a statement. */
 async function assertNotAllowed(role: string, statement: string): Promise<void> {

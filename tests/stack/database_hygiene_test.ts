@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { connect, rolledBack } from "../helpers.ts";
+import { rolledBack, sql } from "../helpers.ts";
 
 // The rules of Supabase's Security and Performance Advisor (github.com/supabase/splinter), by their
 // numbers and names there, as queries of our own on the catalog: simpler, because two schemas are all
@@ -117,9 +117,6 @@ const RULES: Record<string, Rule> = {
       create index broken on only private.parent (id)`,
   },
 };
-
-const sql = connect();
-afterAll(() => sql.end());
 
 /** What a query finds, one line of text for each row. */
 async function find(connection: postgres.ISql, { query }: Rule): Promise<string[]> {

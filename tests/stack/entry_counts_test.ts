@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   ACTIONS,
-  connect,
   getPage,
   MESSAGE_DATA,
   newOrganization,
@@ -14,12 +13,11 @@ import {
   rolledBack,
   runUpkeep,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
 
@@ -184,12 +182,13 @@ describe("counts", () => {
     for (const zone of ["UTC", "Asia/Tokyo", "America/Los_Angeles"]) {
       await rolledBack(sql, async (transaction) => {
         await transaction`select set_config('timezone', ${zone}, true)`;
-        await insert(transaction, id, "2026-03-01T12:00:00Z");
+        // Another day in Tokyo.
+        await insert(transaction, id, "2026-03-01T23:30:00Z");
         const [row] = await transaction`
           select page from private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true)`;
         const { total, items } = row?.["page"];
         const times = items.map(({ created_at }: { created_at: string }) => created_at);
-        assertEquals([total, times], [3, ["2026-03-01T23:59:59.999Z", "2026-03-01T12:00:00.000Z"]]);
+        assertEquals([total, times], [3, ["2026-03-01T23:59:59.999Z", "2026-03-01T23:30:00.000Z"]]);
       });
     }
 

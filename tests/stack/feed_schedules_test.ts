@@ -1,9 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
-import { connect, type Run } from "../helpers.ts";
-
-const sql = connect();
-afterAll(() => sql.end());
+import { describe, it } from "@std/testing/bdd";
+import { type Run, sql } from "../helpers.ts";
 
 type Outcome = "commit" | "rollback";
 

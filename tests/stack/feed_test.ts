@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   age,
   AUDIT_LOG_URL,
-  connect,
   createApiKey,
   type Entry,
   exhaust,
@@ -14,13 +13,12 @@ import {
   randomFrom,
   type Run,
   signUp,
+  sql,
   whileWaiting,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 

@@ -1,9 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   ACTIONS,
   age,
-  connect,
   createApiKey,
   type Entry,
   getPage,
@@ -15,13 +14,12 @@ import {
   randomFrom,
   send,
   signUp,
+  sql,
   TWO_DAYS,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 const DAYS = ["2026-02-28", "2026-03-01", "2026-03-02", "2026-03-29", "2026-03-30"];
 /** Few, so that many entries share one; the edges of a day and of a millisecond among them. */

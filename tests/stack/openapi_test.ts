@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,6 @@ import { createHandler } from "../../supabase/functions/public-audit-log/handler
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
 import {
   AUDIT_LOG_URL,
-  connect,
   type Entry,
   exhaust,
   get,
@@ -19,6 +18,7 @@ import {
   runUpkeep,
   send,
   signUp,
+  sql,
   TWO_DAYS,
   UNKNOWN_TOKEN,
   withKey,
@@ -26,9 +26,7 @@ import {
 } from "../helpers.ts";
 import { runDeno } from "../run_program.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** The page of the example; its entries are what a test has to write. */
 const EXAMPLE_PAGE = exampleOf(200) as Page;

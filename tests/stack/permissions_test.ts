@@ -1,14 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { client, connect, rolledBack, signUp } from "../helpers.ts";
+import { client, rolledBack, signUp, sql } from "../helpers.ts";
 
 // What each client role may do, whole: the table in SECURITY.md. A new table, function or grant trips
 // the test here: think about who may reach it, then write it down there. What no schema should have is
 // in database_hygiene_test.ts.
-
-const sql = connect();
-afterAll(() => sql.end());
 
 /** What a query finds, one line of text for each row. */
 async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {

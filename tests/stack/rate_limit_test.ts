@@ -1,8 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   age,
-  connect,
   createApiKey,
   exhaust,
   get,
@@ -10,14 +9,13 @@ import {
   getProblem,
   newOrganization,
   signUp,
+  sql,
   statusOf,
   statusOnly,
   whileWaiting,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** Sends requests one after the other; their statuses. */
 async function statuses(token: string, requests: number, query?: string): Promise<number[]> {

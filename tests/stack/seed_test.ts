@@ -1,10 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { DEMO_EMAILS } from "../../tasks/demo.ts";
-import { connect } from "../helpers.ts";
-
-const sql = connect();
-afterAll(() => sql.end());
+import { sql } from "../helpers.ts";
 
 const SEED = await Deno.readTextFile(new URL("../../supabase/seed.sql", import.meta.url));
 const STATEMENTS = SEED.split(/(?<=;)\n\n/);

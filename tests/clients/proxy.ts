@@ -1,0 +1,28 @@
+import { AUDIT_LOG_URL } from "../helpers.ts";
+import { type Loopback, serveOnLoopback } from "../loopback.ts";
+
+/** What a proxy does with its nth request, from 1 on; `forward()` is the API's own answer. */
+export type Behaviour = (
+  number: number,
+  forward: () => Promise<Response>,
+) => Promise<Response> | Response;
+
+/** Between a client and the API. */
+export function startProxy(behaviour: Behaviour): Loopback & { requestedAt: number[] } {
+  const requestedAt: number[] = [];
+  const server = serveOnLoopback(({ url, headers }) => {
+    const forward = () => {
+      const authorization = headers.get("Authorization") ?? "";
+      const accept = headers.get("Accept") ?? "*/*";
+      const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
+      return fetch(target, { headers: { authorization, accept } });
+    };
+    return behaviour(requestedAt.push(performance.now()), forward);
+  });
+  return { ...server, requestedAt };
+}
+
+/** A refusal that says when to ask again. */
+export function tryAgain(status: number, seconds = 0): Response {
+  return new Response("", { status, headers: { "Retry-After": String(seconds) } });
+}
