@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   ACTIONS,
+  connect,
   getPage,
   MESSAGE_DATA,
   newOrganization,

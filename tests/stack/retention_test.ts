@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import {
   connect,
@@ -12,12 +12,12 @@ import {
   type Run,
   runUpkeep,
   signUp,
+  somebodyWaitsFor,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** A piece deletes at most so many entries. */
 const PIECE = 10_000;
@@ -44,14 +44,12 @@ async function deleteOrganization(run: Run, id: string): Promise<boolean> {
   return row?.["more"];
 }
 
-/** A loop of README.md, about another organization; not within a transaction. */
+/** Runs a loop of docs/operating.md for an organization; not within a transaction. */
 async function runDocumented(run: Run, call: string, id: string): Promise<void> {
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-  const statement = readme.split("\n").find((line) =>
-    line.includes(`do $$`) && line.includes(call)
-  );
-  if (!statement) throw new Error(`README.md has no loop of ${call}`);
-  await run.unsafe(statement.replace("'…'", `'${id}'`));
+  const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+  const statement = page.split("\n").find((line) => line.includes(`do $$`) && line.includes(call));
+  if (!statement) throw new Error(`docs/operating.md has no loop of ${call}`);
+  await run.unsafe(statement.replace("<organization id>", id));
 }
 
 async function entriesOf(id: string): Promise<number> {
@@ -426,9 +424,8 @@ describe("delete_organization()", () => {
     await writer`begin`;
     await write(writer, id, "2020-01-01", 1);
     const deletion = await sql.reserve();
-    const pid = await pidOf(deletion);
     const deleted = runDocumented(deletion, "delete_organization", id);
-    while (!(await sql`select from pg_locks where pid = ${pid} and not granted`).length);
+    await Promise.race([deleted, somebodyWaitsFor(sql, await pidOf(writer))]);
     await writer`commit`;
     await deleted;
     for (const connection of [writer, deletion]) connection.release();
