@@ -219,7 +219,7 @@ describe("deno task openapi --check", () => {
 async function copyOfRepository(): Promise<string> {
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const copy = await Deno.makeTempDir();
-  for (const name of ["deno.json", "deno.lock", "docs", "local", "supabase", "console"]) {
+  for (const name of ["deno.json", "deno.lock", "docs", "local", "supabase", "console", "tasks"]) {
     await cp(`${root}${name}`, `${copy}/${name}`, {
       recursive: true,
       // A running start's database.
