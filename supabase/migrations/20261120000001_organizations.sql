@@ -1,19 +1,19 @@
--- Who may do what, for whom: organizations and the people in them.
+-- Organizations, the people in them, and what each role may do.
 --
--- Two schemas. `public` is what the Data API serves: the three tables that the platform writes, and
--- functions. `private` is never served: it holds everything else.
+-- There are two schemas. The Data API serves `public`: the three tables that the platform writes, and
+-- functions. It never serves `private`, which holds everything else.
 --
--- People reach functions, never tables. Row level security alone would not keep tenants apart: the
--- planner estimates with statistics over everybody's rows, and the Data API passes its estimates on.
--- It is on for every table, without policies for people, as a second wall.
+-- People call functions and have no access to tables. Row level security alone would not keep tenants apart:
+-- the planner's estimates use statistics about everybody's rows, and the Data API returns these estimates.
+-- Row level security is on for every table, without policies for people, as a second wall.
 --
--- A function in `public` has its caller's rights and only calls one in `private`. These have their
--- owner's (security definer):
+-- A function in `public` runs with its caller's rights and only calls one in `private`. These functions run
+-- with their owner's rights (security definer):
 --
---  1. count_entries: a trigger. Whoever writes entries may not write their counts.
---  2. find_api_key, answer_request: one request to the API, for service_role. The hash of a token says
---     which organization's.
---  3. list_organizations: for whoever is signed in, about themselves.
+--  1. count_entries: a trigger. Writers of entries have no access to the counts.
+--  2. find_api_key, answer_request: one request to the API, for service_role. The token's hash determines
+--     the organization.
+--  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log,
 --     daily_entry_counts, list_seals: for administrators. The first statement of each is require_admin.
 
@@ -42,7 +42,7 @@ create table public.organization_members (
   primary key (organization_id, user_id)
 );
 comment on table public.organization_members is 'Who belongs to an organization. Only an admin may read its log, and create and revoke its API keys.';
--- For list_organizations, and for deleting an account.
+-- For list_organizations, and for the deletion of accounts.
 create index organization_members_user_id_idx on public.organization_members (user_id);
 alter table public.organization_members enable row level security;
 revoke all on public.organization_members from public, anon, authenticated, service_role;
@@ -56,7 +56,7 @@ begin
     using errcode = 'insufficient_privilege';
 end
 $$;
-comment on function private.refuse_access is 'Raises 42501. One answer for what is another''s and for what does not exist.';
+comment on function private.refuse_access is 'Raises 42501, with one message for things of others and things that do not exist.';
 revoke execute on function private.refuse_access from public, anon, authenticated, service_role;
 
 create function private.require_admin(organization_id uuid) returns void

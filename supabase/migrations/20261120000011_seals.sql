@@ -1,18 +1,18 @@
--- Seals: whoever keeps one of them outside the database can show later that the log is as it was.
+-- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
--- Each finished UTC day of an organization is sealed: how many entries it has, and a SHA-256 of them in
--- the form in which the API gives them as NDJSON. Postgres cannot hash piece by piece, and a day may be
--- larger than memory. So it is the SHA-256 of a list: for each 1000 lines of the day, the SHA-256 of these
--- lines, in hexadecimal, on a line. Each seal has the one before in it:
+-- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 over their
+-- NDJSON, as the API returns it. Postgres cannot hash piece by piece, and a day may be larger than memory. So
+-- each 1000 lines of the day are hashed, and the hash of the day is the SHA-256 of the list of these hashes,
+-- in hexadecimal, one a line. Each seal includes the seal before:
 --
 --   seal = SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
 --
--- A day that has changed since is sealed again, and the new seal declares how many entries were added and
--- removed. That never blesses a silent change: first, the entries that the old seal's snapshot saw are
--- hashed once more. If none was removed and the hash differs, no seal is made, and the day is altered.
+-- A day that was written to since is sealed again, and the new seal declares how many entries were added and
+-- removed. It never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
+-- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
 --
--- Nobody changes or deletes a seal, the owner included, while its organization is there. Only
--- delete_organization deletes all of them, in the transaction that deletes the organization.
+-- Nobody can change or delete a seal while its organization exists, not even the owner. delete_organization
+-- deletes all of them in the transaction that deletes the organization.
 
 create table private.seals (
   organization_id uuid not null references public.organizations,
@@ -25,15 +25,15 @@ create table private.seals (
   sealed_at timestamptz not null,
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
   seal text not null check (seal ~ '^[0-9a-f]{64}$'),
-  -- What was there: the entries that this snapshot sees, and how many had been removed before.
+  -- What the seal covers: the entries that this snapshot sees. removed_before: how many were deleted before.
   snapshot pg_snapshot not null,
   removed_before bigint not null,
   primary key (organization_id, sequence)
 );
 comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
-comment on column private.seals.added is 'Entries of the day that are new since its seal before; 0 in the first.';
-comment on column private.seals.removed is 'Entries of the day that were deleted since its seal before; 0 in the first.';
-comment on column private.seals.previous is 'The seal of the sequence before, or 64 zeros.';
+comment on column private.seals.added is 'How many entries the day gained since its seal before; 0 in its first seal.';
+comment on column private.seals.removed is 'How many entries of the day were deleted since its seal before; 0 in its first seal.';
+comment on column private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
 create index seals_day_idx on private.seals (organization_id, day, sequence);
 create trigger refuse_change
   before update or truncate on private.seals
@@ -51,10 +51,10 @@ begin
   return null;
 end
 $$;
-comment on function private.refuse_deletion_of_seal is 'Lets a seal go with its organization only.';
+comment on function private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
 revoke execute on function private.refuse_deletion_of_seal from public, anon, authenticated, service_role;
 
--- Looks at the transaction's end if it is told to: the seals go first, because they refer to the organization.
+-- Deferrable, because delete_organization has to delete the seals before the organization they refer to.
 create constraint trigger refuse_deletion
   after delete on private.seals deferrable initially immediate
   for each row execute function private.refuse_deletion_of_seal();
@@ -66,7 +66,7 @@ create table private.days_to_seal (
   day date not null,
   primary key (organization_id, day)
 );
-comment on table private.days_to_seal is 'Finished days that were written to since they were sealed. compact_entry_counts finds them.';
+comment on table private.days_to_seal is 'Finished days that were written to since their last seal. compact_entry_counts fills it.';
 alter table private.days_to_seal enable row level security;
 revoke all on private.days_to_seal from public, anon, authenticated, service_role;
 
@@ -76,13 +76,13 @@ create table private.sealed_days (
   checked_at timestamptz not null,
   altered_at timestamptz,
   miscounted bigint not null,
-  -- In which of thirty nights it is checked.
+  -- The night, of thirty, in which the day is checked.
   night integer not null generated always as ((day - '2000-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
-comment on table private.sealed_days is 'When each sealed day was last compared with its seal, and what was found.';
-comment on column private.sealed_days.altered_at is 'When it was first found that entries had been changed silently.';
-comment on column private.sealed_days.miscounted is 'How many entries the counts lacked or had too many.';
+comment on table private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
+comment on column private.sealed_days.altered_at is 'When a silent change was first found.';
+comment on column private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 create index sealed_days_night_idx on private.sealed_days (night, checked_at);
 create index sealed_days_altered_idx on private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
@@ -96,7 +96,7 @@ begin
   return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 end
 $$;
-comment on function private.api_time is 'A moment as answers show it, to the millisecond in UTC.';
+comment on function private.api_time is 'A time as answers show it: UTC, to the millisecond.';
 revoke execute on function private.api_time from public, anon, authenticated, service_role;
 
 create function private.hash_day(
@@ -131,7 +131,7 @@ begin
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end
 $$;
-comment on function private.hash_day is 'The hash of those entries of a day that a snapshot sees, and how many they are. Holds 1000 of them at a time.';
+comment on function private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
 revoke execute on function private.hash_day from public, anon, authenticated, service_role;
 
 create function private.examine_day(
@@ -146,7 +146,7 @@ create function private.examine_day(
   out counted bigint,
   out removed_before bigint
 )
--- Stable: everything is of one snapshot.
+-- Stable: all its statements see one snapshot.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
@@ -177,7 +177,7 @@ begin
   end if;
 end
 $$;
-comment on function private.examine_day is 'What a day has: how many entries and their hash; the hash of those that an older snapshot saw, and how many are new since; what the counts say.';
+comment on function private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
 revoke execute on function private.examine_day from public, anon, authenticated, service_role;
 
 create function private.seal_day(organization_id uuid, day date) returns bigint
@@ -244,7 +244,7 @@ begin
   return found_now.entries;
 end
 $$;
-comment on function private.seal_day is 'Seals a day, or seals it again if it was changed and the change is declared, or finds it altered; how many entries it has. Only for run_upkeep, of which one piece runs at a time.';
+comment on function private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
 revoke execute on function private.seal_day from public, anon, authenticated, service_role;
 
 create function private.seal_days() returns boolean
@@ -254,8 +254,8 @@ declare
   next record;
   work bigint := 0;
 begin
-  -- One query for all days of a piece: until the next vacuum, it passes by all that the pieces before have
-  -- deleted. The cost of a day that has hardly an entry is about that of 100.
+  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
+  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in
     select d.organization_id, d.day
     from private.days_to_seal d
@@ -269,7 +269,7 @@ begin
   return work >= 20000;
 end
 $$;
-comment on function private.seal_days is 'Seals days that need it, some 20,000 entries at once or one day; whether there may be more.';
+comment on function private.seal_days is 'Seals days that need it, some 20,000 entries or one longer day at once. Returns whether there may be more.';
 revoke execute on function private.seal_days from public, anon, authenticated, service_role;
 
 create function private.scrub_days() returns boolean
@@ -289,7 +289,7 @@ begin
       select d.organization_id, d.day, d.checked_at
       from private.sealed_days d
       where d.night = nights.night
-        -- Tonight's, and those of nights without a run.
+        -- The days of tonight, and of nights that had no run.
         and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
       order by d.checked_at
       limit 200
@@ -303,7 +303,7 @@ begin
   return work >= 20000;
 end
 $$;
-comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each is checked within 30 days; some 20,000 entries at once or one day; whether there may be more.';
+comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each day is checked within 30 nights; some 20,000 entries or one longer day at once. Returns whether there may be more.';
 revoke execute on function private.scrub_days from public, anon, authenticated, service_role;
 
 create function private.read_seals(
@@ -354,7 +354,7 @@ begin
   );
 end
 $$;
-comment on function private.read_seals is 'The seals of days in a range, both inclusive, by sequence: {total, altered, items}, as of read_page; altered are the days whose entries were changed silently.';
+comment on function private.read_seals is 'A page of the seals of days in a range, start and end included, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently.';
 revoke execute on function private.read_seals from public, anon, authenticated, service_role;
 
 create function private.list_seals(
@@ -386,6 +386,6 @@ create function public.list_seals(
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select private.list_seals(organization_id, start_date, end_date, page_limit, page_offset) $$;
-comment on function public.list_seals is 'An organization''s seals of days in a range, both inclusive, by sequence: {total, altered, items}; altered are the days whose entries were changed silently. For an administrator; others get 42501.';
+comment on function public.list_seals is 'A page of an organization''s seals of days in a range, start and end included, by sequence: {total, altered, items}. altered lists the days whose entries were changed silently. For administrators of the organization; others get 42501.';
 revoke execute on function public.list_seals from public, anon, authenticated, service_role;
 grant execute on function public.list_seals to authenticated;

@@ -1,14 +1,14 @@
--- What an operator deletes: old entries, and an organization that leaves. As in the upkeep, a call is one
--- bounded piece, and whoever calls it commits:
+-- Deletion: of old entries, and of an organization that leaves. As in the upkeep, one call is one bounded piece,
+-- and its caller commits:
 --
 --   do $$ begin while private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
 --
--- Whatever interrupts the loop loses at most one piece, and the same statement goes on from there. It may run
--- beside writers, readers and the upkeep. The triggers count what is deleted, and the next upkeep seals
--- each day again, with the number of entries that were removed.
+-- An interruption loses at most one piece, and the same statement goes on from there. It is safe beside
+-- writers, readers and the upkeep. Triggers count the deleted entries, and the next upkeep seals each day
+-- again, with the number of removed entries.
 
 create function private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
--- A plan for each range. One that is kept knows no sizes, and might read the whole table.
+-- Planned for each range: a generic plan knows no sizes, and might read the whole table.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan'
 as $$
 declare
@@ -36,7 +36,7 @@ begin
   return deleted;
 end
 $$;
-comment on function private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, its end not included, some 10,000 of them; how many.';
+comment on function private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
 revoke execute on function private.delete_first_entries from public, anon, authenticated, service_role;
 
 create function private.delete_old_days(organization_id uuid, range_end date) returns boolean
@@ -46,9 +46,9 @@ declare
   first_day date;
   last_day date;
 begin
-  -- The counts say where to begin: until the next vacuum, the index leads through all that the pieces
-  -- before have deleted. And where to end: a day that fits into a piece is deleted in one, or the upkeep
-  -- might seal the rest of it in between.
+  -- The counts tell where to begin, because until the next vacuum the index still has all that earlier pieces
+  -- deleted. They also tell where to end: a day that fits into a piece is deleted in one, so that the upkeep
+  -- cannot seal the rest of it in between.
   select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day
   from (
     select c.day, sum(sum(c.entries)) over (order by c.day) as running_total
@@ -60,18 +60,18 @@ begin
   if private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
     return true;
   end if;
-  -- What the counts do not know of, if they are wrong.
+  -- Entries that the counts miss, if they are wrong.
   return private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end
 $$;
-comment on function private.delete_old_days is 'Deletes an organization''s entries before a UTC day, the oldest first: as many whole days as have 10,000 entries together, or that many of one day; whether it has deleted any.';
+comment on function private.delete_old_days is 'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries together, or 10,000 entries of one longer day. Returns whether it deleted any.';
 revoke execute on function private.delete_old_days from public, anon, authenticated, service_role;
 
 create function private.lock_organization(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- One piece at a time. Writers need not wait: they lock the row for its key only.
+  -- One piece at a time. Writers do not wait, because they only take a key share lock.
   perform from public.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
     raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
@@ -79,7 +79,7 @@ begin
   end if;
 end
 $$;
-comment on function private.lock_organization is 'Keeps other deletions in an organization out until the transaction ends. Raises P0002 when there is no such organization.';
+comment on function private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
 revoke execute on function private.lock_organization from public, anon, authenticated, service_role;
 
 create function private.delete_entries_before(organization_id uuid, day date) returns boolean
@@ -97,7 +97,7 @@ begin
   return private.delete_old_days(organization_id, day);
 end
 $$;
-comment on function private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of what an organization has from before a UTC day; whether there may be more. Raises 22023 when the day is null or in the future, P0002 when there is no such organization.';
+comment on function private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization.';
 revoke execute on function private.delete_entries_before from public, anon, authenticated, service_role;
 
 create function private.delete_organization(organization_id uuid) returns boolean
@@ -107,19 +107,19 @@ declare
   has_access boolean;
 begin
   perform private.lock_organization(organization_id);
-  -- A piece of its own: as soon as it is committed, nobody can read. Their hashes and limits go with the keys.
+  -- A piece of its own: from its commit on, nobody can read. Hashes and limits are deleted with the keys.
   delete from private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_access := found;
   delete from public.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_access or found then
     return true;
   end if;
-  -- The upkeep would find the organization gone, and writers who do not stop would never let this end. The
-  -- upkeep's lock first: it waits for the organization's.
+  -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
+  -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   perform from public.organizations o where o.id = delete_organization.organization_id for update;
   perform private.delete_old_days(organization_id, 'infinity');
-  -- From the end, where those are that are left: at the beginning are all that have been deleted.
+  -- Looked for from the end: at the beginning the index still has the deleted ones.
   perform from public.audit_entries e
   where e.organization_id = delete_organization.organization_id
   order by e.created_at desc, e.id desc
@@ -127,7 +127,7 @@ begin
   if found then
     return true;
   end if;
-  -- The rest is some rows for each day.
+  -- The rest is a few rows for each day.
   set constraints private.refuse_deletion deferred;
   delete from private.seals s where s.organization_id = delete_organization.organization_id;
   delete from public.organizations o where o.id = delete_organization.organization_id;
@@ -135,5 +135,5 @@ begin
   return false;
 end
 $$;
-comment on function private.delete_organization is 'Deletes an organization and all that is known of it, one piece at a time: its keys and members, some 10,000 of its entries, at last the rest with its seals; whether there is more. Raises P0002 when there is no such organization.';
+comment on function private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization.';
 revoke execute on function private.delete_organization from public, anon, authenticated, service_role;

@@ -1,5 +1,5 @@
--- What has to be done now and then, in bounded pieces: no piece holds locks for long, however much has
--- gathered. A function with a search_path cannot commit, so whoever calls it does, after each piece:
+-- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
+-- function with a search_path cannot commit, so its caller commits after each piece:
 --
 --   do $$ begin while private.run_upkeep() loop commit; end loop; end $$
 
@@ -21,7 +21,7 @@ begin
   ) as old
   where r.organization_id = old.organization_id and r.reader_id = old.reader_id and r.day = old.day;
   get diagnostics deleted = row_count;
-  -- Of keys that nobody has used since.
+  -- Keys that were not used since.
   update private.rate_limits r
   set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
   from (
@@ -37,14 +37,14 @@ begin
   return greatest(deleted, forgotten) = 1000;
 end
 $$;
-comment on function private.delete_old_log_reads is 'Deletes what is known of reads more than 400 days ago, at most 1000 rows of each table; whether there may be more.';
+comment on function private.delete_old_log_reads is 'Deletes records of reads more than 400 days ago, at most 1000 rows of each table. Returns whether there may be more.';
 revoke execute on function private.delete_old_log_reads from public, anon, authenticated, service_role;
 
 create table private.upkeep_state (
   is_only boolean primary key default true check (is_only),
   last_run_at timestamptz
 );
-comment on table private.upkeep_state is 'One row: when the upkeep last came to its end.';
+comment on table private.upkeep_state is 'One row: when the upkeep last finished.';
 alter table private.upkeep_state enable row level security;
 revoke all on private.upkeep_state from public, anon, authenticated, service_role;
 insert into private.upkeep_state default values;
@@ -55,10 +55,10 @@ as $$
 declare
   has_more boolean;
 begin
-  -- Not in a restored database before it is adopted: its snapshots do not see the entries of another
-  -- cluster's transactions. Days would be sealed without them, and sealed ones be found altered.
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
+  -- transactions, so days would be sealed without them, or found altered.
   perform private.feed_key('');
-  -- One piece at a time, whoever else runs it.
+  -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
   has_more := private.compact_entry_counts();
   has_more := private.seal_days() or has_more;
@@ -68,7 +68,7 @@ begin
   return has_more;
 end
 $$;
-comment on function private.run_upkeep is 'Does one bounded piece of all the upkeep; whether there may be more. Run it every night until there is none (README). Raises 55000 in a restored database until adopt_restored_log() has run.';
+comment on function private.run_upkeep is 'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
 revoke execute on function private.run_upkeep from public, anon, authenticated, service_role;
 
 create function private.health() returns json
@@ -105,5 +105,5 @@ begin
   );
 end
 $$;
-comment on function private.health is 'What an operator must know: when the upkeep last came to its end; the oldest finished day that is not sealed as it is; days whose entries were changed silently, and whose counts are wrong, as the checks found them; whether a restored database is still to be adopted.';
+comment on function private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted.';
 revoke execute on function private.health from public, anon, authenticated, service_role;
