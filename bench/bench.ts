@@ -4,7 +4,7 @@ import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts"
 import { measureColdStarts } from "./cold_start.ts";
 import { type DataSet, makeDataSet } from "./data_set.ts";
 import { type Load, load, median } from "./load.ts";
-import { measureParts } from "./parts.ts";
+import { measureCpuTime } from "./cpu_time.ts";
 import { startBenchStack } from "./stack.ts";
 import { measureDeadlocks, measureWrites } from "./writes.ts";
 
@@ -83,7 +83,7 @@ async function main(): Promise<void> {
   await measureReads(sql, await makeDataSet(sql, 10_000), started);
   const million = await makeDataSet(sql, 1_000_000);
   await measureReads(sql, million, started);
-  await measureParts(sql, million, {
+  await measureCpuTime(sql, million, {
     gatewayPid: stack.pid,
     handlers: { function: started.get("function"), floor: started.get("floor") },
     rounds: ROUNDS,

@@ -4,16 +4,16 @@ import { z } from "zod";
 import metadata from "../deno.json" with { type: "json" };
 import { formatted, writeFile } from "../tasks/generated_file.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
-import "../supabase/functions/public-audit-log/page.ts";
+import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
-import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page.ts";
+import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
 import {
   type Problem,
   type ProblemCode,
   PROBLEMS,
 } from "../supabase/functions/public-audit-log/problem.ts";
 import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
-import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query.ts";
+import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 

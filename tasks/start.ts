@@ -1,7 +1,7 @@
 import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
-import { printable } from "../supabase/functions/public-audit-log/printable.ts";
+import { sanitizeForLog } from "../supabase/functions/public-audit-log/sanitize_for_log.ts";
 import { type StackInfo, startStack } from "../local/stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
@@ -41,7 +41,7 @@ async function main(): Promise<void> {
     seed: true,
     progress: (step) => console.log(`  ${step} …`),
     // Log lines contain text from callers.
-    log: (text) => console.log(printable(text.trimEnd(), 2000)),
+    log: (text) => console.log(sanitizeForLog(text.trimEnd(), 2000)),
   });
   const apiKey = await demoApiKey(stack, DATA_DIR);
   const { apiUrl, databaseUrl, publishableKey, secretKey } = stack;

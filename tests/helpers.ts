@@ -2,7 +2,7 @@ import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
-import type { Page } from "../supabase/functions/public-audit-log/page.ts";
+import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Problem } from "../supabase/functions/public-audit-log/problem.ts";
 import {
   Constants,

@@ -5,7 +5,7 @@ import {
   pageLinks,
   rateLimitHeaders,
 } from "../../supabase/functions/public-audit-log/headers.ts";
-import type { Query } from "../../supabase/functions/public-audit-log/query.ts";
+import type { Query } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const URL = "https://project.example/audit";
 

@@ -173,7 +173,7 @@ describe("deno task openapi --check", () => {
       runDeno({ args: ["run", "--allow-all", "docs/openapi.ts", "--check"], cwd: copy });
     try {
       assertEquals((await check()).code, 0);
-      const file = `${copy}/supabase/functions/public-audit-log/query.ts`;
+      const file = `${copy}/supabase/functions/public-audit-log/query_schema.ts`;
       const query = await Deno.readTextFile(file);
       await Deno.writeTextFile(file, query.replace("wholeNumber(1, 1000)", "wholeNumber(1, 999)"));
       const { code, stderr } = await check();

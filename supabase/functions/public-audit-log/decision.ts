@@ -2,15 +2,15 @@ import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import type { DataApiClient } from "./data_api_client.ts";
 import type { Resource } from "./parse_query.ts";
-import type { Query } from "./query.ts";
-import { takeUnread } from "./unread.ts";
+import type { Query } from "./query_schema.ts";
+import { takeUnparsed } from "./unparsed_items.ts";
 
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
 
 const Page = z.object({
   total: z.int().nonnegative(),
-  /** Not parsed: see unread.ts. */
+  /** Not parsed: see unparsed_items.ts. */
   items: z.null(),
   /** With `after`: the cursor of the next page. */
   next: z.string().optional(),
@@ -18,8 +18,8 @@ const Page = z.object({
   altered: z.array(z.string()).optional(),
 });
 
-/** A page whose items, a JSON array in UTF-8, are passed on unread. */
-export type UnreadPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8Array<ArrayBuffer> };
+/** A page whose items, a JSON array in UTF-8, are passed on unparsed. */
+export type UnparsedPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8Array<ArrayBuffer> };
 
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
@@ -44,7 +44,7 @@ const Answer = z.discriminatedUnion("decision", [Refused, Accepted]);
 /** What the database decided about a request (`public_audit_log` in the migrations). */
 export type Decision =
   | z.infer<typeof Refused>
-  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnreadPage | null };
+  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnparsedPage | null };
 
 /** A request, as the database sees it. */
 export interface Asked {
@@ -76,7 +76,7 @@ export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Deci
     if (!asked.query || asked.query.after) return { ...answer, page: null };
     throw new Error("public_audit_log answered a query without a page");
   }
-  const items = takeUnread(signal);
+  const items = takeUnparsed(signal);
   if (!isArray(items)) {
     throw new Error("public_audit_log answered something else: items are no list");
   }

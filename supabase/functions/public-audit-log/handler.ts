@@ -4,7 +4,7 @@ import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, wrongCursor } from "./parse_query.ts";
-import { printable } from "./printable.ts";
+import { sanitizeForLog } from "./sanitize_for_log.ts";
 import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 
@@ -41,7 +41,7 @@ export function createHandler(options: HandlerOptions) {
     try {
       response = await answer(request, options, trace);
     } catch (error) {
-      trace.error = printable(String(error));
+      trace.error = sanitizeForLog(String(error));
       response = problem("internal_error", trace.request_id);
     }
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);

@@ -1,4 +1,4 @@
-import type { Query } from "./query.ts";
+import type { Query } from "./query_schema.ts";
 
 /** On every answer. */
 export const COMMON_HEADERS = {

@@ -1,9 +1,9 @@
-import type { UnreadPage } from "./decision.ts";
+import type { UnparsedPage } from "./decision.ts";
 import { feedLink, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
-import type { Page, SealsPage } from "./page.ts";
-import type { Query } from "./query.ts";
-import { respondWith } from "./unread.ts";
+import type { Page, SealsPage } from "./page_schema.ts";
+import type { Query } from "./query_schema.ts";
+import { respondWith } from "./unparsed_items.ts";
 
 export interface PageResponseOptions {
   /** Where callers reach this resource, for the links to other pages. */
@@ -17,7 +17,7 @@ export interface PageResponseOptions {
 export function pageResponse(
   organizationId: string,
   query: Query,
-  { total, next, altered, items }: UnreadPage,
+  { total, next, altered, items }: UnparsedPage,
   { url, accept, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EntriesQuery, type Query, SealsQuery } from "./query.ts";
+import { EntriesQuery, type Query, SealsQuery } from "./query_schema.ts";
 
 /** The query of each resource. */
 const QUERIES = { entries: EntriesQuery, seals: SealsQuery };

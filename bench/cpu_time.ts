@@ -8,7 +8,7 @@ export interface Measured {
   pid: number;
 }
 
-export interface PartsOptions {
+export interface CpuTimeOptions {
   /** The process of the gateway. */
   gatewayPid: number;
   /** The Edge Function, and what it is compared with. */
@@ -19,10 +19,10 @@ export interface PartsOptions {
 }
 
 /** Prints the processor time of one request in each process, beside the floor's, and in each step of the SQL. */
-export async function measureParts(
+export async function measureCpuTime(
   sql: postgres.Sql,
   { tokens, organizationId }: DataSet,
-  { gatewayPid, handlers, rounds, seconds, resetLimits }: PartsOptions,
+  { gatewayPid, handlers, rounds, seconds, resetLimits }: CpuTimeOptions,
 ): Promise<void> {
   console.log("\nProcessor time of one day's first page by process, milliseconds a request");
   const seen = new Map<string, number[]>();

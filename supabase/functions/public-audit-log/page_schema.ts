@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EntriesQuery } from "./query.ts";
+import { EntriesQuery } from "./query_schema.ts";
 
 const entry = {
   id: z.uuid().describe("Identifies the entry, together with `created_at`"),
