@@ -66,6 +66,9 @@ async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
   printPages("by offsets, the same pages", await offsetPages(sql, id, all.length));
   const feedback = await followPages(sql, id, "feedback_given", "beginning");
   printPages("the first, one action", feedback);
+  const appended = await followPages(sql, id, null, "beginning", () => append(sql, id, 100_000));
+  printPages("the first, 100,000 appended meanwhile", appended);
+  await sql`delete from public.audit_entries where organization_id = ${id} and agent_name = 'appended'`;
 
   const later = await newOrganization(sql);
   const cursors = [null, "feedback_given"].map((action) => page(sql, later, action, "beginning"));
@@ -110,9 +113,11 @@ async function followPages(
   id: string,
   action: string | null,
   after = "",
+  atPage100 = () => Promise.resolve(),
 ): Promise<number[]> {
   const times: number[] = [];
   for (;;) {
+    if (times.length === 100) await atPage100();
     const { next, entries, time } = await page(sql, id, action, after);
     if (entries < PAGE) return times;
     times.push(time);

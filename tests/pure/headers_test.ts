@@ -22,7 +22,7 @@ function offsets(limit: number, offset: number, total: number): Record<string, n
   const links = pageLinks(URL, { ...QUERY, limit, offset }, total);
   return Object.fromEntries(
     Array.from(
-      links.matchAll(/offset=(\d+)>; rel="(\w+)"/g),
+      links.matchAll(/offset=(-?\d+)>; rel="(\w+)"/g),
       ([, target, rel]) => [rel, Number(target)],
     ),
   );

@@ -135,8 +135,7 @@ describe("counts", () => {
         assertEquals(row?.["total"], row?.["entries"]);
       }
     })();
-    await Promise.all(writers);
-    writing = false;
+    await Promise.all(writers).finally(() => writing = false);
     await Promise.all([compactor, reader]);
     for (const organization of organizations) {
       assertEquals(await countErrors(organization), []);
