@@ -343,7 +343,7 @@ describe("delete_organization()", () => {
   it("in the documented loop, leaves nothing in any table, and every row of others", async () => {
     const [other, { id }] = [await fullOrganization(), await fullOrganization()];
     const before = await rowsOf(id);
-    assertEquals(Object.keys(before).length, 11);
+    assertEquals(Object.keys(before).length, 12);
     for (const [table, rows] of Object.entries(before)) {
       assert(rows.length > 0, `no row in ${table}`);
     }
