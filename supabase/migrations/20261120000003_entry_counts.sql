@@ -24,9 +24,24 @@ comment on column private.entry_counts.removed is 'How many entries were ever de
 
 -- For compact_entry_counts, which would otherwise read all counts to find the few that are left to do.
 create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
+-- For readers, who take whole months from monthly_entry_counts and add what is not compacted yet.
+create index entry_counts_partial_idx on private.entry_counts (organization_id, day) where writer_pid <> 0;
 
 alter table private.entry_counts enable row level security;
 revoke all on private.entry_counts from public, anon, authenticated, service_role;
+
+-- A day's counts are written in the night after it, those of all organizations side by side. So the days of
+-- one organization lie on as many pages, and a range of years would read thousands of them.
+create table private.monthly_entry_counts (
+  organization_id uuid not null references public.organizations on delete cascade,
+  month date not null check (extract(day from month) = 1),
+  action public.audit_action not null,
+  entries bigint not null,
+  primary key (organization_id, month, action)
+) with (fillfactor = 50);
+comment on table private.monthly_entry_counts is 'Sums of the compacted counts in entry_counts, by month. Only the upkeep changes either.';
+alter table private.monthly_entry_counts enable row level security;
+revoke all on private.monthly_entry_counts from public, anon, authenticated, service_role;
 
 create function private.count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -114,6 +129,15 @@ begin
     group by h.organization_id, h.day, h.action
     having bool_or(h.entries <> 0 or h.removed <> 0)
   ),
+  summed as (
+    insert into private.monthly_entry_counts as s (organization_id, month, action, entries)
+    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries)
+    from moved m
+    -- The others are in the sums already.
+    where m.writer_pid <> 0
+    group by 1, 2, 3
+    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
+  ),
   written as (
     insert into private.days_to_seal (organization_id, day)
     select distinct m.organization_id, m.day from moved m
@@ -149,11 +173,19 @@ as $$
     select c.day, c.action, h.hour, -h.entries
     from private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
     where c.organization_id = entry_count_mismatches.organization_id
+    union all
+    select date_trunc('month', c.day::timestamp)::date, c.action, 0, c.entries
+    from private.entry_counts c
+    where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
+    union all
+    select s.month, s.action, 0, -s.entries
+    from private.monthly_entry_counts s
+    where s.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour
   having sum(d.entries) <> 0
 $$;
-comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day. difference: entries that the counts lack.';
+comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, at one moment, beside writers. Nothing, unless somebody has changed the counts by hand or written past the triggers. hour: 1 to 24, or null for the whole day, or 0 for the sum of the month that begins on the day. difference: entries that the counts lack.';
 revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;
 
 create function private.repair_entry_counts(organization_id uuid) returns bigint
@@ -183,13 +215,20 @@ begin
       order by h
     )
   from private.entry_count_mismatches(repair_entry_counts.organization_id) e
+  where e.hour is distinct from 0
   group by e.day, e.action
   on conflict on constraint entry_counts_pkey do update
   set entries = c.entries + excluded.entries,
     hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
   get diagnostics repaired = row_count;
+  delete from private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
+  insert into private.monthly_entry_counts (organization_id, month, action, entries)
+  select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
+  from private.entry_counts c
+  where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
+  group by 1, 2, 3;
   return repaired;
 end
 $$;
-comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers; how many counts of a day and action were wrong.';
+comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers; how many counts of a day and action were wrong. Sums of months are corrected, too.';
 revoke execute on function private.repair_entry_counts from public, anon, authenticated, service_role;

@@ -1,5 +1,25 @@
 -- A page of the log by its offset, at the same price wherever it is.
 
+create function private.whole_months(
+  start_date date,
+  end_date date,
+  out first_month date,
+  out end_month date
+)
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
+  end_month := date_trunc('month', (end_date + 1)::timestamp);
+  if first_month >= end_month then
+    first_month := end_date + 1;
+    end_month := end_date + 1;
+  end if;
+end
+$$;
+comment on function private.whole_months is 'The months that lie in a range of days, both inclusive: the first, and the one after the last. Without any, both are the day after the range.';
+revoke execute on function private.whole_months from public, anon, authenticated, service_role;
+
 create function private.count_matching(
   organization_id uuid,
   start_date date,
@@ -8,12 +28,39 @@ create function private.count_matching(
 ) returns bigint
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
+declare
+  whole constant record := private.whole_months(start_date, end_date);
+  first_month constant date := whole.first_month;
+  end_month constant date := whole.end_month;
+  total bigint;
 begin
-  return (
+  -- The days before the whole months, those after them, the months, and what is not in their sums yet.
+  select coalesce(sum(c.entries), 0) into total
+  from private.entry_counts c
+  where c.organization_id = count_matching.organization_id
+    and c.day >= start_date and c.day < first_month
+    and (count_matching.action is null or c.action = count_matching.action);
+  if first_month = end_month then
+    return total;
+  end if;
+  return total + (
     select coalesce(sum(c.entries), 0)
     from private.entry_counts c
     where c.organization_id = count_matching.organization_id
-      and c.day between start_date and end_date
+      and c.day >= end_month and c.day <= end_date
+      and (count_matching.action is null or c.action = count_matching.action)
+  ) + (
+    select coalesce(sum(s.entries), 0)
+    from private.monthly_entry_counts s
+    where s.organization_id = count_matching.organization_id
+      and s.month >= first_month and s.month < end_month
+      and (count_matching.action is null or s.action = count_matching.action)
+  ) + (
+    select coalesce(sum(c.entries), 0)
+    from private.entry_counts c
+    where c.organization_id = count_matching.organization_id
+      and c.writer_pid <> 0
+      and c.day >= first_month and c.day < end_month
       and (count_matching.action is null or c.action = count_matching.action)
   );
 end
@@ -41,9 +88,13 @@ declare
   items text;
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
   -- Where the page begins: so many entries, oldest first, after the beginning of the range; then of a
-  -- day; then of an hour. Those of the hour are passed over, all others never touched.
+  -- month; then of a day; then of an hour. Those of the hour are passed over, all others never touched.
   skip bigint;
-  first_day date;
+  whole constant record := private.whole_months(start_date, end_date);
+  first_month constant date := whole.first_month;
+  end_month constant date := whole.end_month;
+  first_day date := start_date;
+  last_day date := end_date;
   first_hour timestamptz;
 begin
   total := private.count_matching(organization_id, start_date, end_date, action);
@@ -54,12 +105,51 @@ begin
   end if;
   skip := case when newest_first then total - page_offset - entries else page_offset end;
 
+  if first_month < end_month then
+    -- The month or the day outside whole months; then the search goes on within it.
+    select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
+    from (
+      select d.first_day, d.last_day, sum(d.entries) as entries, sum(sum(d.entries)) over (order by d.first_day) as running_total
+      from (
+        select c.day as first_day, c.day as last_day, c.entries
+        from private.entry_counts c
+        where c.organization_id = read_page.organization_id
+          and c.day >= start_date and c.day < first_month
+          and (read_page.action is null or c.action = read_page.action)
+        union all
+        select c.day, c.day, c.entries
+        from private.entry_counts c
+        where c.organization_id = read_page.organization_id
+          and c.day >= end_month and c.day <= end_date
+          and (read_page.action is null or c.action = read_page.action)
+        union all
+        select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
+        from private.monthly_entry_counts s
+        where s.organization_id = read_page.organization_id
+          and s.month >= first_month and s.month < end_month
+          and (read_page.action is null or s.action = read_page.action)
+        union all
+        select date_trunc('month', c.day::timestamp)::date,
+          (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries
+        from private.entry_counts c
+        where c.organization_id = read_page.organization_id
+          and c.writer_pid <> 0
+          and c.day >= first_month and c.day < end_month
+          and (read_page.action is null or c.action = read_page.action)
+      ) as d
+      group by d.first_day, d.last_day
+    ) as p
+    where p.running_total > skip
+    order by p.first_day
+    limit 1;
+  end if;
+
   select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
   from (
     select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
     from private.entry_counts c
     where c.organization_id = read_page.organization_id
-      and c.day between start_date and end_date
+      and c.day between first_day and last_day
       and (read_page.action is null or c.action = read_page.action)
     group by c.day
   ) as d

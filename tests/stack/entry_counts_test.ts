@@ -145,10 +145,16 @@ describe("counts", () => {
   it("make random pages equal to a plain count, order, limit and offset", async () => {
     const organizations = await newOrganizations(2);
     const random = randomFrom(4711);
-    for (let i = 0; i < 40; i++) await randomTransaction(random, organizations);
-    for (let i = 0; i < 300; i++) {
+    // Ranges of days, of parts of months, of whole months and of all.
+    const edges = [...DAYS, "0001-01-01", "2024-02-01", "2024-03-31", "2026-03-01", "9999-12-31"];
+    for (let i = 0; i < 60; i++) {
+      await randomTransaction(random, organizations);
+      // Some counts are then compacted, some not, and some both.
+      if (i === 30) await runUpkeep(sql);
+    }
+    for (let i = 0; i < 500; i++) {
       const { id } = pick(random, organizations);
-      const [start = "", end = ""] = [pick(random, DAYS), pick(random, DAYS)].sort();
+      const [start = "", end = ""] = [pick(random, edges), pick(random, edges)].sort();
       const action = random(2) ? pick(random, ACTIONS) : null;
       const newestFirst = random(2) === 0;
       const limit = 1 + random(50);
@@ -405,6 +411,18 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
     });
     assertEquals(await countErrors(organization), []);
     assertEquals((await getPage(token, "start=2024-01-01&end=2026-12-31")).total, 16);
+  });
+
+  it("find and mend the sum of a month", async () => {
+    const organization = await newOrganization(admin);
+    await writeEntries(organization.id, [{}, {}]);
+    await runUpkeep(sql);
+    await sql`
+      update private.monthly_entry_counts set entries = entries + 7 where organization_id = ${organization.id}`;
+    const [mismatch] = await countErrors(organization);
+    assertEquals([mismatch?.["hour"], mismatch?.["difference"]], [0, "-7"]);
+    await sql`select private.repair_entry_counts(${organization.id})`;
+    assertEquals(await countErrors(organization), []);
   });
 
   it("find nothing, and change nothing, when all is well", async () => {
