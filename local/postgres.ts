@@ -7,6 +7,10 @@ export interface PostgresOptions {
   port: number;
   /** Password of the superuser, `supabase_admin`. */
   adminPassword: string;
+  /** Folder of another Postgres 17's programs, instead of the package's. */
+  programs?: string;
+  /** More settings of the server, as `name=value`. */
+  settings?: string[];
 }
 
 /** Connection string of a role. The password of `postgres`, which is no superuser, is `postgres`. */
@@ -19,8 +23,8 @@ export function databaseUrl(port: number, role = "postgres", password = "postgre
  * It outlives this process: stop it with {@linkcode stopPostgres}.
  */
 export async function startPostgres(options: PostgresOptions): Promise<void> {
-  const { dataDir, port, adminPassword } = options;
-  if (!await exists(dataDir)) await initializeCluster(dataDir, adminPassword);
+  const { dataDir, port, programs, settings: more = [] } = options;
+  if (!await exists(dataDir)) await initializeCluster(options);
   const settings = [
     `-p ${port}`,
     "-c listen_addresses=127.0.0.1",
@@ -28,13 +32,19 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
     "-c timezone=UTC",
     // As on a small hosted project.
     "-c max_connections=60",
+    ...more.map((setting) => `-c ${setting}`),
   ];
   const log = join(dataDir, "server.log");
-  await run("pg_ctl", ["start", "-w", "-D", dataDir, "-l", log, "-o", settings.join(" ")]);
+  await run(
+    "pg_ctl",
+    ["start", "-w", "-D", dataDir, "-l", log, "-o", settings.join(" ")],
+    programs,
+  );
 }
 
 /** Creates the folder of a cluster, all of it or nothing. */
-async function initializeCluster(dataDir: string, adminPassword: string): Promise<void> {
+async function initializeCluster(options: PostgresOptions): Promise<void> {
+  const { dataDir, adminPassword, programs } = options;
   const unfinished = `${dataDir}.unfinished`;
   if (await exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
   await Deno.mkdir(unfinished, { recursive: true });
@@ -54,7 +64,7 @@ async function initializeCluster(dataDir: string, adminPassword: string): Promis
     "--locale=C",
     "--locale-provider=builtin",
     "--builtin-locale=C.UTF-8",
-  ]);
+  ], programs);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, dataDir);
 }
@@ -80,8 +90,8 @@ function isRoot(): boolean {
   return Deno.build.os !== "windows" && Deno.uid() === 0;
 }
 
-async function run(program: Program, args: string[]): Promise<void> {
-  const { success, stdout, stderr } = await command(program, args).output();
+async function run(program: Program, args: string[], programs?: string): Promise<void> {
+  const { success, stdout, stderr } = await command(program, args, programs).output();
   if (success) return;
   const decoder = new TextDecoder();
   throw new Error(`${program} failed: ${decoder.decode(stderr)}${decoder.decode(stdout)}`.trim());
@@ -89,8 +99,8 @@ async function run(program: Program, args: string[]): Promise<void> {
 
 type Program = "initdb" | "pg_ctl";
 
-function command(program: Program, args: string[]): Deno.Command {
-  const path = binary(program);
+function command(program: Program, args: string[], programs?: string): Deno.Command {
+  const path = programs ? join(programs, program) : binary(program);
   if (!isRoot()) return new Deno.Command(path, { args, stdin: "null" });
   // Runs as another user, who keeps the right to enter root's folders: the repository may be in root's home.
   return new Deno.Command("setpriv", {

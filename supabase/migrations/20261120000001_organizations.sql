@@ -62,9 +62,12 @@ revoke execute on function private.refuse_access from public, anon, authenticate
 create function private.require_admin(organization_id uuid) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
+declare
+  -- Not in the query: on several nodes (docs/scaling.md) that may run where nobody is signed in.
+  person constant uuid := auth.uid();
 begin
   perform from public.organization_members m
-  where m.organization_id = require_admin.organization_id and m.user_id = auth.uid() and m.role = 'admin';
+  where m.organization_id = require_admin.organization_id and m.user_id = person and m.role = 'admin';
   if not found then
     perform private.refuse_access();
   end if;
@@ -74,12 +77,18 @@ comment on function private.require_admin is 'Raises 42501 unless the signed-in 
 revoke execute on function private.require_admin from public, anon, authenticated, service_role;
 
 create function private.list_organizations() returns json
-language sql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-  select coalesce(json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
-  from public.organization_members m
-  join public.organizations o on o.id = m.organization_id
-  where m.user_id = auth.uid()
+declare
+  person constant uuid := auth.uid();
+begin
+  return (
+    select coalesce(json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
+    from public.organization_members m
+    join public.organizations o on o.id = m.organization_id
+    where m.user_id = person
+  );
+end
 $$;
 comment on function private.list_organizations is 'public.list_organizations, with its owner''s rights.';
 revoke execute on function private.list_organizations from public, anon, authenticated, service_role;

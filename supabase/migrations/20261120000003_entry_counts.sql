@@ -153,9 +153,10 @@ revoke execute on function private.compact_entry_counts from public, anon, authe
 
 create function private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action public.audit_action, hour integer, difference bigint)
-language sql stable set search_path = pg_catalog, pg_temp
+language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
-  select d.day, d.action, d.hour, sum(d.entries)::bigint
+begin
+  return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
   from (
     select
       (e.created_at at time zone 'UTC')::date as day,
@@ -183,7 +184,8 @@ as $$
     where s.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour
-  having sum(d.entries) <> 0
+  having sum(d.entries) <> 0;
+end
 $$;
 comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
 revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;

@@ -235,11 +235,14 @@ create function private.revoke_api_key(organization_id uuid, api_key_id uuid) re
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
+  clock constant timestamptz := clock_timestamp();
+  person constant uuid := auth.uid();
+  email constant text := auth.jwt() ->> 'email';
   api_key private.api_keys;
 begin
   perform private.require_admin(organization_id);
   update private.api_keys k
-  set revoked_at = clock_timestamp(), revoked_by = auth.uid(), revoked_by_email = auth.jwt() ->> 'email'
+  set revoked_at = clock, revoked_by = person, revoked_by_email = email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   select k.* into api_key
   from private.api_keys k

@@ -1,0 +1,33 @@
+-- Makes a Postgres a node, before it joins the others: run as a superuser on each, the coordinator too.
+-- Each has the platform's roles, its functions auth.uid() and auth.jwt(), and Citus in
+-- shared_preload_libraries.
+
+\set ON_ERROR_STOP on
+begin;
+create extension if not exists citus;
+
+-- These tell the Data API of each change of the schema. But what Citus does on several nodes is prepared
+-- first, and a transaction that notifies cannot be. So restart the Data APIs after a change.
+do $$
+declare
+  trigger record;
+begin
+  for trigger in select evtname from pg_event_trigger where evtname in ('pgrst_ddl_watch', 'pgrst_drop_watch') loop
+    execute format('alter event trigger %I disable', trigger.evtname);
+  end loop;
+end
+$$;
+
+-- The platform's inserts go from node to node as this role. It has no password: let it in from the nodes
+-- alone (pg_hba.conf).
+alter role service_role login;
+
+-- Citus makes tables, shards and functions on each node, as the superuser and as postgres, and grants what
+-- the first node grants. It does not take away what a node gives to every new one.
+alter default privileges revoke execute on functions from public;
+alter default privileges in schema public revoke all on tables from postgres, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on functions from postgres, anon, authenticated, service_role;
+alter default privileges for role postgres revoke execute on functions from public;
+alter default privileges for role postgres in schema public revoke all on tables from anon, authenticated, service_role;
+alter default privileges for role postgres in schema public revoke all on functions from anon, authenticated, service_role;
+commit;
