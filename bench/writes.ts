@@ -124,14 +124,21 @@ async function makeOrganizations(sql: postgres.Sql): Promise<void> {
   }
 }
 
-function insertOf(organization: string, createdAt: string): string {
+/** A statement that inserts one entry; its organization and time as SQL. */
+export function insertOf(organization: string, createdAt: string): string {
   return "insert into public.audit_entries " +
     "(organization_id, created_at, action, user_email, agent_name, data) values " +
     `(${organization}, ${createdAt}, 'message_created', 'ada@example.com', 'Assistant', ` +
     `'{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}');`;
 }
 
-async function pgbench(databaseUrl: string, script: string, clients: number, seconds: number) {
+/** Runs a script for some seconds, once a transaction. */
+export async function pgbench(
+  databaseUrl: string,
+  script: string,
+  clients: number,
+  seconds: number,
+) {
   const path = await Deno.makeTempFile({ suffix: ".sql" });
   await Deno.writeTextFile(path, script);
   const command = new Deno.Command("pgbench", {
