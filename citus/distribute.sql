@@ -1,5 +1,6 @@
 -- Grows an installed project past one machine, with Citus: organizations over nodes, each with all its
--- rows on one of them. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and after. All of it happens, or nothing.
+-- rows on one of them. Run once, on the coordinator, as a superuser, while nobody writes;
+-- docs/scaling.md has the steps before and after. All of it happens, or nothing.
 --
 -- One organization, one place: every table that begins with the organization is distributed by it, in
 -- one group, so its rows of all tables lie together. The hashes of tokens lead there: they are on every
@@ -47,6 +48,32 @@ select set_config('role', (
   select tableowner::text from pg_tables where schemaname = 'public' and tablename = 'audit_entries'
 ), true);
 set local citus.enable_ddl_propagation = off;
+
+create function private.require_prepared_nodes() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from run_command_on_all_nodes($node$
+    select not exists (
+      select from pg_default_acl d cross join aclexplode(d.defaclacl) as g
+      where d.defaclobjtype in ('r', 'f') and g.grantee <> d.defaclrole
+        and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
+    ) and 2 = (
+      select count(*) from pg_default_acl d
+      where d.defaclobjtype = 'f' and d.defaclnamespace = 0
+        and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
+    )
+  $node$) n
+  where not n.success or n.result <> 't';
+  if found then
+    raise exception 'a node gives privileges to whoever asks: run citus/node.sql on each, before it joins. One that has joined without: take it out and start again with an empty database'
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+end
+$$;
+comment on function private.require_prepared_nodes is 'Raises 55000 if a node has not been prepared by citus/node.sql.';
+revoke execute on function private.require_prepared_nodes from public, anon, authenticated, service_role;
+select private.require_prepared_nodes();
 
 create function pg_temp.rewrite(function regproc, old text, new text) returns void
 language plpgsql
@@ -306,30 +333,18 @@ declare
   node record;
   admitted bigint := 0;
 begin
+  perform private.require_prepared_nodes();
   for node in
-    select n.success, n.result, split_part(n.result, ' ', 1) as system_identifier, split_part(n.result, ' ', 2) as is_prepared
-    from run_command_on_all_nodes($node$
-      select concat_ws(' ', (pg_control_system()).system_identifier, not exists (
-        select from pg_default_acl d cross join aclexplode(d.defaclacl) as g
-        where d.defaclobjtype in ('r', 'f') and g.grantee <> d.defaclrole
-          and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
-      ) and 2 = (
-        select count(*) from pg_default_acl d
-        where d.defaclobjtype = 'f' and d.defaclnamespace = 0
-          and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
-      ))
-    $node$) n
+    select n.success, n.result
+    from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
   loop
     if not node.success then
       raise exception 'a node does not answer: %', node.result using errcode = 'object_not_in_prerequisite_state';
-    elsif node.is_prepared <> 't' then
-      raise exception 'a node gives privileges to whoever asks: run citus/node.sql on each'
-        using errcode = 'object_not_in_prerequisite_state';
     end if;
-    perform from private.feed_keys k where k.system_identifier = node.system_identifier::bigint;
+    perform from private.feed_keys k where k.system_identifier = node.result::bigint;
     if not found then
       insert into private.feed_keys (encryption_key, authentication_key, system_identifier)
-      values (extensions.gen_random_bytes(32), extensions.gen_random_bytes(32), node.system_identifier::bigint);
+      values (extensions.gen_random_bytes(32), extensions.gen_random_bytes(32), node.result::bigint);
       admitted := admitted + 1;
     end if;
   end loop;
