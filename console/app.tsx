@@ -1,29 +1,101 @@
-import { QueryClient, QueryClientProvider, useMutation, useQuery } from "@tanstack/react-query";
+import { Button, Menu, Select } from "@mantine/core";
+import {
+  onlineManager,
+  QueryClient,
+  QueryClientProvider,
+  useMutation,
+  useQuery,
+} from "@tanstack/react-query";
+import {
+  createHashHistory,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Link,
+  Navigate,
+  Outlet,
+  RouterProvider,
+  useNavigate,
+  useParams,
+} from "@tanstack/react-router";
 import { useEffect, useState, useSyncExternalStore } from "react";
-import { Button } from "react-aria-components";
-import { listOrganizations, type Organization } from "./data.ts";
-import { Keys } from "./keys.tsx";
-import { Log } from "./log.tsx";
-import { signOut, useSession } from "./session.ts";
+import { listOrganizations } from "./data.ts";
+import { Keys, readKeysAddress } from "./keys.tsx";
+import { Log, readLogAddress } from "./log.tsx";
+import { Failure, Head, isUnanswered, Loading, MENU, OrganizationContext } from "./parts.tsx";
+import { readSealsAddress, Seals } from "./seals.tsx";
+import { checkSession, signOut, useSession } from "./session.ts";
 import { SignIn } from "./sign_in.tsx";
-import { Choice, Failure, Loading, Message } from "./ui.tsx";
 
-const VIEWS = { keys: "API keys", log: "Log" };
-type View = keyof typeof VIEWS;
+// Where one is stands behind the # of the address, because a host of static files knows one path only:
+// #/<organization>/<screen>?<filters>. Nothing secret is ever in it, and nothing else of the address is
+// read: a link chooses what is shown, among what the person may see, and changes nothing.
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => <Navigate to="/" replace />,
+});
+const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
+const organization = createRoute({
+  getParentRoute: () => root,
+  path: "/$organizationId",
+  component: Administered,
+});
+const index = createRoute({
+  getParentRoute: () => organization,
+  path: "/",
+  component: () => <Navigate from="/$organizationId" to="/$organizationId/log" replace />,
+});
+const log = createRoute({
+  getParentRoute: () => organization,
+  path: "log",
+  validateSearch: readLogAddress,
+  component: Log,
+});
+const keys = createRoute({
+  getParentRoute: () => organization,
+  path: "keys",
+  validateSearch: readKeysAddress,
+  component: Keys,
+});
+const seals = createRoute({
+  getParentRoute: () => organization,
+  path: "seals",
+  validateSearch: readSealsAddress,
+  component: Seals,
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, organization.addChildren([index, log, keys, seals])]),
+  history: createHashHistory(),
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
+
+const SCREENS = [
+  { to: "/$organizationId/log", name: "Log" },
+  { to: "/$organizationId/keys", name: "API keys" },
+  { to: "/$organizationId/seals", name: "Seals" },
+] as const;
+
+/** What this browser remembers between visits: the id of the organization last looked at. */
+const LAST_ORGANIZATION = "audit-log-console-organization";
+/** How often a view asks again that got no answer, and how often Auth is asked about the session. */
+const RETRY_MS = 5_000;
+const CHECK_MS = 60_000;
 
 export function App() {
   const { session, reason } = useSession();
   // A client for each person: what one has read is gone when another signs in.
-  const person = session === undefined ? undefined : session?.user.id ?? "";
   return (
-    <Queries key={person}>
-      {session === undefined && (
-        <main>
-          <Loading what="your session" />
-        </main>
-      )}
+    <Queries key={session === undefined ? undefined : session?.user.id ?? ""}>
+      {session === undefined && <Loading what="your session" />}
       {session === null && <SignIn reason={reason} />}
-      {session && <Console email={session.user.email ?? ""} />}
+      {session && <RouterProvider router={router} />}
     </Queries>
   );
 }
@@ -32,8 +104,14 @@ function Queries({ children }: { children: React.ReactNode }) {
   const [client] = useState(() =>
     new QueryClient({
       defaultOptions: {
-        // Without "always", being offline would look like loading for ever.
-        queries: { networkMode: "always", retry: 1, staleTime: 5_000 },
+        queries: {
+          // Otherwise being offline would look like loading for ever.
+          networkMode: "always",
+          refetchOnReconnect: true,
+          retry: 1,
+          staleTime: 5_000,
+          refetchInterval: ({ state }) => isUnanswered(state.error) ? RETRY_MS : false,
+        },
         mutations: { networkMode: "always", gcTime: 0 },
       },
     })
@@ -41,101 +119,172 @@ function Queries({ children }: { children: React.ReactNode }) {
   return <QueryClientProvider client={client}>{children}</QueryClientProvider>;
 }
 
-function Console({ email }: { email: string }) {
-  const organizations = useQuery({ queryKey: ["organizations"], queryFn: listOrganizations });
-  const [organizationId, view] = useHash();
-  const administered = organizations.data?.filter(({ role }) => role === "admin") ?? [];
-  const organization = administered.find(({ id }) => id === organizationId) ?? administered[0];
-  const leaving = useMutation({ mutationFn: signOut });
-  useEffect(() => {
-    document.title = `${VIEWS[view]} – Audit log console`;
-  }, [view]);
+function useOrganizations() {
+  return useQuery({ queryKey: ["organizations"], queryFn: listOrganizations });
+}
+
+function useAdministered() {
+  return useOrganizations().data?.filter(({ role }) => role === "admin") ?? [];
+}
+
+function Shell() {
+  const { organizationId } = useParams({ strict: false });
+  const organizations = useOrganizations();
+  const administered = useAdministered();
+  const isKnown = administered.some(({ id }) => id === organizationId);
+  const isOnline = useSyncExternalStore(
+    (onChange) => onlineManager.subscribe(onChange),
+    () => onlineManager.isOnline(),
+  );
+  useQuery({
+    queryKey: ["session"],
+    queryFn: checkSession,
+    refetchInterval: CHECK_MS,
+    refetchOnWindowFocus: "always",
+  });
   return (
     <>
       <header>
-        <span className="brand">Audit log console</span>
-        {administered.length === 1 && <span>{organization?.name}</span>}
-        {organization && administered.length > 1 && (
-          <Choice
-            label="Organization"
-            isLabelHidden
-            choices={administered}
-            chosen={organization.id}
-            onChange={(id) => {
-              location.hash = hashOf(id, view);
-            }}
-          />
-        )}
-        {organization && (
-          <nav aria-label="Views">
-            {(Object.keys(VIEWS) as View[]).map((name) => (
-              <a
-                key={name}
-                href={hashOf(organization.id, name)}
-                aria-current={name === view ? "page" : undefined}
+        <span className="brand">Audit log</span>
+        {administered.length > 0 && <Switcher chosen={isKnown ? organizationId : undefined} />}
+        {isKnown && organizationId && (
+          <nav aria-label="Screens">
+            {SCREENS.map(({ to, name }) => (
+              <Link
+                key={to}
+                to={to}
+                params={{ organizationId }}
+                activeOptions={{ includeSearch: false }}
               >
-                {VIEWS[name]}
-              </a>
+                {name}
+              </Link>
             ))}
           </nav>
         )}
-        <div className="person">
-          <span className="email">{email}</span>
-          <Button
-            className="button small"
-            onPress={() => leaving.mutate()}
-          >
-            Sign out
-          </Button>
-        </div>
+        <Account />
       </header>
+      {!isOnline && (
+        <div className="offline" role="status">
+          You are offline. What you see may be out of date; it is read again when the connection is
+          back.
+        </div>
+      )}
       <main>
-        {leaving.error && <Message kind="error">{leaving.error.message}</Message>}
         {organizations.isPending && <Loading what="your organizations" />}
-        {organizations.isError && !organizations.data &&
-          <Failure error={organizations.error} onRetry={organizations.refetch} />}
-        {organizations.data && !organization && (
-          <Message kind="info">
-            <h1>Nothing to administer</h1>
-            <p>
-              {email} administers no organization. Ask an administrator of{" "}
-              {names(organizations.data) || "your organization"}{" "}
-              to make you one, then reload this page.
-            </p>
-          </Message>
+        {!organizations.data && (
+          <Failure
+            error={organizations.error}
+            onRetry={() => organizations.refetch()}
+          />
         )}
-        {organization && organizationId && organization.id !== organizationId && (
-          <Message kind="warning">
-            You do not administer the organization in the address. This is {organization.name}.
-          </Message>
-        )}
-        {organization && (view === "log"
-          ? <Log key={organization.id} organization={organization} />
-          : <Keys key={organization.id} organization={organization} />)}
+        {organizations.data && <Outlet />}
       </main>
     </>
   );
 }
 
-function names(organizations: Organization[]): string {
-  return new Intl.ListFormat("en", { type: "disjunction" })
+function Switcher({ chosen }: { chosen: string | undefined }) {
+  const navigate = useNavigate();
+  const administered = useAdministered();
+  if (administered.length === 1 && chosen) {
+    return (
+      <span className="organization">
+        <bdi>{administered[0]?.name}</bdi>
+      </span>
+    );
+  }
+  return (
+    <Select
+      className="organization"
+      aria-label="Organization"
+      placeholder="Choose an organization"
+      size="xs"
+      data={administered.map(({ id, name }) => ({ value: id, label: name }))}
+      value={chosen ?? null}
+      searchable={administered.length > 10}
+      allowDeselect={false}
+      checkIconPosition="right"
+      // In the landmark where its field is.
+      comboboxProps={{ withinPortal: false }}
+      onChange={(organizationId) =>
+        organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
+    />
+  );
+}
+
+function Account() {
+  const { session } = useSession();
+  const leaving = useMutation({
+    mutationFn: signOut,
+    // The next person starts anew.
+    onSuccess: () => location.replace("#/"),
+  });
+  return (
+    <div className="account">
+      <Menu position="bottom-end" width={260} {...MENU}>
+        <Menu.Target>
+          <Button variant="subtle" color="gray" size="compact-sm">
+            <span className="email">{session?.user.email}</span>
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
+          <Menu.Item onClick={() => leaving.mutate("global")}>Sign out everywhere</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+      {leaving.error && <Failure error={leaving.error} />}
+    </div>
+  );
+}
+
+/** Leads to the organization that one has looked at last. */
+function Home() {
+  const organizations = useOrganizations().data ?? [];
+  const administered = useAdministered();
+  const last = localStorage.getItem(LAST_ORGANIZATION);
+  const { id } = administered.find(({ id }) => id === last) ?? administered[0] ?? {};
+  if (id) return <Navigate to="/$organizationId/log" params={{ organizationId: id }} replace />;
+  const names = new Intl.ListFormat("en", { type: "disjunction" })
     .format(organizations.map(({ name }) => name));
+  return (
+    <>
+      <Head title="Nothing to administer" />
+      <p>
+        You administer no organization. Ask an administrator of {names || "your organization"}{" "}
+        to make you one, then reload this page.
+      </p>
+    </>
+  );
 }
 
-// Where one is: #/<organization>/<view>. Nothing secret is ever in it, and nothing else of the page's
-// address is read: a link chooses what is shown, among what the person may see, and changes nothing.
-
-function hashOf(organizationId: string, view: View): string {
-  return `#/${organizationId}/${view}`;
-}
-
-function useHash(): [organizationId: string, view: View] {
-  const hash = useSyncExternalStore(subscribeToHash, () => location.hash);
-  const [, organizationId = "", view] = hash.split("/");
-  return [organizationId, view === "log" ? "log" : "keys"];
-}
-
-function subscribeToHash(onChange: () => void): () => void {
-  addEventListener("hashchange", onChange);
-  return () => removeEventListener("hashchange", onChange);
+function Administered() {
+  const { organizationId } = organization.useParams();
+  const administered = useAdministered();
+  const found = administered.find(({ id }) => id === organizationId);
+  useEffect(() => {
+    if (found) localStorage.setItem(LAST_ORGANIZATION, found.id);
+  }, [found?.id]);
+  if (administered.length === 0) return <Navigate to="/" replace />;
+  if (!found) {
+    return (
+      <>
+        <Head title="Not one of yours" />
+        <p>You do not administer the organization in the address. Choose one that you do:</p>
+        <ul>
+          {administered.map(({ id, name }) => (
+            <li key={id}>
+              <Link to="/$organizationId/log" params={{ organizationId: id }}>
+                <bdi>{name}</bdi>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </>
+    );
+  }
+  return (
+    <OrganizationContext value={found}>
+      <Outlet key={found.id} />
+    </OrganizationContext>
+  );
 }

@@ -1,4 +1,77 @@
-/** A day before today, `YYYY-MM-DD`, UTC: what the API calls a day. */
-export function daysAgo(days: number): string {
-  return new Date(Date.now() - days * 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
+// Days as the API knows them, `YYYY-MM-DD` in UTC, and how times are written here.
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A range of days, both inclusive. */
+export interface Days {
+  start: string;
+  end: string;
+}
+
+/** The ranges that have a name, by how many days they have: they end today. */
+export const PRESETS = { today: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+export type Preset = keyof typeof PRESETS;
+
+export function isPreset(value: string): value is Preset {
+  return value in PRESETS;
+}
+
+export function today(): string {
+  return dayOf(Date.now());
+}
+
+/** The days of a preset, as of now. */
+export function presetDays(preset: Preset): Days {
+  return { start: addDays(today(), 1 - PRESETS[preset]), end: today() };
+}
+
+export function addDays(day: string, days: number): string {
+  return dayOf(Date.parse(day) + days * DAY_MS);
+}
+
+/** How many days a range has. */
+export function countDays({ start, end }: Days): number {
+  return (Date.parse(end) - Date.parse(start)) / DAY_MS + 1;
+}
+
+/** Whether a text is a real day of the years 1000 to 9999: nobody types an earlier one on purpose. */
+export function isDay(text: string): boolean {
+  return /^[1-9]\d{3}-\d{2}-\d{2}$/.test(text) &&
+    !Number.isNaN(Date.parse(text)) && dayOf(Date.parse(text)) === text;
+}
+
+function dayOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10);
+}
+
+export type Zone = "utc" | "local";
+
+/** The viewer's time zone, as in `Europe/Berlin`. */
+export const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** A time to the second, or with `milliseconds`; a local one then has its offset, since an hour can come twice. */
+export function formatTime(value: string, zone: Zone, milliseconds = false): string {
+  const time = new Date(value);
+  const offset = zone === "utc" ? 0 : -time.getTimezoneOffset();
+  const text = new Date(time.getTime() + offset * 60_000).toISOString().replace("T", " ");
+  if (!milliseconds) return text.slice(0, 19);
+  if (zone === "utc") return text.slice(0, 23);
+  const [hours, minutes] = [Math.trunc(Math.abs(offset) / 60), Math.abs(offset) % 60]
+    .map((part) => String(part).padStart(2, "0"));
+  return `${text.slice(0, 23)} ${offset < 0 ? "-" : "+"}${hours}:${minutes}`;
+}
+
+const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+/** How long ago, or in how long: "2 minutes ago". */
+export function formatRelative(value: string): string {
+  const seconds = (Date.parse(value) - Date.now()) / 1000;
+  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  return RELATIVE.format(Math.round(seconds / size), unit);
+}
+
+/** "1 entry", "1,204 entries". */
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }

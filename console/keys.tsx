@@ -1,86 +1,176 @@
+import { Button, Menu, Pagination, Select, TextInput } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { Button, Meter } from "react-aria-components";
-import { CreateKey } from "./create_key.tsx";
-import { type ApiKey, listApiKeys, type Organization } from "./data.ts";
-import { RevokeKey } from "./revoke_key.tsx";
-import { Failure, Loading, takeFocus, Time, TIME_ZONE } from "./ui.tsx";
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import * as z from "zod/mini";
+import { type ApiKey, listApiKeys, listUse, QUOTA, type Use } from "./data.ts";
+import { addDays, count, type Days, formatRelative, presetDays, today } from "./days.ts";
+import { CreateKey, RevokeKey, RotateKey } from "./key_dialogs.tsx";
+import { Empty, Failure, Head, Loading, MENU, Time, useOrganization } from "./parts.tsx";
 
-/** Requests that a key may make in a minute. */
-const QUOTA = 60;
 const REFRESH_INTERVAL_MS = 10_000;
+const PAGE_SIZE = 25;
+const STATES = {
+  active: "Active",
+  expiring: "Expires soon",
+  expired: "Expired",
+  revoked: "Revoked",
+} as const;
+const STATE_CHOICES = [
+  { value: "", label: "All states" },
+  ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
+];
 
-export function Keys({ organization }: { organization: Organization }) {
+/** What a column is sorted by, ascending; without a value last. */
+const SORTS = {
+  name: (a: ApiKey, b: ApiKey) => a.name.localeCompare(b.name),
+  created: (a: ApiKey, b: ApiKey) => compare(a.created_at, b.created_at),
+  expires: (a: ApiKey, b: ApiKey) => compare(a.expires_at, b.expires_at),
+  used: (a: ApiKey, b: ApiKey) => compare(a.last_used_at, b.last_used_at),
+};
+type Sort = keyof typeof SORTS;
+
+function compare(a: string | null, b: string | null): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  return Date.parse(a) - Date.parse(b);
+}
+
+const ADDRESS = z.object({
+  search: z.catch(z.optional(z.coerce.string()), undefined),
+  state: z.catch(z.optional(z.enum(["active", "expiring", "expired", "revoked"])), undefined),
+  sort: z.catch(z.optional(z.enum(["name", "created", "expires", "used"])), undefined),
+  descending: z.catch(z.optional(z.literal(true)), undefined),
+  page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
+});
+type Address = z.infer<typeof ADDRESS>;
+
+export function readKeysAddress(search: unknown): Address {
+  return z.parse(ADDRESS, search);
+}
+
+const route = getRouteApi("/$organizationId/keys");
+
+type Opened = { what: "create" } | { what: "rotate" | "revoke"; apiKey: ApiKey };
+
+export function Keys() {
+  const organization = useOrganization();
+  const address = route.useSearch();
+  const navigate = route.useNavigate();
   const queryClient = useQueryClient();
+  const [opened, setOpened] = useState<Opened | null>(null);
+  const [news, setNews] = useState("");
   const keys = useQuery({
     queryKey: ["keys", organization.id],
     queryFn: () => listApiKeys(organization.id),
-    // TanStack Query pauses it while the tab is hidden.
+    // Paused while the tab is hidden.
     refetchInterval: REFRESH_INTERVAL_MS,
   });
-  const [isCreating, setIsCreating] = useState(false);
-  const [revoking, setRevoking] = useState<ApiKey | null>(null);
-  const [news, setNews] = useState("");
-  // What has become of a request that got no answer shows in the list, too.
-  const reload = () => queryClient.invalidateQueries({ queryKey: ["keys", organization.id] });
+  const days = presetDays("30d");
+  const use = useQuery({
+    queryKey: ["keys", organization.id, "use", days],
+    queryFn: () => listUse(organization.id, days),
+    refetchInterval: 6 * REFRESH_INTERVAL_MS,
+  });
+  const useByKey = useMemo(
+    () => Map.groupBy(use.data ?? [], ({ api_key_id }) => api_key_id),
+    [use.data],
+  );
+  const chosen = useMemo(() => select(keys.data ?? [], address), [keys.data, address]);
+  const last = Math.max(1, Math.ceil(chosen.length / PAGE_SIZE));
+  const page = Math.min(address.page ?? 1, last);
+  const change = (changes: Partial<Address>, replace = false) =>
+    navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
+  const open = (opened: Opened) => {
+    setNews("");
+    setOpened(opened);
+  };
+  const dialog = {
+    organization,
+    // What has become of a request that got no answer shows in the list, too.
+    onChange: () => queryClient.invalidateQueries({ queryKey: ["keys", organization.id] }),
+    onClose: () => setOpened(null),
+  };
 
   return (
     <>
-      <div className="view-head">
-        <h1>API keys</h1>
-        <Button
-          className="button primary"
-          onPress={() => {
-            setNews("");
-            setIsCreating(true);
-          }}
-        >
-          Create key
-        </Button>
+      <Head title="API keys">
+        <Button size="xs" onClick={() => open({ what: "create" })}>Create key</Button>
+      </Head>
+      <div>
+        <p className="lead">
+          With a key, an application reads the whole log of <bdi>{organization.name}</bdi>, {QUOTA}
+          {" "}
+          requests a minute.
+        </p>
+        <p role="status" className="news">{news}</p>
       </div>
-      <p className="hint">
-        An application reads the log of {organization.name} with a key, {QUOTA} requests a minute.
-      </p>
-      <div role="status">
-        {news && (
-          // Takes the focus, which the button that is gone had.
-          <div className="message success" tabIndex={-1} ref={takeFocus}>
-            {news}
-          </div>
-        )}
+      <div className="row filters">
+        <TextInput
+          aria-label="Search keys"
+          placeholder="Name, key or person"
+          size="xs"
+          type="search"
+          w={240}
+          value={address.search ?? ""}
+          onChange={({ currentTarget: { value } }) => change({ search: value || undefined }, true)}
+        />
+        <Select
+          aria-label="State"
+          size="xs"
+          w={150}
+          data={STATE_CHOICES}
+          value={address.state ?? ""}
+          allowDeselect={false}
+          onChange={(state) => change({ state: readKeysAddress({ state }).state })}
+        />
       </div>
-      {keys.isError && <Failure error={keys.error} onRetry={reload} />}
+      <Failure error={keys.error} onRetry={keys.refetch} />
       {keys.isPending && <Loading what="API keys" />}
-      {keys.data?.length === 0 && (
-        <p className="empty">No keys yet. Create one for each application that reads the log.</p>
-      )}
-      {keys.data && keys.data.length > 0 &&
-        (
-          <KeyTable
-            keys={keys.data}
-            onRevoke={(key) => {
-              setNews("");
-              setRevoking(key);
-            }}
-          />
-        )}
-
-      {isCreating && (
-        <CreateKey
-          organization={organization}
-          onChange={reload}
-          onClose={() => setIsCreating(false)}
+      {keys.data && chosen.length === 0 && (keys.data.length === 0
+        ? <Empty title="No keys yet">Create one for each application that reads the log.</Empty>
+        : <Empty title="No such key">Search for something else, or in all states.</Empty>)}
+      {chosen.length > 0 && (
+        <KeyTable
+          keys={chosen.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
+          useByKey={useByKey}
+          days={days}
+          address={address}
+          onSort={(sort) =>
+            change({
+              sort,
+              descending: address.sort === sort && !address.descending ? true : undefined,
+            })}
+          onOpen={open}
         />
       )}
-      {revoking && (
+      {chosen.length > 0 && (
+        <div className="row between pages">
+          <span role="status">
+            {count(chosen.length, "key")}
+            {last > 1 && `, page ${page} of ${last}`}
+          </span>
+          {last > 1 && (
+            <Pagination
+              size="sm"
+              total={last}
+              value={page}
+              onChange={(page) => change({ page: page === 1 ? undefined : page })}
+              getItemProps={(page) => ({ "aria-label": `Page ${page}` })}
+              getControlProps={(control) => ({ "aria-label": `${control} page` })}
+            />
+          )}
+        </div>
+      )}
+      {opened?.what === "create" && <CreateKey {...dialog} />}
+      {opened?.what === "rotate" && <RotateKey {...dialog} apiKey={opened.apiKey} />}
+      {opened?.what === "revoke" && (
         <RevokeKey
-          organization={organization}
-          apiKey={revoking}
-          onChange={reload}
-          onClose={() => setRevoking(null)}
+          {...dialog}
+          apiKey={opened.apiKey}
+          use={useByKey.get(opened.apiKey.id) ?? []}
           onRevoked={() => {
-            setRevoking(null);
-            setNews(`“${revoking.name}” is revoked: from now on, every request with it gets 401.`);
+            setOpened(null);
+            setNews(`“${opened.apiKey.name}” is revoked: every request with it now gets 401.`);
           }}
         />
       )}
@@ -88,96 +178,163 @@ export function Keys({ organization }: { organization: Organization }) {
   );
 }
 
-interface KeyTableProps {
-  keys: ApiKey[];
-  onRevoke: (key: ApiKey) => void;
+/** The keys that the address asks for, in its order; without one, as the database has them. */
+function select(keys: ApiKey[], { search, state, sort, descending }: Address): ApiKey[] {
+  const text = search?.trim().toLowerCase() ?? "";
+  const chosen = keys.filter((key) =>
+    (!state || key.state === state) &&
+    [key.name, key.hint, key.created_by_email, key.revoked_by_email]
+      .some((field) => field?.toLowerCase().includes(text))
+  );
+  if (!sort) return chosen;
+  return chosen.sort((a, b) => descending ? SORTS[sort](b, a) : SORTS[sort](a, b));
 }
 
-function KeyTable({ keys, onRevoke }: KeyTableProps) {
-  // The roles say again what the elements are: shown as cards on a narrow screen, they lose it.
+interface KeyTableProps {
+  keys: ApiKey[];
+  useByKey: Map<string | null, Use[]>;
+  days: Days;
+  address: Address;
+  onSort: (sort: Sort) => void;
+  onOpen: (opened: Opened) => void;
+}
+
+function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTableProps) {
+  const heading = (sort: Sort, name: string, className = "") => (
+    <th
+      scope="col"
+      className={className}
+      aria-sort={address.sort !== sort ? "none" : address.descending ? "descending" : "ascending"}
+    >
+      <button type="button" onClick={() => onSort(sort)}>{name}</button>
+    </th>
+  );
   return (
-    <table className="cards" role="table" aria-label="API keys">
-      <thead role="rowgroup">
-        <tr role="row">
-          <th role="columnheader">Name</th>
-          <th role="columnheader">Key</th>
-          <th role="columnheader">Created</th>
-          <th role="columnheader">Last used</th>
-          <th role="columnheader">Last minute</th>
-          <th role="columnheader">State</th>
+    <table aria-label="API keys" className="table">
+      <thead>
+        <tr>
+          {heading("name", "Name")}
+          <th scope="col">State</th>
+          {heading("created", "Created", "wide")}
+          {heading("expires", "Expires", "wide")}
+          {heading("used", "Last used")}
+          <th scope="col" className="wide">Last 30 days</th>
+          <th scope="col">
+            <span className="hidden">Actions</span>
+          </th>
         </tr>
       </thead>
-      <tbody role="rowgroup">
+      <tbody>
         {keys.map((key) => (
-          <tr role="row" key={key.id} className={key.revoked_at ? "revoked" : ""}>
-            <th role="rowheader" scope="row" data-label="Name">
+          <tr key={key.id}>
+            <th scope="row">
               <bdi>{key.name}</bdi>
+              <div className="hint">
+                <code>{key.hint}</code>
+              </div>
             </th>
-            <td role="cell" data-label="Key">
-              <code>{key.hint}</code>
+            <td>
+              <span className="state" data-state={key.state}>{STATES[key.state]}</span>
+              {key.revoked_at && <By time={key.revoked_at} person={key.revoked_by_email} />}
+              {key.successor_id && !key.revoked_at && <div className="hint">rotated</div>}
             </td>
-            <td role="cell" data-label="Created">
-              <Time value={key.created_at} />
-              <span className="by">{key.created_by_email && `by ${key.created_by_email}`}</span>
+            <td className="wide">
+              <Time value={key.created_at}>{key.created_at.slice(0, 10)}</Time>
+              {key.created_by_email && <div className="hint">by {key.created_by_email}</div>}
             </td>
-            <td role="cell" data-label="Last used">
-              {key.last_used_at ? <Time value={key.last_used_at} /> : "never"}
-            </td>
-            <td role="cell" data-label="Last minute">
-              {!key.revoked_at && <LastMinute apiKey={key} />}
-            </td>
-            <td role="cell" data-label="State">
-              {key.revoked_at
+            <td className="wide">
+              {key.expires_at
                 ? (
                   <>
-                    Revoked
-                    <span className="by">
-                      <Time value={key.revoked_at} />
-                    </span>
-                    <span className="by">
-                      {key.revoked_by_email && `by ${key.revoked_by_email}`}
-                    </span>
+                    <Time value={key.expires_at}>{key.expires_at.slice(0, 10)}</Time>
+                    {key.state !== "revoked" && (
+                      <div className="hint">{formatRelative(key.expires_at)}</div>
+                    )}
                   </>
                 )
-                : (
-                  <span className="active">
-                    Active
+                : "never"}
+            </td>
+            <td>
+              {key.last_used_at
+                ? <Time value={key.last_used_at}>{formatRelative(key.last_used_at)}</Time>
+                : "never"}
+              {key.requests_last_minute > 0 && (
+                <div className="hint">{key.requests_last_minute} of {QUOTA} in the last minute</div>
+              )}
+            </td>
+            <td className="wide">
+              <UseChart use={useByKey.get(key.id) ?? []} days={days} />
+            </td>
+            <td className="actions">
+              {(key.state === "active" || key.state === "expiring") && (
+                <Menu position="bottom-end" {...MENU}>
+                  <Menu.Target>
                     <Button
-                      className="button small danger"
-                      aria-label={`Revoke ${key.name}, ${key.hint}`}
-                      onPress={() => onRevoke(key)}
+                      size="compact-sm"
+                      variant="subtle"
+                      color="gray"
+                      aria-label={`Actions for ${key.name}, ${key.hint}`}
                     >
-                      Revoke
+                      •••
                     </Button>
-                  </span>
-                )}
+                  </Menu.Target>
+                  <Menu.Dropdown>
+                    {!key.successor_id && (
+                      <Menu.Item onClick={() => onOpen({ what: "rotate", apiKey: key })}>
+                        Rotate …
+                      </Menu.Item>
+                    )}
+                    <Menu.Item
+                      onClick={() =>
+                        onOpen({ what: "revoke", apiKey: key })}
+                    >
+                      Revoke …
+                    </Menu.Item>
+                  </Menu.Dropdown>
+                </Menu>
+              )}
             </td>
           </tr>
         ))}
       </tbody>
-      <caption>Times are in {TIME_ZONE}.</caption>
     </table>
   );
 }
 
-function LastMinute({ apiKey: { name, requests_last_minute } }: { apiKey: ApiKey }) {
+function By({ time, person }: { time: string; person: string | null }) {
   return (
-    <Meter
-      className="meter"
-      aria-label={`Requests with ${name} in the last minute`}
-      value={requests_last_minute}
-      maxValue={QUOTA}
-      valueLabel={`${requests_last_minute} of ${QUOTA}`}
-    >
-      {({ percentage, valueText }) => (
-        <>
-          <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
-            <rect width="100" height="6" className="track" />
-            <rect width={percentage} height="6" className={percentage === 100 ? "full" : "used"} />
-          </svg>
-          <span>{valueText}</span>
-        </>
-      )}
-    </Meter>
+    <div className="hint">
+      <Time value={time}>{time.slice(0, 10)}</Time>
+      {person && ` by ${person}`}
+    </div>
+  );
+}
+
+/** Requests by day. */
+function UseChart({ use, days }: { use: Use[]; days: Days }) {
+  const byDay = new Map(use.map(({ day, requests }) => [day, requests]));
+  const total = use.reduce((sum, { requests }) => sum + requests, 0);
+  if (total === 0) return <span className="hint">none</span>;
+  const bars: number[] = [];
+  for (let day = days.start; day <= days.end; day = addDays(day, 1)) bars.push(byDay.get(day) ?? 0);
+  const highest = Math.max(...bars);
+  const text = `${count(total, "request")}, ${
+    (byDay.get(today()) ?? 0).toLocaleString("en")
+  } today`;
+  return (
+    <div className="use">
+      <svg
+        viewBox={`0 0 ${bars.length * 3} 20`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`Requests by day: ${bars.join(" ")}`}
+      >
+        {bars.map((requests, index) => {
+          const height = requests ? Math.max(1, requests / highest * 20) : 0;
+          return <rect key={index} x={index * 3} y={20 - height} width={2} height={height} />;
+        })}
+      </svg>
+      <div className="hint">{text}</div>
+    </div>
   );
 }

@@ -1,13 +1,23 @@
+import { createTheme, MantineProvider } from "@mantine/core";
 import { Component, type ReactNode, StrictMode } from "react";
-import { I18nProvider } from "react-aria-components";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
-import { Message } from "./ui.tsx";
 
-// The page's policy lets no text become HTML. React Aria empties an element by it, and no more.
+// Built on Mantine. Tried beside it with the same screen, Radix Themes 3.3 weighs a little more (202 kB
+// against 195, compressed), has neither calendar nor pagination, and writes HTML from text, which the
+// page's policy stops: the screen stays empty. Mantine obeys the policy when its variables come from
+// style.css and its dialogs do not lock scrolling (parts.tsx). The page with all of it: 249 kB.
+
+// The page's policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
 
-/** What is left when a view breaks. */
+const THEME = createTheme({
+  defaultRadius: "sm",
+  cursorType: "pointer",
+  respectReducedMotion: true,
+});
+
+/** What is left when a screen breaks. */
 class Fallback extends Component<{ children: ReactNode }, { error: Error | null }> {
   override state = { error: null };
 
@@ -17,13 +27,7 @@ class Fallback extends Component<{ children: ReactNode }, { error: Error | null 
 
   override render() {
     if (!this.state.error) return this.props.children;
-    return (
-      <main>
-        <Message kind="error">
-          This page has broken ({String(this.state.error)}). Reload it.
-        </Message>
-      </main>
-    );
+    return <main role="alert">This page has broken ({String(this.state.error)}). Reload it.</main>;
   }
 }
 
@@ -31,12 +35,16 @@ const root = createRoot(document.getElementById("root") as HTMLElement);
 if (self === top) {
   root.render(
     <StrictMode>
-      {/* English with days written as the API writes them. */}
-      <I18nProvider locale="en-SE">
+      <MantineProvider
+        theme={THEME}
+        defaultColorScheme="auto"
+        withCssVariables={false}
+        withGlobalClasses={false}
+      >
         <Fallback>
           <App />
         </Fallback>
-      </I18nProvider>
+      </MantineProvider>
     </StrictMode>,
   );
 } else {

@@ -1,6 +1,6 @@
-import type { AuthChangeEvent, AuthError, Session } from "@supabase/supabase-js";
+import type { AuthChangeEvent, AuthError, Session } from "@supabase/auth-js";
 import { useEffect, useState } from "react";
-import { RequestError, supabase } from "./data.ts";
+import { auth, RequestError } from "./data.ts";
 
 export interface SessionState {
   /** `undefined` while it is being read, `null` when nobody has signed in. */
@@ -9,13 +9,17 @@ export interface SessionState {
   reason: string;
 }
 
-let isLeaving = false;
+const ENDED = "Your session has ended. Sign in again.";
+/** What the next end of the session is due to; empty when the person wished it in this tab. */
+let cause = ENDED;
 
-/** The session of the person; kept in this browser by supabase-js, and renewed by it. */
+/** The session of the person; kept in this browser by auth-js, and renewed by it. */
 export function useSession(): SessionState {
   const [state, setState] = useState<SessionState>({ session: undefined, reason: "" });
   useEffect(() => {
-    const { data } = supabase.auth.onAuthStateChange((event, session) => {
+    const { data } = auth.onAuthStateChange((event, session) => {
+      // A recovery code signs in before the new password is set: not seen before that has happened.
+      if (isRecovering && session) return;
       setState((previous) => ({
         session,
         reason: session ? "" : reason(event) || previous.reason,
@@ -27,7 +31,7 @@ export function useSession(): SessionState {
 }
 
 function reason(event: AuthChangeEvent): string {
-  if (event === "SIGNED_OUT" && !isLeaving) return "Your session has ended. Sign in again.";
+  if (event === "SIGNED_OUT") return cause;
   if (event !== "INITIAL_SESSION") return "";
   const isKept = Object.keys(localStorage).some((name) => name.endsWith("-auth-token"));
   return isKept
@@ -36,17 +40,53 @@ function reason(event: AuthChangeEvent): string {
 }
 
 export async function signIn(email: string, password: string): Promise<void> {
-  const { error } = await supabase.auth.signInWithPassword({ email, password });
+  const { error } = await auth.signInWithPassword({ email, password });
   if (error) throw new RequestError(explain(error));
 }
 
-/** Ends the session in this browser; those on other machines go on. */
-export async function signOut(): Promise<void> {
-  isLeaving = true;
-  const { error } = await supabase.auth.signOut({ scope: "local" }).finally(() =>
-    isLeaving = false
-  );
+/** Ends the session in this browser (`local`), or all sessions of the person (`global`). */
+export async function signOut(scope: "local" | "global"): Promise<void> {
+  cause = "";
+  const { error } = await auth.signOut({ scope }).finally(() => cause = ENDED);
   if (error) throw new RequestError(explain(error));
+}
+
+/** Asks Auth whether the session still exists. If it was ended elsewhere, ends it here, too. */
+export async function checkSession(): Promise<boolean> {
+  const { error } = await auth.getUser();
+  if (!error || (error.status !== 401 && error.status !== 403)) return true;
+  cause = "You were signed out elsewhere. Sign in again.";
+  await auth.signOut({ scope: "local" }).finally(() => cause = ENDED);
+  return false;
+}
+
+/** Sends a code for a new password, if there is an account with this address. */
+export async function sendRecoveryCode(email: string): Promise<void> {
+  const { error } = await auth.resetPasswordForEmail(email);
+  if (error) throw new RequestError(explain(error));
+}
+
+export interface NewPassword {
+  email: string;
+  /** As it stands in the message. */
+  code: string;
+  password: string;
+}
+
+let isRecovering = false;
+
+/** Sets a new password with a code. A code and not a link, since a link signs in whoever follows it. */
+export async function resetPassword({ email, code, password }: NewPassword): Promise<void> {
+  isRecovering = true;
+  const verified = await auth.verifyOtp({ email, token: code, type: "recovery" });
+  isRecovering = false;
+  if (verified.error) throw new RequestError(explain(verified.error));
+  const updated = await auth.updateUser({ password });
+  if (updated.error) {
+    await auth.signOut({ scope: "local" });
+    throw new RequestError(`${explain(updated.error)} Ask for a new code.`);
+  }
+  await auth.signOut({ scope: "others" });
 }
 
 function explain(error: AuthError): string {
@@ -56,7 +96,14 @@ function explain(error: AuthError): string {
     case "email_not_confirmed":
       return "This e-mail address is not confirmed yet. Open the link in the message you were sent.";
     case "over_request_rate_limit":
+    case "over_email_send_rate_limit":
       return "Too many attempts. Wait a few minutes, then try again.";
+    case "otp_expired":
+      return "The code is wrong, or it has expired.";
+    case "weak_password":
+    case "same_password":
+    case "validation_failed":
+      return `${error.message.replace(/\.$/, "")}.`;
   }
   if (!error.status) return "No answer from the server. Check your connection, then try again.";
   return `The server could not do it (${error.status}). Try again in a minute.`;

@@ -9,9 +9,10 @@ interface JSON {
   ): unknown;
 }
 
-/** Trusted Types (W3C), where they are. */
+/** Trusted Types (W3C), and files that a page may write (File System Access), where they are. */
 interface Window {
   trustedTypes?: {
     createPolicy(name: "default", rules: { createHTML: (text: string) => string | null }): void;
   };
+  showSaveFilePicker?(options: { suggestedName: string }): Promise<FileSystemFileHandle>;
 }

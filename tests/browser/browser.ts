@@ -5,9 +5,9 @@ import {
   chromium,
   type Page,
 } from "npm:playwright-core@1.65.1";
-import type { Person } from "../helpers.ts";
+import { client, newOrganization, type Person, signUp } from "../helpers.ts";
 
-export type { Page };
+export type { Browser, Page };
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
@@ -16,8 +16,11 @@ export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
 export const TIME_ZONE = "America/New_York";
 
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
-/** The narrowest that a page should fit (WCAG 2.2, 1.4.10), a tablet and a wide screen. */
-export const WIDTHS = [320, 768, 1440];
+/**
+ * A phone, the narrowest that a page should fit (WCAG 2.2, 1.4.10); 1440 pixels at a zoom of 200 %; a
+ * usual and a wide screen.
+ */
+export const WIDTHS = [320, 720, 1440, 1920];
 
 /** Starts the browser that `deno task test:browser` has found. */
 export function launch(): Promise<Browser> {
@@ -65,7 +68,7 @@ export async function openPage(
   const page = await context.newPage();
   const complaints: string[] = [];
   const origins = new Set<string>();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(20_000);
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
     // The browser's own line for each answer that is an error; the tests make some.
@@ -80,9 +83,59 @@ export async function openPage(
 /** Fills the sign-in form in; resolves when the person is in. */
 export async function signIn(page: Page, { email, password }: Person): Promise<void> {
   await page.getByLabel("E-mail").fill(email);
-  await page.getByLabel("Password").fill(password);
+  await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("button", { name: "Sign out" }).waitFor();
+  await page.getByRole("button", { name: email }).waitFor();
+}
+
+/** A person who administers one organization of their own. */
+export async function newAdmin(organizationName?: string) {
+  const admin = await signUp();
+  return { admin, organization: await newOrganization(admin, organizationName) };
+}
+
+/** Makes a person a member of an organization. */
+export async function join(person: Person, organizationId: string, role: "admin" | "member") {
+  await client("service_role").from("organization_members")
+    .insert({ organization_id: organizationId, user_id: person.id, role }).throwOnError();
+}
+
+/** Goes to a screen by its link. */
+export async function goTo(page: Page, screen: "Log" | "API keys" | "Seals"): Promise<void> {
+  await page.getByRole("link", { name: screen, exact: true }).click();
+  await page.getByRole("heading", { name: screen, level: 1 }).waitFor();
+}
+
+/** Chooses an option of a select. */
+export async function choose(page: Page, select: string, option: string): Promise<void> {
+  await page.getByRole("combobox", { name: select }).click();
+  await page.getByRole("option", { name: option, exact: true }).click();
+}
+
+/** The row of a key, an entry or a day, by something that it shows. */
+export function row(page: Page, text: string) {
+  return page.getByRole("row").filter({ hasText: text });
+}
+
+/** Calls of functions of the Data API from here on, by name. */
+export function recordCalls(page: Page): string[] {
+  const calls: string[] = [];
+  page.on("request", (request) => {
+    const name = request.url().match(/\/rpc\/(\w+)/)?.[1];
+    if (name && request.method() === "POST") calls.push(name);
+  });
+  return calls;
+}
+
+export function today(): string {
+  return new Date().toISOString().slice(0, 10);
+}
+
+/** Runs a command as somebody who has pasted it into a shell. */
+export async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
+  const { stdout } = await new Deno.Command("bash", { args: ["-c", `${command} -s`], env })
+    .output();
+  return new TextDecoder().decode(stdout);
 }
 
 /** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */

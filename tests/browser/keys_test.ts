@@ -1,0 +1,474 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import {
+  age,
+  connect,
+  createApiKey,
+  get,
+  getProblem,
+  listApiKeys,
+  revokeApiKey,
+  signUp,
+} from "../helpers.ts";
+import {
+  choose,
+  CONSOLE_URL,
+  goTo,
+  join,
+  launch,
+  newAdmin,
+  openConsole,
+  type Page,
+  recordCalls,
+  row,
+  shell,
+  today,
+} from "./browser.ts";
+
+const sql = connect();
+const browser = await launch();
+afterAll(async () => {
+  await browser.close();
+  await sql.end();
+});
+
+/** The screen of keys of a new organization, which has one named "test". */
+async function openKeys(prepare?: (created: Awaited<ReturnType<typeof newAdmin>>) => unknown) {
+  const created = await newAdmin();
+  await prepare?.(created);
+  const opened = await openConsole(browser, created.admin);
+  await goTo(opened.page, "API keys");
+  await row(opened.page, "test").first().waitFor();
+  return { ...opened, ...created };
+}
+
+function nameField(page: Page) {
+  return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
+}
+
+async function startCreating(page: Page, name: string): Promise<void> {
+  await page.getByRole("button", { name: "Create key" }).click();
+  await nameField(page).fill(name);
+}
+
+/** The token that is shown. */
+function shownToken(page: Page): Promise<string> {
+  return page.getByRole("group", { name: "Token" }).innerText();
+}
+
+/** Creates a key in the console; its token, while it is shown. */
+async function createInConsole(page: Page, name: string): Promise<string> {
+  await startCreating(page, name);
+  await nameField(page).press("Enter");
+  return await shownToken(page);
+}
+
+async function closeToken(page: Page): Promise<void> {
+  await page.getByRole("checkbox", { name: /^I have stored/ }).check();
+  await page.getByRole("button", { name: "Close", exact: true }).click();
+}
+
+async function openMenu(page: Page, key: string, item: "Rotate …" | "Revoke …"): Promise<void> {
+  await row(page, key).first().getByRole("button", { name: /^Actions for/ }).click();
+  await page.getByRole("menuitem", { name: item }).click();
+  await page.getByRole("dialog").waitFor();
+}
+
+/** Everything that the page could have kept a token in. */
+function traces(page: Page): Promise<string> {
+  return page.evaluate<string>(
+    `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state,
+      document.cookie, document.documentElement.outerHTML])`,
+  );
+}
+
+/** Lets a call happen, but not its answer arrive. */
+async function loseAnswer(page: Page, call: string): Promise<void> {
+  await page.route(`**/rpc/${call}`, async (route) => {
+    await route.fetch();
+    await route.abort();
+  }, { times: 1 });
+}
+
+describe("creating a key", () => {
+  it("shows a token that works, as the curl line says it does, and copies it", async () => {
+    await using opened = await openKeys();
+    const { page, organization } = opened;
+    const token = await createInConsole(page, "SIEM");
+    assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
+    const curl = await page.getByRole("group", { name: "Try it" }).innerText();
+    assertStringIncludes(curl, token);
+    assertEquals(JSON.parse(await shell(curl)).organization_id, organization.id);
+    await page.getByRole("button", { name: "Copy token" }).click();
+    await page.getByText("Copied").waitFor();
+    assertEquals(await page.evaluate("navigator.clipboard.readText()"), token);
+  });
+
+  it("shows the token once, until one confirms to have stored it: then it is nowhere any more", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    const secret = token.slice(7, -4);
+    // Not by accident.
+    await page.keyboard.press("Escape");
+    await page.mouse.click(5, 5);
+    assertEquals(await page.getByRole("button", { name: "Close", exact: true }).isDisabled(), true);
+    assertStringIncludes(await traces(page), secret);
+    await closeToken(page);
+    await row(page, "SIEM").getByText(`${token.slice(0, 7)}…${token.slice(-4)}`).waitFor();
+    assert(!(await traces(page)).includes(secret));
+  });
+
+  it("warns when one goes Back while the token is shown, and stays if one wants", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    await page.evaluate("history.back()");
+    await page.getByText("If you leave now, the token is lost").waitFor();
+    await page.getByRole("button", { name: "Stay" }).click();
+    assertEquals(await shownToken(page), token);
+    await page.evaluate("history.back()");
+    await page.getByRole("button", { name: "Leave without it" }).click();
+    await page.getByRole("heading", { name: "Log" }).waitFor();
+    assert(!(await traces(page)).includes(token.slice(7, -4)));
+  });
+
+  it("warns when one reloads while the token is shown, and loses it then", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    const asked: string[] = [];
+    page.once("dialog", (dialog) => {
+      asked.push(dialog.type());
+      dialog.dismiss();
+    });
+    await page.evaluate("setTimeout(() => location.reload())");
+    while (asked.length === 0) await page.evaluate("new Promise(requestAnimationFrame)");
+    assertEquals(asked, ["beforeunload"]);
+    assertEquals(await shownToken(page), token);
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.reload();
+    await row(page, "SIEM").waitFor();
+    assert(!(await traces(page)).includes(token.slice(7, -4)));
+  });
+
+  it("sets when it expires", async () => {
+    await using opened = await openKeys();
+    const { page, admin, organization } = opened;
+    const day = `${Number(today().slice(0, 4)) + 1}-01-31`;
+    for (const [name, expires] of [["never", "Never"], ["a day", "After a day …"]] as const) {
+      await startCreating(page, name);
+      await choose(page, "Expires", expires);
+      if (name === "a day") {
+        await page.getByLabel("Last day (UTC)").fill("2020-01-01");
+        await page.getByLabel("Last day (UTC)").press("Enter");
+        await page.getByText("That day is over").waitFor();
+        await page.getByLabel("Last day (UTC)").fill(day);
+      }
+      await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+      await closeToken(page);
+    }
+    const keys = await listApiKeys(admin, organization.id);
+    const until = (name: string) => keys.find((key) => key.name === name)?.expires_at;
+    assertEquals(until("never"), null);
+    assertEquals(until("a day")?.slice(0, 19), `${day.slice(0, 5)}02-01T00:00:00`);
+    await row(page, "a day").getByText(`${day.slice(0, 5)}02-01`).waitFor();
+  });
+
+  it("refuses a name that is empty, only spaces, or longer than 100 characters", async () => {
+    await using opened = await openKeys();
+    const { page, admin, organization } = opened;
+    await page.getByRole("button", { name: "Create key" }).click();
+    const name = nameField(page);
+    for (
+      const [text, error] of [
+        ["", "A name is needed"],
+        [" \u00a0", "A name is needed"],
+        ["x".repeat(101), "At most 100 characters; this has 101."],
+        [
+          "SI\u200bEM",
+          "The name of an API key has a character that cannot be seen, U+200B: remove it.",
+        ],
+      ] as const
+    ) {
+      await name.fill(text);
+      await name.press("Enter");
+      await page.getByText(error).waitFor();
+    }
+    await name.fill("🔑".repeat(100));
+    await name.press("Enter");
+    await shownToken(page);
+    assertEquals((await listApiKeys(admin, organization.id))[0]?.name, "🔑".repeat(100));
+  });
+
+  it("twice in one go makes one key", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    await startCreating(page, "SIEM");
+    const calls = recordCalls(page);
+    await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
+    await shownToken(page);
+    assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
+  });
+
+  it("says so when the answer is lost, and asked again makes no second key", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    await loseAnswer(page, "create_api_key");
+    await startCreating(page, "SIEM");
+    await nameField(page).press("Enter");
+    await page.getByText("The key may have been made all the same").waitFor();
+    await nameField(page).press("Enter");
+    await page.getByText("An earlier attempt did make this key").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await row(page, "SIEM").waitFor();
+    assertEquals(await row(page, "SIEM").count(), 1);
+  });
+
+  it("says that it may have been made when the server fails, and does not let go before", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<void>();
+    await page.route("**/rpc/create_api_key", async (route) => {
+      asked.resolve();
+      await answer.promise;
+      await route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } });
+    }, { times: 1 });
+    await startCreating(page, "SIEM");
+    await nameField(page).press("Enter");
+    await asked.promise;
+    await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
+    await page.keyboard.press("Escape");
+    answer.resolve();
+    await page.getByText("The key may have been made all the same").waitFor();
+    await nameField(page).press("Enter");
+    await shownToken(page);
+  });
+
+  it("works by keyboard alone, and so does revoking", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const tabTo = async (name: RegExp) => {
+      for (let i = 0; i < 30; i++) {
+        await page.keyboard.press("Tab");
+        const focused = await page.evaluate<string>(
+          `document.activeElement.getAttribute("aria-label") ?? document.activeElement.labels?.[0]?.innerText ??
+            document.activeElement.innerText`,
+        );
+        if (name.test(focused)) return;
+      }
+      throw new Error(`Tab never reaches ${name}`);
+    };
+    await tabTo(/^Create key$/);
+    await page.keyboard.press("Enter");
+    await nameField(page).waitFor();
+    await page.keyboard.type("by keyboard");
+    await page.keyboard.press("Enter");
+    await shownToken(page);
+    await tabTo(/^I have stored/);
+    await page.keyboard.press("Space");
+    await tabTo(/^Close$/);
+    await page.keyboard.press("Enter");
+    await row(page, "by keyboard").waitFor();
+    await tabTo(/^Actions for by keyboard/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("menuitem", { name: "Rotate …" }).waitFor();
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    await page.getByLabel(/^Type its name/).waitFor();
+    await page.keyboard.type("by keyboard");
+    await page.keyboard.press("Enter");
+    await page.getByText("is revoked: every request").waitFor();
+  });
+});
+
+describe("rotating a key", () => {
+  it("gives the token of a successor, and the old key works for the overlap", async () => {
+    await using opened = await openKeys();
+    const { page, admin, organization } = opened;
+    await openMenu(page, "test", "Rotate …");
+    await choose(page, "The old key ends", "In 7 days");
+    await page.getByRole("button", { name: "Rotate key" }).click();
+    const token = await shownToken(page);
+    assertEquals((await get(token)).status, 200);
+    assertEquals((await get(organization.token)).status, 200);
+    await closeToken(page);
+    await row(page, "rotated").getByText("Expires soon").waitFor();
+    const old = (await listApiKeys(admin, organization.id)).find(({ successor_id }) =>
+      successor_id
+    );
+    const days = (Date.parse(old?.expires_at ?? "") - Date.now()) / 86_400_000;
+    assert(days > 6.9 && days <= 7, `${days} days`);
+  });
+
+  it("says so when the answer is lost, and what to do", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    await loseAnswer(page, "rotate_api_key");
+    await openMenu(page, "test", "Rotate …");
+    const rotate = page.getByRole("button", { name: "Rotate key" });
+    await rotate.click();
+    await page.getByText("The key may have been made all the same").waitFor();
+    await rotate.click();
+    await page.getByText("rotate that one with overlap 0").waitFor();
+  });
+});
+
+describe("revoking a key", () => {
+  it("says what it will break, asks for the name, takes effect at once, and shows who did it", async () => {
+    await using opened = await openKeys(async ({ organization }) => {
+      for (let i = 0; i < 3; i++) await get(organization.token);
+    });
+    const { page, admin, organization } = opened;
+    await openMenu(page, "test", "Revoke …");
+    await page.getByText(
+      /^Last used (now|\d+ seconds? ago|\d+ minutes? ago), 3 requests today, last from /,
+    )
+      .waitFor();
+    const revoke = page.getByRole("button", { name: "Revoke key" });
+    const name = page.getByLabel(/^Type its name/);
+    await name.fill("tests");
+    assertEquals(await revoke.isDisabled(), true);
+    await name.fill("test");
+    await revoke.click();
+    await page.getByText("“test” is revoked: every request").waitFor();
+    await getProblem(401, organization.token);
+    await row(page, "Revoked").getByText(`by ${admin.email}`).first().waitFor();
+    assertEquals(await row(page, "Revoked").getByRole("button").count(), 0);
+  });
+
+  it("shows what became of it when the answer is lost", async () => {
+    await using opened = await openKeys();
+    const { page, organization } = opened;
+    await loseAnswer(page, "revoke_api_key");
+    await openMenu(page, "test", "Revoke …");
+    await page.getByText("It has never been used.").waitFor();
+    await page.getByLabel(/^Type its name/).fill("test");
+    await page.keyboard.press("Enter");
+    await page.getByText("The key may be revoked all the same").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await row(page, "test").getByText("Revoked").waitFor();
+    await getProblem(401, organization.token);
+  });
+
+  it("takes a name as it looks, with an accent typed in another way", async () => {
+    await using opened = await openKeys(({ admin, organization }) =>
+      createApiKey(admin, organization.id, "é  b")
+    );
+    const { page } = opened;
+    await openMenu(page, "é b", "Revoke …");
+    await page.getByLabel(/^Type its name/).fill("e\u0301   b");
+    await page.getByRole("button", { name: "Revoke key" }).click();
+    await page.getByText("is revoked: every request").waitFor();
+  });
+});
+
+describe("the list of keys", () => {
+  it("of 400 is searched, filtered, sorted and paged, all of it in the address", async () => {
+    await using opened = await openKeys(({ admin, organization }) =>
+      sql.begin(async (sql) => {
+        await sql`select set_config('request.jwt.claims', ${
+          JSON.stringify({ sub: admin.id, email: admin.email })
+        }, true)`;
+        await sql`
+          select private.insert_api_key(${organization.id}, 'test key ' || to_char(n, 'FM000'))
+          from generate_series(1, 399) as n`;
+      })
+    );
+    const { page, admin, organization } = opened;
+    await page.getByText("400 keys, page 1 of 16").waitFor();
+    const height = await page.evaluate<number>("document.documentElement.scrollHeight");
+    assert(height < 2_500, `a page of ${height} pixels`);
+    await page.getByRole("button", { name: "Name" }).click();
+    await page.getByRole("columnheader", { name: "Name" }).and(
+      page.locator("[aria-sort=ascending]"),
+    )
+      .waitFor();
+    assertStringIncludes(await page.getByRole("rowheader").nth(1).innerText(), "test key 001");
+    await page.getByRole("button", { name: "Page 16", exact: true }).click();
+    await row(page, "test key 399").waitFor();
+    await page.getByRole("searchbox", { name: "Search keys" }).fill("KEY 04");
+    await page.getByText("10 keys").waitFor();
+    const address = page.url();
+    await using another = await openConsole(browser, admin);
+    await another.page.goto(address);
+    await another.page.getByText("10 keys").waitFor();
+    await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
+    await page.getByRole("searchbox", { name: "Search keys" }).fill("");
+    await choose(page, "State", "Revoked");
+    await page.getByRole("heading", { name: "No such key" }).or(page.getByText("1 key")).waitFor();
+    await row(page, "Revoked").waitFor();
+  });
+
+  it("tells who revoked each, how often it is used by day, and what it used in the last minute", async () => {
+    await using opened = await openKeys(
+      async ({ admin, organization: { id, token, apiKeyId } }) => {
+        const colleague = await signUp();
+        await join(colleague, id, "admin");
+        await revokeApiKey(colleague, await createApiKey(admin, id, "test of a colleague"));
+        for (let i = 0; i < 5; i++) await get(token);
+        await age(sql, apiKeyId, "30 seconds");
+      },
+    );
+    const { page } = opened;
+    await row(page, "test of a colleague").getByText(/by .*@example\.com/).first().waitFor();
+    const used = row(page, "5 requests, 5 today");
+    await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
+    await used.getByText("5 of 60 in the last minute").waitFor();
+  });
+
+  it("refreshes by itself, but not while its tab is hidden", async () => {
+    const { admin, organization: { id, token } } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.clock.install();
+    await page.goto(`${CONSOLE_URL}#/${id}/keys`);
+    await page.reload();
+    await row(page, "test").waitFor();
+    await get(token);
+    const calls = recordCalls(page);
+    const setVisibility = (state: "hidden" | "visible") =>
+      page.evaluate(`
+        Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+        document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+    await setVisibility("hidden");
+    await page.clock.runFor("00:30");
+    assertEquals(calls, []);
+    await setVisibility("visible");
+    await row(page, "1 of 60 in the last minute").waitFor();
+    await get(token);
+    await page.clock.fastForward("00:10");
+    await row(page, "2 of 60 in the last minute").waitFor();
+  });
+
+  it("says so when it is empty", async () => {
+    const { admin, organization: { id, apiKeyId } } = await newAdmin();
+    await sql`delete from private.api_keys where organization_id = ${id} and id = ${apiKeyId}`;
+    await using opened = await openConsole(browser, admin);
+    await goTo(opened.page, "API keys");
+    await opened.page.getByRole("heading", { name: "No keys yet" }).waitFor();
+  });
+
+  it("shows names at their limit and hostile ones as they are", async () => {
+    const names = [
+      "W".repeat(100),
+      "<img src=x onerror=alert(1)>",
+      "🔑".repeat(100),
+      "אבג".repeat(30),
+    ];
+    await using opened = await openKeys(async ({ admin, organization }) => {
+      for (const name of names) await createApiKey(admin, organization.id, name);
+    });
+    const { page, complaints } = opened;
+    for (const width of [320, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const name of names) await row(page, name).waitFor();
+      assertEquals(
+        await page.evaluate("document.documentElement.scrollWidth - innerWidth <= 0"),
+        true,
+      );
+    }
+    assertEquals(complaints, []);
+  });
+});

@@ -1,0 +1,391 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { connect, type Entry, writeEntries } from "../helpers.ts";
+import {
+  choose,
+  CONSOLE_URL,
+  launch,
+  newAdmin,
+  openConsole,
+  overflow,
+  type Page,
+  recordCalls,
+  row,
+  today,
+} from "./browser.ts";
+
+const sql = connect();
+const browser = await launch();
+afterAll(async () => {
+  await browser.close();
+  await sql.end();
+});
+
+/** The console on the log of a new organization with these entries. */
+async function openLog(entries: Entry[], address = "") {
+  const { admin, organization } = await newAdmin();
+  if (entries.length) await writeEntries(organization.id, entries);
+  const opened = await openConsole(browser, admin);
+  if (address) await opened.page.goto(`${CONSOLE_URL}#/${organization.id}/log?${address}`);
+  return { ...opened, admin, organization };
+}
+
+/** Entries of one day each, an hour apart; the agent's name counts them. */
+function hourly(day: string, count: number): Entry[] {
+  const noon = Date.parse(`${day}T23:00:00Z`);
+  return Array.from({ length: count }, (_, n) => ({
+    created_at: new Date(noon - n * 3_600_000).toISOString(),
+    agent_name: `agent ${n}.`,
+  }));
+}
+
+/** A day a number of days before today. */
+function daysAgo(days: number): string {
+  return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
+}
+
+function agents(page: Page): Promise<string[]> {
+  return page.getByRole("row").getByRole("cell").filter({ hasText: /^agent/ }).allInnerTexts();
+}
+
+/** The days that the address names. */
+function daysIn(page: Page): (string | null)[] {
+  const search = new URLSearchParams(page.url().split("?")[1]);
+  return [search.get("start"), search.get("end")];
+}
+
+describe("the log", () => {
+  it("has every entry once over its pages, newest first, with the exact total and the page in the address", async () => {
+    const entries = hourly(daysAgo(1), 120);
+    await using opened = await openLog(entries, "range=90d");
+    const { page } = opened;
+    const seen: string[] = [];
+    for (const [number, text] of ["1–50 of 120", "51–100 of 120", "101–120 of 120"].entries()) {
+      await page.getByText(`${text} entries, newest first`).waitFor();
+      seen.push(...await agents(page));
+      if (number < 2) await page.getByRole("button", { name: "Older entries" }).click();
+    }
+    assertEquals(seen, entries.map(({ agent_name }) => agent_name));
+    assertStringIncludes(page.url(), "page=3");
+    await page.goBack();
+    await page.getByText("51–100 of 120 entries").waitFor();
+  });
+
+  it("is filtered by days typed by keyboard and by action, and a link restores all of it", async () => {
+    await using opened = await openLog([
+      { created_at: "2024-02-28T23:59:59.999Z", agent_name: "agent before" },
+      { created_at: "2024-02-29T00:00:00Z", agent_name: "agent first" },
+      {
+        created_at: "2024-03-01T23:59:59.999Z",
+        agent_name: "agent last",
+        action: "feedback_given",
+      },
+      { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
+    ]);
+    const { page, admin } = opened;
+    await page.getByRole("button", { name: /^Days/ }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByLabel("First day").fill("2024-02-29");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("2024-03-01");
+    await page.keyboard.press("Enter");
+    await page.getByText("1–2 of 2 entries").waitFor();
+    assertEquals(await agents(page), ["agent last", "agent first"]);
+    await choose(page, "Action", "feedback_given");
+    await page.getByText("1–1 of 1 entry").waitFor();
+    await page.getByText("Local time").click();
+    await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
+    await using another = await openConsole(browser, admin);
+    await another.page.goto(page.url());
+    await another.page.getByText("1–1 of 1 entry").waitFor();
+    await another.page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
+    await page.goBack();
+    await page.goBack();
+    await page.getByText("1–2 of 2 entries").waitFor();
+  });
+
+  it("has presets that end today, in UTC", async () => {
+    const entries = [0, 6, 7, 29, 30, 89, 90]
+      .map((days) => ({ created_at: `${daysAgo(days)}T00:00:00Z` }));
+    await using opened = await openLog(entries);
+    const { page } = opened;
+    for (
+      const [preset, total] of [["Today", 1], ["7 days", 2], ["30 days", 4], ["90 days", 6]]
+    ) {
+      await page.getByText(String(preset), { exact: true }).click();
+      await page.getByText(`of ${total} entr`).waitFor();
+    }
+  });
+
+  it("asks for no day that is only half typed", async () => {
+    await using opened = await openLog([]);
+    const { page } = opened;
+    await page.getByText("No entries").waitFor();
+    const calls = recordCalls(page);
+    await page.getByRole("button", { name: /^Days/ }).click();
+    await page.getByLabel("First day").fill("");
+    for (const text of ["2", "0002-01-01", "2024-02-30"]) {
+      await page.getByLabel("First day").fill(text);
+      await page.keyboard.press("Enter");
+      await page.getByText("A day is YYYY-MM-DD").waitFor();
+    }
+    await page.getByLabel("First day").fill(today());
+    await page.getByLabel("Last day").fill("2024-01-01");
+    await page.keyboard.press("Enter");
+    await page.getByText("Before the first day").waitFor();
+    assertEquals(calls, []);
+  });
+
+  it("ignores what an address has wrong", async () => {
+    await using opened = await openLog(
+      [{ created_at: new Date().toISOString() }],
+      "start=0002-01-01&end=x&action=nothing&page=-1&size=7&range=1e9&time=mars",
+    );
+    await opened.page.getByText("1–1 of 1 entry").waitFor();
+  });
+
+  it("shows the answer to the last filter, though that to the one before comes later", async () => {
+    await using opened = await openLog([
+      { created_at: new Date().toISOString(), agent_name: "agent late", action: "agent_added" },
+      { created_at: new Date().toISOString(), agent_name: "agent right", action: "feedback_given" },
+    ]);
+    const { page } = opened;
+    await page.getByText("1–2 of 2 entries").waitFor();
+    const held = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<void>();
+    await page.route("**/rpc/read_audit_log", async (route) => {
+      if (!route.request().postData()?.includes("agent_added")) return route.continue();
+      const response = await route.fetch();
+      await held.promise;
+      await route.fulfill({ response }).catch(() => {});
+      answered.resolve();
+    });
+    await choose(page, "Action", "agent_added");
+    await choose(page, "Action", "feedback_given");
+    await page.getByText("1–1 of 1 entry").waitFor();
+    held.resolve();
+    await answered.promise;
+    assertEquals(await agents(page), ["agent right"]);
+  });
+
+  it("says so when it has no entries, or none on a page, and when it cannot be read", async () => {
+    await using opened = await openLog([], "page=4");
+    const { page } = opened;
+    await page.getByRole("heading", { name: "No entries" }).waitFor();
+    await page.route(
+      "**/rpc/read_audit_log",
+      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
+    );
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("The server could not do it").waitFor({ state: "hidden" });
+  });
+});
+
+describe("an entry", () => {
+  it("opens with both times, all digits of its numbers, and copies of its id and JSON", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    // 23:30 in New York on the day before.
+    await sql`
+      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
+        '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`;
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await row(page, "ada@example.com").click();
+    const dialog = page.getByRole("dialog", { name: "Entry" });
+    await dialog.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
+    await dialog.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();
+    const copied = async (what: string) => {
+      await dialog.getByRole("button", { name: `Copy ${what}` }).click();
+      await dialog.getByText("Copied").first().waitFor();
+      return await page.evaluate<string>("navigator.clipboard.readText()");
+    };
+    const json = await copied("JSON");
+    assertEquals(json, await dialog.getByRole("group", { name: "JSON" }).innerText());
+    assertStringIncludes(json, '"exact": 12345678901234567890.10');
+    assertStringIncludes(json, '"__proto__": {\n      "x": 1');
+    assertStringIncludes(json, '"text": "<b>é"');
+    assertEquals(await copied("ID"), JSON.parse(json).id);
+    // The focus goes back to where it came from.
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    assert(!page.url().includes("entry="));
+  });
+
+  it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
+    await using opened = await openLog([{
+      agent_name: "agent old",
+      created_at: `${today()}T00:00:00Z`,
+    }]);
+    const { page, admin, organization } = opened;
+    await page.getByRole("row").getByRole("link").focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
+    const link = page.url();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
+    await writeEntries(organization.id, hourly(today(), 60));
+    await using another = await openConsole(browser, admin);
+    await another.page.goto(link);
+    await another.page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first()
+      .waitFor();
+  });
+});
+
+describe("the chart of days", () => {
+  const entries = [1, 2, 3].flatMap((days) => hourly(daysAgo(days), days));
+
+  it("names each day with its entries", async () => {
+    await using opened = await openLog(entries);
+    const { page } = opened;
+    await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
+    assertEquals(await page.getByRole("option").count(), 7);
+    await page.getByText("6 entries", { exact: true }).waitFor();
+  });
+
+  it("gives the days that one drags over", async () => {
+    await using opened = await openLog(entries);
+    const { page } = opened;
+    const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
+    const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
+    if (!from || !to) throw new Error("no bars");
+    await page.mouse.move(from.x + from.width / 2, from.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(to.x + to.width / 2, to.y + 20, { steps: 3 });
+    await page.mouse.up();
+    await page.getByText("1–5 of 5 entries").waitFor();
+    assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+    await page.goBack();
+    await page.getByText("1–6 of 6 entries").waitFor();
+  });
+
+  it("gives days by keyboard, too", async () => {
+    await using opened = await openLog(entries);
+    const { page } = opened;
+    await page.getByRole("option", { name: today() }).focus();
+    for (const key of ["ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter"]) {
+      await page.keyboard.press(key);
+    }
+    await page.getByText("1–5 of 5 entries").waitFor();
+    assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+  });
+
+  it("has at most 120 bars, and loses no entry by it", async () => {
+    await using opened = await openLog(
+      [{ created_at: "2000-01-01T00:00:00Z" }, { created_at: "2025-12-31T00:00:00Z" }],
+      "start=2000-01-01&end=2025-12-31",
+    );
+    const { page } = opened;
+    await page.getByText("2 entries", { exact: true }).waitFor();
+    assert(await page.getByRole("option").count() <= 120);
+  });
+});
+
+describe("following", () => {
+  it("shows new entries by itself, also one whose time is long past when it is committed", async () => {
+    await using opened = await openLog([{
+      created_at: `${today()}T00:00:00Z`,
+      agent_name: "agent 0",
+    }]);
+    const { page, organization } = opened;
+    await page.getByRole("button", { name: "Follow" }).click();
+    await page.getByText("Following. 1 entry").waitFor();
+    await writeEntries(organization.id, [{
+      created_at: new Date().toISOString(),
+      agent_name: "agent 1",
+    }]);
+    await page.getByText("Following. 2 entries").waitFor();
+    await writeEntries(organization.id, [{
+      created_at: `${today()}T00:00:00Z`,
+      agent_name: "agent 2",
+    }]);
+    await page.getByText("Following. 3 entries").waitFor();
+    assertEquals(await agents(page), ["agent 2", "agent 1", "agent 0"]);
+    await page.getByRole("button", { name: "Stop following" }).click();
+    await page.getByText("1–3 of 3 entries").waitFor();
+  });
+});
+
+describe("hostile data", () => {
+  const hostile = {
+    script: "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">",
+    long: "x".repeat(4000),
+    rightToLeft: "\u202eevil \u05d0\u05d1\u05d2",
+    emoji: "👩‍👩‍👧‍👦".repeat(40),
+  };
+
+  it("is shown, never run, and breaks no layout", async () => {
+    await using opened = await openLog(
+      Object.entries(hostile).map(([name, text], n) => ({
+        created_at: new Date(Date.now() - n * 1000).toISOString(),
+        action: "feedback_given",
+        user_email: `${name}@example.com`,
+        agent_name: text.slice(0, 200),
+        data: { "<b>text": text },
+      })),
+    );
+    const { page, complaints } = opened;
+    for (const width of [320, 1440]) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const [name, text] of Object.entries(hostile)) {
+        await row(page, `${name}@example.com`).getByRole("link").click();
+        const dialog = page.getByRole("dialog", { name: "Entry" });
+        const shown = await dialog.getByRole("group", { name: "JSON" }).innerText();
+        assertEquals(JSON.parse(shown).data, { "<b>text": text });
+        assertEquals(await overflow(page), 0);
+        await page.keyboard.press("Escape");
+        await dialog.waitFor({ state: "hidden" });
+      }
+      const heights = await page.getByRole("row").evaluateAll((rows) =>
+        rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
+      );
+      assert(Math.max(...heights) < 120, `rows of ${heights} pixels`);
+    }
+    assertMatch(await page.title(), /^Log/);
+    assertEquals(complaints, []);
+  });
+});
+
+describe("1,000 rows", () => {
+  it("answer quickly to what one does", async () => {
+    const entries = Array.from({ length: 1000 }, (_, n) => ({
+      created_at: new Date(Date.parse(`${today()}T00:00:00Z`) + n).toISOString(),
+    }));
+    await using opened = await openLog(entries, "size=1000");
+    const { page } = opened;
+    await page.getByText("1–1,000 of 1,000 entries").waitFor();
+    assertEquals(await page.getByRole("row").count(), 1001);
+    await page.evaluate(`window.durations = [];
+      new PerformanceObserver((list) => durations.push(...list.getEntries()
+        .filter(({ interactionId }) => interactionId).map(({ duration }) => duration)))
+        .observe({ type: "event", durationThreshold: 16 });
+      window.frames_ = [];
+      let last = performance.now();
+      requestAnimationFrame(function frame(now) {
+        frames_.push(now - last);
+        last = now;
+        requestAnimationFrame(frame);
+      });`);
+    for (let n = 0; n < 5; n++) {
+      await page.getByRole("row").nth(n + 2).click();
+      await page.getByRole("dialog").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "hidden" });
+    }
+    await page.getByText("Local time").click();
+    await page.getByRole("columnheader", { name: /New_York/ }).waitFor();
+    const inp = await page.evaluate<number[]>("durations.toSorted((a, b) => b - a)");
+    await page.evaluate("frames_.length = 0");
+    for (let n = 0; n < 40; n++) await page.mouse.wheel(0, 800);
+    const frames = await page.evaluate<number[]>("frames_.toSorted((a, b) => b - a)");
+    console.log(
+      `1,000 rows: the longest interaction to next paint ${inp[0]} ms of ${inp.length}, ` +
+        `the longest frame while scrolling ${frames[0]?.toFixed()} ms of ${frames.length}`,
+    );
+    assert(inp.length > 0);
+  });
+});

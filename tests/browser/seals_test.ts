@@ -1,0 +1,61 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { connect, runUpkeep, writeEntries } from "../helpers.ts";
+import { CONSOLE_URL, goTo, launch, newAdmin, openConsole, row } from "./browser.ts";
+
+const sql = connect();
+const browser = await launch();
+afterAll(async () => {
+  await browser.close();
+  await sql.end();
+});
+
+describe("seals", () => {
+  it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    await writeEntries(id, [
+      { created_at: "2026-03-01T12:00:00Z" },
+      { created_at: "2026-03-02T12:00:00Z" },
+      { created_at: "2026-03-02T13:00:00Z" },
+    ]);
+    await runUpkeep(sql);
+    await writeEntries(id, [{ created_at: "2026-03-03T12:00:00Z" }]);
+    // As the upkeep marks a day whose entries were changed behind the triggers.
+    await sql`
+      update private.sealed_days set altered_at = now()
+      where organization_id = ${id} and day = '2026-03-01'`;
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await page.goto(`${CONSOLE_URL}#/${id}/seals?start=2026-03-01&end=2026-03-04`);
+    await row(page, "2026-03-01").getByText("altered after sealing").waitFor();
+    await row(page, "2026-03-02").getByText("sealed", { exact: true }).waitFor();
+    await row(page, "2026-03-03").getByText("not yet sealed").waitFor();
+    assertEquals(await page.getByRole("rowheader").allInnerTexts(), [
+      "2026-03-03",
+      "2026-03-02",
+      "2026-03-01",
+    ]);
+    await page.getByRole("alert").getByText("1 day has other entries than when sealed").waitFor();
+    await page.getByRole("button", { name: "Copy latest seal" }).click();
+    await page.getByText("Copied").waitFor();
+    const copied = await page.evaluate<string>("navigator.clipboard.readText()");
+    assertMatch(copied, /^[0-9a-f]{64}$/);
+    const { seal } = await sql`
+      select seal from private.seals where organization_id = ${id} order by sequence desc limit 1`
+      .then(([latest]) => latest as { seal: string });
+    assertEquals(copied, seal);
+    await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-04`);
+    await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
+      .waitFor();
+    await page.getByRole("option", { name: "2026-03-02: 2 entries, sealed" }).waitFor();
+    await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
+    await page.getByRole("alert").getByText("The entries of 2026-03-01").waitFor();
+  });
+
+  it("are none where nothing has been written, which the screen says", async () => {
+    const { admin } = await newAdmin();
+    await using opened = await openConsole(browser, admin);
+    await goTo(opened.page, "Seals");
+    await opened.page.getByRole("heading", { name: "Nothing to seal" }).waitFor();
+  });
+});
