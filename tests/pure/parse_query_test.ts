@@ -141,6 +141,10 @@ describe("parseQuery()", () => {
     }]);
   });
 
+  it("refuses a parameter with a question mark before its name", () => {
+    assertEquals(badParameters("?start=2026-03-01&end=2026-03-02"), ["?start", "start"]);
+  });
+
   it("refuses a repeated parameter, also with the same value", () => {
     const query = "start=2026-03-01&end=2026-03-02&limit=5&limit=5";
     assertEquals(parse(query).errors, [{

@@ -34,7 +34,8 @@ export function parseQuery(text: string, resource: Resource = "entries"): QueryR
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };
   }
-  const given = Map.groupBy(new URLSearchParams(text), ([name]) => name);
+  // URLSearchParams drops one leading question mark: without this one, that of a parameter "?start".
+  const given = Map.groupBy(new URLSearchParams(`?${text}`), ([name]) => name);
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
