@@ -23,10 +23,9 @@ async function openDay(count: number) {
     from generate_series(1, ${count}) as n`;
   const opened = await openConsole(browser, admin);
   const { page } = opened;
-  // Downloads: headless, nobody answers the dialog for a file.
-  await page.addInitScript("delete window.showSaveFilePicker");
   await page.goto(`${CONSOLE_URL}#/${organization.id}/log?${ONE_DAY}`);
-  await page.reload();
+  // Downloads: headless, nobody answers the dialog for a file.
+  await page.evaluate("window.showSaveFilePicker = undefined");
   await page.getByText("newest first").waitFor();
   return { ...opened, organization };
 }
