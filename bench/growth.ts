@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import postgres from "postgres";
 import { DAYS, type GrownLog, loadGrownLog, organizationId } from "./growth_data.ts";
-import { load, median } from "./load.ts";
+import { median } from "./load.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 import { insertOf, pgbench } from "./writes.ts";
 
@@ -18,8 +18,8 @@ const { values: flags } = parseArgs({
     "data-dir": { type: "string", default: fileURLToPath(new URL("data/growth", import.meta.url)) },
     /** How many organizations, the largest, have seals that a night compares. */
     "sealed-organizations": { type: "string", default: "2000" },
-    /** What to measure: some of pages, http, seals, upkeep, writes, sizes. */
-    only: { type: "string", default: "sizes,pages,http,writes,seals,upkeep" },
+    /** What to measure: some of pages, seals, upkeep, writes, sizes. */
+    only: { type: "string", default: "sizes,pages,writes,seals,upkeep" },
   },
 });
 const ROUNDS = Number(flags.rounds);
@@ -115,7 +115,6 @@ async function main(): Promise<void> {
   const parts = {
     sizes: () => printSizes([small.sql, large.sql]),
     pages: () => measurePages(subjects),
-    http: () => measureHttp(subjects),
     writes: () => measureWrites(subjects),
     seals: () => measureSeals(subjects),
     upkeep: () => measureUpkeep([small.sql, large.sql]),
@@ -285,37 +284,6 @@ function printHead(names: string[]): void {
 
 function printRow(name: string, values: string[]): void {
   console.log(`| ${name} | ${values.join(" | ")} |`);
-}
-
-/** Answers a second through the whole stack, over 8 connections. */
-async function measureHttp(subjects: Subject[]): Promise<void> {
-  console.log("\nAnswers a second over 8 connections\n");
-  printHead(["alone", "as large", "largest", "ratios"]);
-  const cases = [
-    ["one day, first page", DAY, () => Promise.resolve("0")],
-    ["year, 90 % deep", YEAR, (s: Subject) => ninetyPercent(s, YEAR)],
-    ["five years, 90 % deep", ALL, (s: Subject) => ninetyPercent(s, ALL)],
-  ] as const;
-  for (const [name, [start, end], offsetOf] of cases) {
-    const seen = new Map<Subject, number[]>(subjects.map((subject) => [subject, []]));
-    for (let round = 0; round <= ROUNDS; round++) {
-      for (const subject of round % 2 ? subjects : subjects.toReversed()) {
-        const offset = await offsetOf(subject);
-        await subject.sql`update private.rate_limits set accepted_at = '{}'`;
-        const { throughput } = await load({
-          url:
-            `${subject.stack.apiUrl}/functions/v1/public-audit-log?start=${start}&end=${end}&offset=${offset}`,
-          tokens: subject.tokens,
-          status: 200,
-          connections: 8,
-          seconds: 2,
-        });
-        if (round) seen.get(subject)?.push(throughput);
-      }
-    }
-    const columns = Array.from(seen.values());
-    printRow(name, [...columns.map((values) => median(values).toFixed(0)), ratios(columns)]);
-  }
 }
 
 /** Inserts a second by 1 and 16 writers, one entry a transaction. */
