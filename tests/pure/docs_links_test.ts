@@ -13,11 +13,11 @@ const PAGES = new Map(
   ),
 );
 
-/** Relative links, `[text](path#anchor)`; neither those in code nor pictures. */
+/** Relative links and pictures, `[text](path#anchor)`; not those in code. */
 function links(text: string): { path: string; anchor: string | undefined }[] {
   const prose = text.replaceAll(/^```[^]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "code");
   return Array.from(
-    prose.matchAll(/(?<!!)\[[^\]]*\]\(([^()\s#]*)(?:#([^()\s]+))?\)/g),
+    prose.matchAll(/\[[^\]]*\]\(([^()\s#]*)(?:#([^()\s]+))?\)/g),
     ([, path = "", anchor]) => ({ path, anchor }),
   ).filter(({ path }) => !/^\w+:/.test(path));
 }
