@@ -10,6 +10,7 @@ export interface SessionState {
 }
 
 const ENDED = "Your session has ended. Sign in again.";
+const ENDED_ELSEWHERE = "You were signed out elsewhere. Sign in again.";
 /** What the next end of the session is due to; empty when the person wished it in this tab. */
 let cause = ENDED;
 
@@ -20,10 +21,10 @@ export function useSession(): SessionState {
     const { data } = auth.onAuthStateChange((event, session) => {
       // A recovery code signs in before the new password is set: not seen before that has happened.
       if (isRecovering && session) return;
-      setState((previous) => ({
-        session,
-        reason: session ? "" : reason(event) || previous.reason,
-      }));
+      // Now: by the time that the state is set, the cause is another.
+      const next = { session, reason: session ? "" : reason(event) };
+      // auth-js may tell the end of a session twice.
+      setState((previous) => session === null && previous.session === null ? previous : next);
     });
     return () => data.subscription.unsubscribe();
   }, []);
@@ -51,13 +52,13 @@ export async function signOut(scope: "local" | "global"): Promise<void> {
   if (error) throw new RequestError(explain(error));
 }
 
-/** Asks Auth whether the session still exists. If it was ended elsewhere, ends it here, too. */
+/** Asks Auth whether the session still exists; auth-js ends it here if it was ended elsewhere. */
 export async function checkSession(): Promise<boolean> {
+  cause = ENDED_ELSEWHERE;
   const { error } = await auth.getUser();
-  if (!error || (error.status !== 401 && error.status !== 403)) return true;
-  cause = "You were signed out elsewhere. Sign in again.";
-  await auth.signOut({ scope: "local" }).finally(() => cause = ENDED);
-  return false;
+  if (error?.status === 401 || error?.status === 403) await auth.signOut({ scope: "local" });
+  if (cause === ENDED_ELSEWHERE) cause = ENDED;
+  return !error;
 }
 
 /** Sends a code for a new password, if there is an account with this address. */
