@@ -188,6 +188,7 @@ declare
   head private.seals;
   found_now record;
   is_first boolean;
+  is_altered boolean;
   removed bigint;
   clock constant timestamptz := date_trunc('milliseconds', clock_timestamp());
   next private.seals;
@@ -203,20 +204,24 @@ begin
     return 0;
   end if;
   removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
+  -- Once entries were removed, the old hash cannot be compared. But there must be as many entries as were sealed
+  -- and added, less the removed ones.
+  is_altered := not is_first and (
+    removed = 0 and found_now.seen_sha256 <> before.sha256
+    or found_now.entries < before.entries + found_now.added - removed
+  );
 
   insert into private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
   values (
     seal_day.organization_id, seal_day.day, clock,
-    case when not is_first and removed = 0 and found_now.seen_sha256 <> before.sha256 then clock end,
+    case when is_altered then clock end,
     found_now.entries - found_now.counted
   )
   on conflict on constraint sealed_days_pkey do update
   set checked_at = excluded.checked_at,
     altered_at = coalesce(d.altered_at, excluded.altered_at),
     miscounted = excluded.miscounted;
-  if not is_first and (
-    found_now.added = 0 and removed = 0 or removed = 0 and found_now.seen_sha256 <> before.sha256
-  ) then
+  if is_altered or not is_first and found_now.added = 0 and removed = 0 then
     return found_now.entries;
   end if;
 
@@ -229,7 +234,9 @@ begin
   next.sequence := coalesce(head.sequence, 0) + 1;
   next.day := seal_day.day;
   next.entries := found_now.entries;
-  next.added := case when is_first then 0 else found_now.added end;
+  -- Late entries that were removed before this seal count as added, too: found_now no longer has them.
+  next.added := case when is_first then 0
+    else greatest(found_now.added, found_now.entries - before.entries + removed) end;
   next.removed := removed;
   next.sha256 := found_now.sha256;
   next.sealed_at := clock;

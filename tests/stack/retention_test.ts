@@ -163,6 +163,15 @@ describe("delete_entries_before()", () => {
     ]);
   });
 
+  it("of late entries, before a seal has them, is declared with as many added as removed", async () => {
+    const { id } = await newOrganization(admin);
+    await write(sql, id, "2020-01-01", 3);
+    await sealed(id);
+    await write(sql, id, "2020-01-01", 1);
+    await deleteEntriesBefore(sql, id, "2020-02-01");
+    assertEquals((await sealed(id)).at(-1), "2020-01-01: 0 +1 -4");
+  });
+
   it("not yet committed is none to the seal of the same day; it is declared by the next", async () => {
     const { id } = await newOrganization(admin);
     await write(sql, id, "2020-01-01", 3);

@@ -403,6 +403,11 @@ const SILENT: Record<string, (id: string) => Promise<unknown>> = {
       transaction`
         delete from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
     ),
+  "(d) an entry is deleted, beside one that is deleted openly": async (id) => {
+    await SILENT["(d) an entry is deleted"]?.(id);
+    await sql`
+      delete from public.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
+  },
   "(e) an entry is inserted with an old transaction number": (id) =>
     silently((transaction) =>
       transaction`
