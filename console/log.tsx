@@ -64,6 +64,7 @@ export function Log() {
   const items = address.follow ? feed.entries : entries.data?.items;
   const open = (entry: string | undefined) =>
     navigate({ search: (before) => ({ ...before, entry }), resetScroll: false });
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<Address>) =>
     navigate({
@@ -77,14 +78,18 @@ export function Log() {
           size="xs"
           variant={address.follow ? "filled" : "default"}
           aria-pressed={address.follow ?? false}
-          onClick={() => change({ follow: address.follow ? undefined : true })}
+          onClick={() => {
+            // The page that comes back is as old as the following.
+            if (address.follow) refresh();
+            change({ follow: address.follow ? undefined : true });
+          }}
         >
           {address.follow ? "Stop following" : "Follow"}
         </Button>
         <Button
           size="xs"
           variant="default"
-          onClick={() => queryClient.invalidateQueries({ queryKey: ["log", organization.id] })}
+          onClick={refresh}
         >
           {entries.isFetching ? "Reading …" : "Refresh"}
         </Button>
