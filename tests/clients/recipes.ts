@@ -11,7 +11,7 @@ export interface Ran {
 
 /**
  * Runs all commands of a page in docs/ in one shell and one new folder, which has the files that the
- * page shows. Those with an `…` are for a person to fill in.
+ * page shows. Those with an `…` are for a person to fill in, and those marked `bash` for other machines.
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
