@@ -19,7 +19,7 @@ const { values: flags } = parseArgs({
     /** How many organizations, the largest, have seals that a night compares. */
     "sealed-organizations": { type: "string", default: "2000" },
     /** What to measure: some of pages, seals, upkeep, writes, sizes. */
-    only: { type: "string", default: "sizes,pages,writes,seals,upkeep" },
+    parts: { type: "string", default: "sizes,pages,writes,seals,upkeep" },
   },
 });
 const ROUNDS = Number(flags.rounds);
@@ -120,7 +120,7 @@ async function main(): Promise<void> {
     upkeep: () => measureUpkeep([small.sql, large.sql]),
   };
   for (const [name, measure] of Object.entries(parts)) {
-    if (flags.only.split(",").includes(name)) await measure();
+    if (flags.parts.split(",").includes(name)) await measure();
   }
 }
 

@@ -4,13 +4,13 @@ import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   age,
   AUDIT_LOG_URL,
-  connect,
   createApiKey,
   newOrganization,
   type Page,
   type Problem,
   revokeApiKey,
   signUp,
+  sql,
   UNKNOWN_TOKEN,
   writeEntries,
 } from "../helpers.ts";
@@ -40,7 +40,6 @@ const gateway: Target = {
   home: gatewayUrl.pathname,
 };
 
-const sql = connect();
 const admin = await signUp();
 /** All that the function has written. */
 let log = "";
@@ -54,10 +53,7 @@ const direct: Target = {
   port: edgeFunction.port,
   home: "/public-audit-log",
 };
-afterAll(async () => {
-  await edgeFunction[Symbol.asyncDispose]();
-  await sql.end();
-});
+afterAll(() => edgeFunction[Symbol.asyncDispose]());
 
 /** Two organizations with entries and some keys; one key is revoked and one has used its limit up. */
 async function makeKeys() {

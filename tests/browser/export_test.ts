@@ -1,14 +1,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { AUDIT_LOG_URL, connect, writeEntries } from "../helpers.ts";
+import { AUDIT_LOG_URL, sql, writeEntries } from "../helpers.ts";
 import { choose, CONSOLE_URL, launch, newAdmin, openConsole, type Page, shell } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 const ONE_DAY = "start=2026-03-01&end=2026-03-01";
 

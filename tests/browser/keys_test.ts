@@ -2,13 +2,13 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   age,
-  connect,
   createApiKey,
   get,
   getProblem,
   listApiKeys,
   revokeApiKey,
   signUp,
+  sql,
 } from "../helpers.ts";
 import {
   choose,
@@ -25,12 +25,8 @@ import {
   today,
 } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 /** The screen of keys of a new organization, which has one named "test". */
 async function openKeys(prepare?: (created: Awaited<ReturnType<typeof newAdmin>>) => unknown) {

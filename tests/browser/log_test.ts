@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { connect, type Entry, writeEntries } from "../helpers.ts";
+import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
   CONSOLE_URL,
@@ -14,12 +14,8 @@ import {
   today,
 } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 /** The console on the log of a new organization with these entries. */
 async function openLog(entries: Entry[], address = "") {

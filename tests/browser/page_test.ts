@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
-  connect,
   createApiKey,
   get,
   newOrganization,
   revokeApiKey,
   runUpkeep,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import {
@@ -24,12 +24,8 @@ import {
   WIDTHS,
 } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 /** What the page loads at first may weigh this much, compressed. */
 const MAX_BYTES = 250_000;

@@ -1,14 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { connect, runUpkeep, writeEntries } from "../helpers.ts";
+import { runUpkeep, sql, writeEntries } from "../helpers.ts";
 import { CONSOLE_URL, goTo, launch, newAdmin, openConsole, row } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 describe("seals", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {

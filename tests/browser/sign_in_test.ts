@@ -2,11 +2,11 @@ import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   client,
-  connect,
   createApiKey,
   get,
   newOrganization,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import {
@@ -23,12 +23,8 @@ import {
   today,
 } from "./browser.ts";
 
-const sql = connect();
 const browser = await launch();
-afterAll(async () => {
-  await browser.close();
-  await sql.end();
-});
+afterAll(() => browser.close());
 
 async function signOut(page: Page, email: string, how = "Sign out"): Promise<void> {
   await page.getByRole("button", { name: email }).click();

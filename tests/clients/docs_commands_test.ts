@@ -1,21 +1,19 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   API_URL,
-  connect,
   DATABASE_URL,
   newOrganization,
   rolledBack,
   runUpkeep,
   SECRET_KEY,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import { type Ran, runRecipes } from "./recipes.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** The output of the command that has a text in it. */
 function outputOf(ran: Ran[], part: string): string {

@@ -3,12 +3,12 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import {
   AUDIT_LOG_URL,
-  connect,
   type Entry,
   getPage,
   newOrganization,
   type Organization,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
@@ -17,14 +17,10 @@ import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
-const sql = connect();
 const admin = await signUp();
 const folder = await Deno.makeTempDir();
 await unpackRecipes(folder);
-afterAll(async () => {
-  await sql.end({ timeout: 5 });
-  await Deno.remove(folder, { recursive: true });
-});
+afterAll(() => Deno.remove(folder, { recursive: true }));
 
 const LONGEST_RUN_MS = 60_000;
 const DENO = [Deno.execPath(), "run", "--quiet", "--no-lock", "--allow-all", "--check"];

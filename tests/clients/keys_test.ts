@@ -3,26 +3,22 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import {
   age,
   API_URL,
-  connect,
   createApiKey,
   listApiKeys,
   newOrganization,
   PUBLISHABLE_KEY,
   signUp,
+  sql,
   statusOf,
   writeEntries,
 } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
-const sql = connect();
 const admin = await signUp();
 const folder = await Deno.makeTempDir();
 await unpackRecipes(folder, "keys.md");
-afterAll(async () => {
-  await sql.end();
-  await Deno.remove(folder, { recursive: true });
-});
+afterAll(() => Deno.remove(folder, { recursive: true }));
 
 function environmentFor(organizationId: string): Record<string, string> {
   return {

@@ -2,12 +2,11 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { signJwt } from "../../local/data_api.ts";
 import { findPostgrest, packagedPostgrest, startPostgrest } from "../../local/postgrest.ts";
-import { connect } from "../helpers.ts";
+import { sql } from "../helpers.ts";
 
 const JWT_SECRET = "a secret of this test, long enough for it";
 const EMAIL = "ada@example.com";
 
-const sql = connect();
 const program = await findPostgrest();
 if (!program) throw new Error("There is no PostgREST for this machine: put one on the PATH");
 const log: string[] = [];
@@ -17,10 +16,7 @@ const postgrest = await startPostgrest(program, {
   jwtSecret: JWT_SECRET,
   log: (text) => log.push(text),
 });
-afterAll(async () => {
-  await postgrest[Symbol.asyncDispose]();
-  await sql.end();
-});
+afterAll(() => postgrest[Symbol.asyncDispose]());
 
 /** Asks PostgREST as a person with these claims; again, while `isDue` says so, for some seconds. */
 async function ask(

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   connect,
@@ -8,11 +8,10 @@ import {
   type Organization,
   runUpkeep,
   signUp,
+  sql,
 } from "../helpers.ts";
 
-const sql = connect();
 const admin = await signUp();
-afterAll(() => sql.end());
 
 /** A piece of the upkeep takes at most so many partial counts. */
 const PIECE = 1000;
