@@ -54,11 +54,7 @@ export function createHandler(options: HandlerOptions) {
 /** Some hosts do not strip the prefix. Some clients append a slash. */
 const PATH = /^(?:\/functions\/v1)?\/public-audit-log(\/seals)?\/?$/;
 
-async function answer(
-  request: Request,
-  { dataApi, publicUrl }: HandlerOptions,
-  trace: Trace,
-): Promise<Response> {
+async function answer(request: Request, options: HandlerOptions, trace: Trace): Promise<Response> {
   const id = trace.request_id;
   // A malformed Host header makes `request.url` unparsable.
   const url = URL.parse(request.url);
@@ -69,22 +65,21 @@ async function answer(
   }
 
   const token = bearerToken(request.headers.get("Authorization"));
-  if (token === null || !await isWellFormed(token)) {
-    return problem("unauthorized", id, { headers: challenge(token !== null) });
-  }
+  const unauthorized = () => problem("unauthorized", id, { headers: challenge(token !== null) });
+  if (token === null || !await isWellFormed(token)) return unauthorized();
 
   const resource = path[1] ? "seals" : "entries";
   const { query, errors } = parseQuery(url.search.slice(1), resource);
   const asked = {
     tokenHash: await tokenHash(token),
     clientAddress: clientAddress(request.headers),
-  };
+    resource,
+    query,
+  } as const;
   const departure = performance.now();
-  const decision = await decide(dataApi, { ...asked, resource, query })
+  const decision = await decide(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));
-  if (decision.decision === "unauthorized") {
-    return problem("unauthorized", id, { headers: challenge(true) });
-  }
+  if (decision.decision === "unauthorized") return unauthorized();
 
   trace.key_id = decision.api_key_id;
   const headers = rateLimitHeaders(decision);
@@ -94,9 +89,8 @@ async function answer(
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
   }
   return pageResponse(decision.organization_id, query, decision.page, {
-    url: publicUrl + (path[1] ?? ""),
-    // Seals are one JSON document: each has the one before in it.
-    accept: resource === "entries" ? request.headers.get("Accept") : null,
+    url: options.publicUrl + (path[1] ?? ""),
+    accept: request.headers.get("Accept"),
     headers,
   });
 }

@@ -8,7 +8,7 @@ import { respondWith } from "./unparsed_items.ts";
 export interface PageResponseOptions {
   /** Where callers reach this resource, for the links to other pages. */
   url: string;
-  /** The `Accept` header; `null` where there is only JSON. */
+  /** The `Accept` header. */
   accept: string | null;
   headers: HeadersInit;
 }
@@ -23,7 +23,8 @@ export function pageResponse(
   const { start, end, limit, offset } = query;
   const link = next ? feedLink(url, query, next) : pageLinks(url, query, total);
   const common = { ...headers, "Link": link, "X-Total-Count": String(total) };
-  if (prefersNdjson(accept)) {
+  // Seals, which have `altered`, are always one JSON document: each has the one before in it.
+  if (!altered && prefersNdjson(accept)) {
     return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
   }
   const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
