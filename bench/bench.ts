@@ -3,7 +3,7 @@ import postgres from "postgres";
 import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts";
 import { measureColdStarts } from "./cold_start.ts";
 import { type DataSet, makeDataSet } from "./data_set.ts";
-import { type Load, load, median } from "./load.ts";
+import { load, median, sendRequests } from "./load.ts";
 import { measureCpuTime } from "./cpu_time.ts";
 import { startBenchStack } from "./stack.ts";
 import { measureDeadlocks, measureWrites } from "./writes.ts";
@@ -142,37 +142,72 @@ async function measureReads(
         const { throughput } = await load({ ...options, connections: 8, seconds: SECONDS });
         add(throughputs, `${handler} ${name}`, throughput);
         seen.push(`${handler} ${throughput.toFixed(0)}`);
-        if (handler !== "function") continue;
-        await resetLimits(sql, dataSet);
-        const alone: Load = await load({ ...options, connections: 1, seconds: SECONDS / 2 });
-        add(latencies, name, alone.medianLatency);
-        seen.push(`alone ${alone.medianLatency.toFixed(2)} ms`);
       }
       if (round) console.log(`  round ${round}/${ROUNDS}  ${name.padEnd(22)} ${seen.join(", ")}`);
     }
+    await resetLimits(sql, dataSet);
+    const alone = await measureAlone(handlers.get("function")?.port, cases, dataSet);
+    if (round) {
+      for (const [name, times] of alone) {
+        latencies.set(name, [...latencies.get(name) ?? [], ...times]);
+      }
+    }
   }
   const day = "one day, first page";
-  const of = (values: Map<string, number[]>, name: string) => median(values.get(name) ?? []);
+  const rounds = (name: string) => throughputs.get(name) ?? [];
+  const alone = (name: string) => median(latencies.get(name) ?? []);
   console.log(
     "\n| case | function, 1/s | three calls, 1/s | ratio | alone, ms | against one day |",
   );
   console.log("| --- | ---: | ---: | ---: | ---: | ---: |");
   for (const { name } of cases) {
-    const ours = of(throughputs, `function ${name}`);
-    const theirs = of(throughputs, `three calls ${name}`);
-    const alone = of(latencies, name);
+    const [ours, theirs] = [rounds(`function ${name}`), rounds(`three calls ${name}`)];
+    const cells = [name, spread(ours), spread(theirs), spread(ratios(ours, theirs), 1)];
     console.log(
-      `| ${name} | ${spread(throughputs.get(`function ${name}`))} ` +
-        `| ${spread(throughputs.get(`three calls ${name}`))} | ${
-          theirs ? (ours / theirs).toFixed(1) : "–"
-        } ` +
-        `| ${alone.toFixed(2)} | ${(alone / of(latencies, day)).toFixed(2)} |`,
+      `| ${cells.join(" | ")} | ${alone(name).toFixed(2)} | ${
+        (alone(name) / alone(day)).toFixed(2)
+      } |`,
     );
   }
-  const floor = throughputs.get("floor one day, first page");
+  const floor = rounds(`floor ${day}`);
   console.log(
     `\nFloor: ${spread(floor)} answers a second; one day's first page is ` +
-      `${(of(throughputs, `function ${day}`) / median(floor ?? [])).toFixed(2)} of it.`,
+      `${spread(ratios(rounds(`function ${day}`), floor), 2)} of it.`,
+  );
+}
+
+/**
+ * Latencies of each case over one connection, in milliseconds. The cases take turns with each request, so that
+ * all of them meet the same moments of a noisy machine.
+ *
+ * @throws {Error} if a case has another status.
+ */
+async function measureAlone(
+  port: number | undefined,
+  cases: Case[],
+  dataSet: DataSet,
+): Promise<Map<string, number[]>> {
+  const turns = 100;
+  const requests = Array.from({ length: turns }, (_, turn) =>
+    cases.map(({ query, tokens }) => ({
+      path: `/public-audit-log?${query}`,
+      headers: { Authorization: `Bearer ${tokens(dataSet).at(turn % tokens(dataSet).length)}` },
+    }))).flat();
+  const { latencies, statuses, errors } = await sendRequests({
+    url: `http://127.0.0.1:${port}`,
+    connections: 1,
+    amount: requests.length,
+    requests,
+  });
+  const expected = Map.groupBy(cases, ({ status }) => status);
+  for (const [status, { length }] of expected) {
+    if (!errors && statuses.get(status) === length * turns) continue;
+    throw new Error(
+      `Alone: ${errors} errors, ${statuses.get(status)} of ${length * turns} were ${status}`,
+    );
+  }
+  return new Map(
+    cases.map(({ name }, i) => [name, latencies.filter((_, n) => n % cases.length === i)]),
   );
 }
 
@@ -198,9 +233,14 @@ function add(values: Map<string, number[]>, name: string, value: number): void {
   values.set(name, [...values.get(name) ?? [], value]);
 }
 
+/** The quotients of two lists, round by round. */
+function ratios(values: number[], others: number[]): number[] {
+  return others.map((other, round) => (values[round] ?? NaN) / other);
+}
+
 /** Median, and the lowest and the highest round. */
-function spread(values: number[] = []): string {
+function spread(values: number[], digits = 0): string {
   if (values.length === 0) return "–";
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  return `${median(values).toFixed(0)} (${low.toFixed(0)} to ${high.toFixed(0)})`;
+  return `${median(values).toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 }
