@@ -70,9 +70,15 @@ async function openMenu(page: Page, key: string, item: "Rotate …" | "Revoke �
   await page.getByRole("dialog").waitFor();
 }
 
-/** Everything that the page could have kept a token in. */
-function traces(page: Page): Promise<string> {
-  return page.evaluate<string>(
+/** Everything that the page could have kept a token in, its memory included. */
+async function traces(page: Page): Promise<string> {
+  const debuggerSession = await page.context().newCDPSession(page);
+  let heap = "";
+  debuggerSession.on("HeapProfiler.addHeapSnapshotChunk", ({ chunk }) => heap += chunk);
+  await debuggerSession.send("HeapProfiler.collectGarbage");
+  await debuggerSession.send("HeapProfiler.takeHeapSnapshot");
+  await debuggerSession.detach();
+  return heap + await page.evaluate<string>(
     `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state,
       document.cookie, document.documentElement.outerHTML])`,
   );
@@ -148,6 +154,18 @@ describe("creating a key", () => {
     assert(!(await traces(page)).includes(token.slice(7, -4)));
   });
 
+  it("does not show the token any more to who goes to another site and Back", async () => {
+    await using opened = await openKeys();
+    const { page } = opened;
+    const token = await createInConsole(page, "SIEM");
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
+    await page.goto("about:blank");
+    await page.goBack({ waitUntil: "commit" });
+    assert(!(await page.content()).includes(token));
+    assertEquals(await page.evaluate("isKept"), true);
+  });
+
   it("sets when it expires", async () => {
     await using opened = await openKeys();
     const { page, admin, organization } = opened;
@@ -159,6 +177,8 @@ describe("creating a key", () => {
         await page.getByLabel("Last day (UTC)").fill("2020-01-01");
         await page.getByLabel("Last day (UTC)").press("Enter");
         await page.getByText("That day is over").waitFor();
+        await page.getByLabel("Last day (UTC)").fill("9999-12-31");
+        await page.getByText("At most 5 years ahead").waitFor();
         await page.getByLabel("Last day (UTC)").fill(day);
       }
       await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
@@ -236,6 +256,10 @@ describe("creating a key", () => {
     await asked.promise;
     await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
     await page.keyboard.press("Escape");
+    // Who leaves now would not see the token.
+    await page.evaluate("history.back()");
+    await page.getByText("If you leave now, the token is lost").waitFor();
+    await page.getByRole("button", { name: "Stay" }).click();
     answer.resolve();
     await page.getByText("The key may have been made all the same").waitFor();
     await nameField(page).press("Enter");
@@ -384,14 +408,18 @@ describe("the list of keys", () => {
     assertStringIncludes(await page.getByRole("rowheader").nth(1).innerText(), "test key 001");
     await page.getByRole("button", { name: "Page 16", exact: true }).click();
     await row(page, "test key 399").waitFor();
-    await page.getByRole("searchbox", { name: "Search keys" }).fill("KEY 04");
+    const search = page.getByRole("searchbox", { name: "Search keys" });
+    await search.pressSequentially("04");
+    await search.press("Home");
+    await search.pressSequentially("KEY ");
+    assertEquals(await search.inputValue(), "KEY 04");
     await page.getByText("10 keys").waitFor();
     const address = page.url();
     await using another = await openConsole(browser, admin);
     await another.page.goto(address);
     await another.page.getByText("10 keys").waitFor();
     await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
-    await page.getByRole("searchbox", { name: "Search keys" }).fill("");
+    await search.fill("");
     await choose(page, "State", "Revoked");
     await page.getByRole("heading", { name: "No such key" }).or(page.getByText("1 key")).waitFor();
     await row(page, "Revoked").waitFor();
@@ -412,6 +440,26 @@ describe("the list of keys", () => {
     const used = row(page, "5 requests, 5 today");
     await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
     await used.getByText("5 of 60 in the last minute").waitFor();
+    // The latest first; those never used are the oldest.
+    await page.getByRole("button", { name: "Last used" }).click();
+    await page.getByRole("button", { name: "Last used" }).click();
+    await page.locator("[aria-sort=descending]").waitFor();
+    assertStringIncludes(await page.getByRole("row").nth(1).innerText(), "5 requests");
+  });
+
+  it("does not call a key unused when its use cannot be read", async () => {
+    await using opened = await openKeys(({ organization }) => get(organization.token));
+    const { page } = opened;
+    await page.route(
+      "**/rpc/api_key_usage",
+      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
+    );
+    await page.reload();
+    await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+    assertEquals(await row(page, "test").getByText("none").count(), 0);
+    await openMenu(page, "test", "Revoke …");
+    await page.getByText(/^Last used .*ago\. Whatever uses it stops\.$|^Last used now\. Whatever/)
+      .waitFor();
   });
 
   it("refreshes by itself, but not while its tab is hidden", async () => {

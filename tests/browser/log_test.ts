@@ -40,8 +40,9 @@ function daysAgo(days: number): string {
   return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
 }
 
+/** Of all rows, also those that are out of sight: to these the browser gives no inner text. */
 function agents(page: Page): Promise<string[]> {
-  return page.getByRole("row").getByRole("cell").filter({ hasText: /^agent/ }).allInnerTexts();
+  return page.getByRole("row").getByRole("cell").filter({ hasText: /^agent/ }).allTextContents();
 }
 
 /** The days that the address names. */
@@ -164,19 +165,37 @@ describe("the log", () => {
     assertEquals(await agents(page), ["agent right"]);
   });
 
-  it("says so when it has no entries, or none on a page, and when it cannot be read", async () => {
+  it("says which entries a page has only once it shows them", async () => {
+    await using opened = await openLog(hourly(daysAgo(1), 60));
+    const { page } = opened;
+    await page.getByText("1–50 of 60 entries").waitFor();
+    const held = Promise.withResolvers<void>();
+    await page.route("**/rpc/read_audit_log", async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    await page.getByRole("button", { name: "Older entries" }).click();
+    await page.locator("[aria-busy=true]").getByText("1–50 of 60 entries").waitFor();
+    held.resolve();
+    await page.locator("[aria-busy=false]").getByText("51–60 of 60 entries").waitFor();
+  });
+
+  it("says so when it has no entries, or none on a page, and when any of it cannot be read", async () => {
     await using opened = await openLog([], "page=4");
     const { page } = opened;
     await page.getByRole("heading", { name: "No entries" }).waitFor();
-    await page.route(
-      "**/rpc/read_audit_log",
-      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
-    );
-    await page.getByRole("button", { name: "Refresh" }).click();
-    await page.getByText("The server could not do it (503, PGRST002).").waitFor();
-    await page.unrouteAll({ behavior: "ignoreErrors" });
-    await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByText("The server could not do it").waitFor({ state: "hidden" });
+    for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
+      await page.route(
+        `**/rpc/${name}`,
+        (route) =>
+          route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
+      );
+      await page.getByRole("button", { name: "Refresh" }).click();
+      await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+      await page.unrouteAll({ behavior: "ignoreErrors" });
+      await page.getByRole("button", { name: "Try again" }).click();
+      await page.getByText("The server could not do it").waitFor({ state: "hidden" });
+    }
   });
 });
 
@@ -205,10 +224,31 @@ describe("an entry", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     assertEquals(await copied("ID"), JSON.parse(json).id);
-    // The focus goes back to where it came from.
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "hidden" });
     assert(!page.url().includes("entry="));
+  });
+
+  it("leaves the page where it was scrolled to, and the focus on its row", async () => {
+    await using opened = await openLog(hourly(daysAgo(1), 50));
+    const { page } = opened;
+    await row(page, "agent 40.").scrollIntoViewIfNeeded();
+    const before = await page.evaluate<number>("scrollY");
+    assert(before > 0);
+    await row(page, "agent 40.").getByRole("cell").last().click();
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    assertEquals(await page.evaluate("scrollY"), before);
+    assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
+  });
+
+  it("that a link names and the log does not have is said to be missing, also while following", async () => {
+    await using opened = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
+    const { page } = opened;
+    // Without what the page has read before.
+    await page.reload();
+    await page.getByRole("dialog").getByRole("heading", { name: "Not here" }).waitFor();
   });
 
   it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
@@ -272,11 +312,12 @@ describe("the chart of days", () => {
 
   it("has at most 120 bars, and loses no entry by it", async () => {
     await using opened = await openLog(
-      [{ created_at: "2000-01-01T00:00:00Z" }, { created_at: "2025-12-31T00:00:00Z" }],
-      "start=2000-01-01&end=2025-12-31",
+      [{ created_at: "1000-01-01T00:00:00Z" }, { created_at: "9999-12-31T23:59:59Z" }],
+      "start=1000-01-01&end=9999-12-31",
     );
     const { page } = opened;
     await page.getByText("2 entries", { exact: true }).waitFor();
+    await page.getByRole("option", { name: /9999-12-31: 1 entry/ }).waitFor();
     assert(await page.getByRole("option").count() <= 120);
   });
 });
@@ -302,6 +343,11 @@ describe("following", () => {
     await page.getByText("Following. 3 entries").waitFor();
     assertEquals(await agents(page), ["agent 2", "agent 1", "agent 0"]);
     await page.getByRole("button", { name: "Stop following" }).click();
+    await page.getByText("1–3 of 3 entries").waitFor();
+    // Days have an end: to choose some stops it, too.
+    await page.getByRole("button", { name: "Follow" }).click();
+    await page.getByText("Following. 3 entries").waitFor();
+    await page.getByText("30 days", { exact: true }).click();
     await page.getByText("1–3 of 3 entries").waitFor();
   });
 });

@@ -126,6 +126,10 @@ async function openScreens(colorScheme: "light" | "dark") {
   const opened = await openConsole(browser, null, { colorScheme, reducedMotion: "reduce" });
   const { page } = opened;
   const found = opened.complaints;
+  assertEquals(
+    await page.evaluate("getComputedStyle(document.body).colorScheme"),
+    colorScheme,
+  );
   return {
     ...opened,
     admin,

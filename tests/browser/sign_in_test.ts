@@ -190,6 +190,22 @@ describe("organizations", () => {
     await row(page, "of the second").waitFor();
   });
 
+  it("shows nothing of the organization before while the log of the next is read", async () => {
+    const { admin, organization } = await newAdmin();
+    await newOrganization(admin, "Difference Engines");
+    await writeEntries(organization.id, [
+      { created_at: new Date().toISOString(), agent_name: "of the first" },
+    ]);
+    await using opened = await openConsole(browser, admin);
+    const { page } = opened;
+    await choose(page, "Organization", "Test");
+    await page.getByText("of the first").waitFor();
+    await page.route("**/rpc/read_audit_log", () => {});
+    await choose(page, "Organization", "Difference Engines");
+    await page.getByText("Loading entries").waitFor();
+    assert(!(await page.content()).includes("of the first"));
+  });
+
   it("shows nothing of one that the person does not administer, not even by its address", async () => {
     const { organization: other } = await newAdmin("The other one");
     const { admin, organization } = await newAdmin("One's own");
