@@ -54,7 +54,7 @@ export function Seals() {
       <Failure error={days.error} onRetry={days.refetch} />
       {days.isPending && <Loading what="seals" />}
       {days.data && (
-        <div className={days.isPlaceholderData ? "stale" : ""}>
+        <div className={days.isPlaceholderData ? "results stale" : "results"}>
           <SealTable days={days.data} />
         </div>
       )}
@@ -106,7 +106,7 @@ function SealTable({ days: logDays }: { days: LogDays }) {
             const state = sealState(day, logDays);
             return (
               <tr key={day}>
-                <th scope="row">{day}</th>
+                <th scope="row" className="day">{day}</th>
                 <td>
                   <span className="state" data-state={state}>{SEAL_STATES[state]}</span>
                   {seal && state === "sealed" && seal.entries !== entries && (

@@ -1,10 +1,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
   CONSOLE_URL,
-  launch,
   newAdmin,
   openConsole,
   overflow,
@@ -14,14 +13,11 @@ import {
   today,
 } from "./browser.ts";
 
-const browser = await launch();
-afterAll(() => browser.close());
-
 /** The console on the log of a new organization with these entries. */
 async function openLog(entries: Entry[], address = "") {
   const { admin, organization } = await newAdmin();
   if (entries.length) await writeEntries(organization.id, entries);
-  const opened = await openConsole(browser, admin);
+  const opened = await openConsole(admin);
   if (address) await opened.page.goto(`${CONSOLE_URL}#/${organization.id}/log?${address}`);
   return { ...opened, admin, organization };
 }
@@ -54,8 +50,7 @@ function daysIn(page: Page): (string | null)[] {
 describe("the log", () => {
   it("has every entry once over its pages, newest first, with the exact total and the page in the address", async () => {
     const entries = hourly(daysAgo(1), 120);
-    await using opened = await openLog(entries, "range=90d");
-    const { page } = opened;
+    const { page } = await openLog(entries, "range=90d");
     const seen: string[] = [];
     for (const [number, text] of ["1–50 of 120", "51–100 of 120", "101–120 of 120"].entries()) {
       await page.getByText(`${text} entries, newest first`).waitFor();
@@ -69,7 +64,7 @@ describe("the log", () => {
   });
 
   it("is filtered by days typed by keyboard and by action, and a link restores all of it", async () => {
-    await using opened = await openLog([
+    const { page, admin } = await openLog([
       { created_at: "2024-02-28T23:59:59.999Z", agent_name: "agent before" },
       { created_at: "2024-02-29T00:00:00Z", agent_name: "agent first" },
       {
@@ -79,7 +74,6 @@ describe("the log", () => {
       },
       { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
     ]);
-    const { page, admin } = opened;
     await page.getByRole("button", { name: /^Days/ }).focus();
     await page.keyboard.press("Enter");
     await page.getByLabel("First day").fill("2024-02-29");
@@ -92,7 +86,7 @@ describe("the log", () => {
     await page.getByText("1–1 of 1 entry").waitFor();
     await page.getByText("Local time").click();
     await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
-    await using another = await openConsole(browser, admin);
+    const another = await openConsole(admin);
     await another.page.goto(page.url());
     await another.page.getByText("1–1 of 1 entry").waitFor();
     await another.page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
@@ -104,8 +98,7 @@ describe("the log", () => {
   it("has presets that end today, in UTC", async () => {
     const entries = [0, 6, 7, 29, 30, 89, 90]
       .map((days) => ({ created_at: `${daysAgo(days)}T00:00:00Z` }));
-    await using opened = await openLog(entries);
-    const { page } = opened;
+    const { page } = await openLog(entries);
     for (
       const [preset, total] of [["Today", 1], ["7 days", 2], ["30 days", 4], ["90 days", 6]]
     ) {
@@ -115,8 +108,7 @@ describe("the log", () => {
   });
 
   it("asks for no day that is only half typed", async () => {
-    await using opened = await openLog([]);
-    const { page } = opened;
+    const { page } = await openLog([]);
     await page.getByText("No entries").waitFor();
     const calls = recordCalls(page);
     await page.getByRole("button", { name: /^Days/ }).click();
@@ -134,7 +126,7 @@ describe("the log", () => {
   });
 
   it("ignores what an address has wrong", async () => {
-    await using opened = await openLog(
+    const opened = await openLog(
       [{ created_at: new Date().toISOString() }],
       "start=0002-01-01&end=x&action=nothing&page=-1&size=7&range=1e9&time=mars",
     );
@@ -142,11 +134,10 @@ describe("the log", () => {
   });
 
   it("shows the answer to the last filter, though that to the one before comes later", async () => {
-    await using opened = await openLog([
+    const { page } = await openLog([
       { created_at: new Date().toISOString(), agent_name: "agent late", action: "agent_added" },
       { created_at: new Date().toISOString(), agent_name: "agent right", action: "feedback_given" },
     ]);
-    const { page } = opened;
     await page.getByText("1–2 of 2 entries").waitFor();
     const held = Promise.withResolvers<void>();
     const answered = Promise.withResolvers<void>();
@@ -166,8 +157,7 @@ describe("the log", () => {
   });
 
   it("says which entries a page has only once it shows them", async () => {
-    await using opened = await openLog(hourly(daysAgo(1), 60));
-    const { page } = opened;
+    const { page } = await openLog(hourly(daysAgo(1), 60));
     await page.getByText("1–50 of 60 entries").waitFor();
     const held = Promise.withResolvers<void>();
     await page.route("**/rpc/read_audit_log", async (route) => {
@@ -181,8 +171,7 @@ describe("the log", () => {
   });
 
   it("says so when it has no entries, or none on a page, and when any of it cannot be read", async () => {
-    await using opened = await openLog([], "page=4");
-    const { page } = opened;
+    const { page } = await openLog([], "page=4");
     await page.getByRole("heading", { name: "No entries" }).waitFor();
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
       await page.route(
@@ -207,8 +196,7 @@ describe("an entry", () => {
       insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
         '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`;
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openConsole(admin);
     await row(page, "ada@example.com").click();
     const dialog = page.getByRole("dialog", { name: "Entry" });
     await dialog.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
@@ -230,8 +218,7 @@ describe("an entry", () => {
   });
 
   it("leaves the page where it was scrolled to, and the focus on its row", async () => {
-    await using opened = await openLog(hourly(daysAgo(1), 50));
-    const { page } = opened;
+    const { page } = await openLog(hourly(daysAgo(1), 50));
     await row(page, "agent 40.").scrollIntoViewIfNeeded();
     const before = await page.evaluate<number>("scrollY");
     assert(before > 0);
@@ -244,19 +231,17 @@ describe("an entry", () => {
   });
 
   it("that a link names and the log does not have is said to be missing, also while following", async () => {
-    await using opened = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    const { page } = opened;
+    const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
     // Without what the page has read before.
     await page.reload();
     await page.getByRole("dialog").getByRole("heading", { name: "Not here" }).waitFor();
   });
 
   it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
-    await using opened = await openLog([{
+    const { page, admin, organization } = await openLog([{
       agent_name: "agent old",
       created_at: `${today()}T00:00:00Z`,
     }]);
-    const { page, admin, organization } = opened;
     await page.getByRole("row").getByRole("link").focus();
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
@@ -265,7 +250,7 @@ describe("an entry", () => {
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
     await writeEntries(organization.id, hourly(today(), 60));
-    await using another = await openConsole(browser, admin);
+    const another = await openConsole(admin);
     await another.page.goto(link);
     await another.page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first()
       .waitFor();
@@ -276,16 +261,14 @@ describe("the chart of days", () => {
   const entries = [1, 2, 3].flatMap((days) => hourly(daysAgo(days), days));
 
   it("names each day with its entries", async () => {
-    await using opened = await openLog(entries);
-    const { page } = opened;
+    const { page } = await openLog(entries);
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
     assertEquals(await page.getByRole("option").count(), 7);
     await page.getByText("6 entries", { exact: true }).waitFor();
   });
 
   it("gives the days that one drags over", async () => {
-    await using opened = await openLog(entries);
-    const { page } = opened;
+    const { page } = await openLog(entries);
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
     if (!from || !to) throw new Error("no bars");
@@ -300,8 +283,7 @@ describe("the chart of days", () => {
   });
 
   it("gives days by keyboard, too", async () => {
-    await using opened = await openLog(entries);
-    const { page } = opened;
+    const { page } = await openLog(entries);
     await page.getByRole("option", { name: today() }).focus();
     for (const key of ["ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter"]) {
       await page.keyboard.press(key);
@@ -311,11 +293,10 @@ describe("the chart of days", () => {
   });
 
   it("has at most 120 bars, and loses no entry by it", async () => {
-    await using opened = await openLog(
+    const { page } = await openLog(
       [{ created_at: "1000-01-01T00:00:00Z" }, { created_at: "9999-12-31T23:59:59Z" }],
       "start=1000-01-01&end=9999-12-31",
     );
-    const { page } = opened;
     await page.getByText("2 entries", { exact: true }).waitFor();
     await page.getByRole("option", { name: /9999-12-31: 1 entry/ }).waitFor();
     assert(await page.getByRole("option").count() <= 120);
@@ -324,11 +305,10 @@ describe("the chart of days", () => {
 
 describe("following", () => {
   it("shows new entries by itself, also one whose time is long past when it is committed", async () => {
-    await using opened = await openLog([{
+    const { page, organization } = await openLog([{
       created_at: `${today()}T00:00:00Z`,
       agent_name: "agent 0",
     }]);
-    const { page, organization } = opened;
     await page.getByRole("button", { name: "Follow" }).click();
     await page.getByText("Following. 1 entry").waitFor();
     await writeEntries(organization.id, [{
@@ -361,7 +341,7 @@ describe("hostile data", () => {
   };
 
   it("is shown, never run, and breaks no layout", async () => {
-    await using opened = await openLog(
+    const { page, complaints } = await openLog(
       Object.entries(hostile).map(([name, text], n) => ({
         created_at: new Date(Date.now() - n * 1000).toISOString(),
         action: "feedback_given",
@@ -370,7 +350,6 @@ describe("hostile data", () => {
         data: { "<b>text": text },
       })),
     );
-    const { page, complaints } = opened;
     for (const width of [320, 1440]) {
       await page.setViewportSize({ width, height: 800 });
       for (const [name, text] of Object.entries(hostile)) {
@@ -397,8 +376,7 @@ describe("1,000 rows", () => {
     const entries = Array.from({ length: 1000 }, (_, n) => ({
       created_at: new Date(Date.parse(`${today()}T00:00:00Z`) + n).toISOString(),
     }));
-    await using opened = await openLog(entries, "size=1000");
-    const { page } = opened;
+    const { page } = await openLog(entries, "size=1000");
     await page.getByText("1–1,000 of 1,000 entries").waitFor();
     assertEquals(await page.getByRole("row").count(), 1001);
     await page.evaluate(`window.durations = [];
