@@ -18,18 +18,18 @@ import {
   useNavigate,
   useParams,
 } from "@tanstack/react-router";
-import { useEffect, useState, useSyncExternalStore } from "react";
-import { listOrganizations } from "./data.ts";
+import { createContext, useContext, useEffect, useMemo, useSyncExternalStore } from "react";
+import { listOrganizations, RequestError } from "./data.ts";
 import { Keys, readKeysAddress } from "./keys.tsx";
 import { Log, readLogAddress } from "./log.tsx";
-import { Failure, Head, isUnanswered, Loading, MENU, OrganizationContext } from "./parts.tsx";
+import { Broken, Failure, Head, Loading, OrganizationContext } from "./parts.tsx";
 import { readSealsAddress, Seals } from "./seals.tsx";
 import { checkSession, signOut, useSession } from "./session.ts";
 import { SignIn } from "./sign_in.tsx";
 
-// Where one is stands behind the # of the address, because a host of static files knows one path only:
-// #/<organization>/<screen>?<filters>. Nothing secret is ever in it, and nothing else of the address is
-// read: a link chooses what is shown, among what the person may see, and changes nothing.
+// The console's own addresses come after the #, because a host of static files knows one path only:
+// #/<organization>/<screen>?<filters>. No secret is ever in them, and nothing else of the address is
+// read. A link only chooses what is shown, among what the person may see; it changes nothing.
 
 const root = createRootRoute({
   component: Shell,
@@ -68,6 +68,7 @@ const seals = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([home, organization.addChildren([index, log, keys, seals])]),
   history: createHashHistory(),
+  defaultErrorComponent: Broken,
 });
 
 declare module "@tanstack/react-router" {
@@ -88,35 +89,42 @@ const LAST_ORGANIZATION = "audit-log-console-organization";
 const RETRY_MS = 5_000;
 const CHECK_MS = 60_000;
 
+const EmailContext = createContext("");
+
 export function App() {
   const { session, reason } = useSession();
+  const userId = session?.user.id;
   // A client for each person: what one has read is gone when another signs in.
+  const client = useMemo(newClient, [userId]);
   return (
-    <Queries key={session === undefined ? undefined : session?.user.id ?? ""}>
+    <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}
       {session === null && <SignIn reason={reason} />}
-      {session && <RouterProvider router={router} />}
-    </Queries>
+      {session && (
+        <EmailContext value={session.user.email ?? "Account"}>
+          <RouterProvider router={router} />
+        </EmailContext>
+      )}
+    </QueryClientProvider>
   );
 }
 
-function Queries({ children }: { children: React.ReactNode }) {
-  const [client] = useState(() =>
-    new QueryClient({
-      defaultOptions: {
-        queries: {
-          // Otherwise being offline would look like loading for ever.
-          networkMode: "always",
-          refetchOnReconnect: true,
-          retry: 1,
-          staleTime: 5_000,
-          refetchInterval: ({ state }) => isUnanswered(state.error) ? RETRY_MS : false,
-        },
-        mutations: { networkMode: "always", gcTime: 0 },
+function newClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        // Otherwise being offline would look like loading for ever.
+        networkMode: "always",
+        refetchOnReconnect: true,
+        retry: 1,
+        staleTime: 5_000,
+        refetchInterval: ({ state: { error } }) =>
+          error instanceof RequestError && error.isOutcomeUnknown ? RETRY_MS : false,
       },
-    })
-  );
-  return <QueryClientProvider client={client}>{children}</QueryClientProvider>;
+      // What a mutation has answered, a token among it, is forgotten with its dialog.
+      mutations: { networkMode: "always", gcTime: 0 },
+    },
+  });
 }
 
 function useOrganizations() {
@@ -172,10 +180,7 @@ function Shell() {
       <main>
         {organizations.isPending && <Loading what="your organizations" />}
         {!organizations.data && (
-          <Failure
-            error={organizations.error}
-            onRetry={() => organizations.refetch()}
-          />
+          <Failure error={organizations.error} onRetry={organizations.refetch} />
         )}
         {organizations.data && <Outlet />}
       </main>
@@ -202,7 +207,6 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       data={administered.map(({ id, name }) => ({ value: id, label: name }))}
       value={chosen ?? null}
       searchable={administered.length > 10}
-      allowDeselect={false}
       checkIconPosition="right"
       // In the landmark where its field is.
       comboboxProps={{ withinPortal: false }}
@@ -213,7 +217,6 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
 }
 
 function Account() {
-  const { session } = useSession();
   const leaving = useMutation({
     mutationFn: signOut,
     // The next person starts anew.
@@ -221,10 +224,10 @@ function Account() {
   });
   return (
     <div className="account">
-      <Menu position="bottom-end" width={260} {...MENU}>
+      <Menu width={260}>
         <Menu.Target>
           <Button variant="subtle" color="gray" size="compact-sm">
-            <span className="email">{session?.user.email}</span>
+            <span className="email">{useContext(EmailContext)}</span>
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
@@ -268,7 +271,7 @@ function Administered() {
   if (!found) {
     return (
       <>
-        <Head title="Not one of yours" />
+        <Head title="No access" />
         <p>You do not administer the organization in the address. Choose one that you do:</p>
         <ul>
           {administered.map(({ id, name }) => (

@@ -20,6 +20,7 @@ export default function Calendar({ start, end, onChange }: CalendarProps) {
       value={[start, end]}
       onChange={([start, end]) => onChange(start ?? "", end ?? "")}
       hideOutsideDates
+      weekendDays={[]}
       ariaLabels={{ previousMonth: "Previous month", nextMonth: "Next month" }}
     />
   );

@@ -1,16 +1,11 @@
 import { AuthClient, isAuthRetryableFetchError } from "@supabase/auth-js";
-import {
-  PostgrestClient,
-  type PostgrestError,
-  type PostgrestSingleResponse,
-} from "@supabase/postgrest-js";
 import * as z from "zod/mini";
 import type { Database, Enums } from "../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "./days.ts";
 
 // Everything that the console asks of the project, as the person who has signed in. The database's
 // functions decide what that person gets; there is no other wall, and this page needs none.
-// The two clients are those that supabase-js is made of; the rest of it would weigh 27 kB.
+// Of supabase-js only its client of Auth is here: all of it would weigh 40 kB more.
 
 // Without code made from strings, which the page's policy forbids.
 z.config({ jitless: true });
@@ -36,18 +31,6 @@ export const auth = new AuthClient({
   // Otherwise a link with a session in it would sign its reader into the account of its writer.
   detectSessionInUrl: false,
   fetch: fetchInTime,
-});
-
-const api = new PostgrestClient<Database>(`${PROJECT_URL}/rest/v1`, {
-  headers: { apikey: PUBLISHABLE_KEY },
-  fetch: async (input, init) => {
-    const { data } = await auth.getSession();
-    const headers = new Headers(init?.headers);
-    headers.set("Authorization", `Bearer ${data.session?.access_token ?? PUBLISHABLE_KEY}`);
-    return fetchInTime(input, { ...init, headers });
-  },
-  // TanStack Query asks once more. Four times each would leave the person waiting for a message.
-  retry: false,
 });
 
 /** Where external applications read the log. */
@@ -81,11 +64,9 @@ const ORGANIZATION = z.object({ id: z.string(), name: z.string(), role: z.string
 export type Organization = z.infer<typeof ORGANIZATION>;
 
 /** The organizations that the person belongs to, by name; `role` is `admin` or `member`. */
-export async function listOrganizations(): Promise<Organization[]> {
-  return parse(z.array(ORGANIZATION), await api.rpc("list_organizations"));
+export function listOrganizations(): Promise<Organization[]> {
+  return call(z.array(ORGANIZATION), "list_organizations", {});
 }
-
-const KEY_STATES = ["active", "expiring", "expired", "revoked"] as const;
 
 const API_KEY = z.object({
   id: z.string(),
@@ -97,15 +78,15 @@ const API_KEY = z.object({
   revoked_by_email: z.nullable(z.string()),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
-  state: z.enum(KEY_STATES),
+  state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
 });
 export type ApiKey = z.infer<typeof API_KEY>;
 
 /** All keys of an organization, active ones first, then the latest first. */
-export async function listApiKeys(organization_id: string): Promise<ApiKey[]> {
-  return parse(z.array(API_KEY), await api.rpc("list_api_keys", { organization_id }));
+export function listApiKeys(organization_id: string): Promise<ApiKey[]> {
+  return call(z.array(API_KEY), "list_api_keys", { organization_id });
 }
 
 const USE = z.object({
@@ -116,71 +97,33 @@ const USE = z.object({
 });
 export type Use = z.infer<typeof USE>;
 
-/** Requests by key and day. */
-export async function listUse(organization_id: string, { start, end }: Days): Promise<Use[]> {
-  return parse(
-    z.array(USE),
-    await api.rpc("api_key_usage", { organization_id, start_date: start, end_date: end }),
-  );
+/** Requests by key and day, in the order of days. */
+export function listUse(organization_id: string, { start, end }: Days): Promise<Use[]> {
+  return call(z.array(USE), "api_key_usage", { organization_id, start_date: start, end_date: end });
 }
 
 const NEW_API_KEY = z.object({ name: z.string(), token: z.string() });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-/** What a new key is asked for with. The caller chooses the id: asking again makes no second key. */
-export interface KeyRequest {
-  id: string;
-  name: string;
-  /** ISO 8601; null is never. */
-  expiresAt: string | null;
+/** Makes a key with the caller's id, so that asking again makes no second one. Only this answer has its token. */
+export function createApiKey(request: Arguments<"create_api_key">): Promise<NewApiKey> {
+  return call(NEW_API_KEY, "create_api_key", request);
 }
 
-/** Makes a key; the answer has its token, for the only time. */
-export async function createApiKey(
-  organization_id: string,
-  { id, name, expiresAt }: KeyRequest,
-): Promise<NewApiKey> {
-  const answer = await api.rpc("create_api_key", {
-    organization_id,
-    name,
-    api_key_id: id,
-    ...expiresAt ? { expires_at: expiresAt } : {},
-  });
-  return parse(NEW_API_KEY, answer);
-}
-
-export interface Rotation {
-  /** The key that ends after the overlap. */
-  id: string;
-  /** The id of the new key: asking again makes no second one. */
-  successorId: string;
-  /** As Postgres writes an interval. */
-  overlap: string;
-}
-
-/** Makes the successor of a key; the answer has its token, for the only time. */
-export async function rotateApiKey(
-  organization_id: string,
-  { id, successorId, overlap }: Rotation,
-): Promise<NewApiKey> {
-  const answer = await api.rpc("rotate_api_key", {
-    organization_id,
-    api_key_id: id,
-    successor_id: successorId,
-    overlap,
-  });
-  return parse(NEW_API_KEY, answer);
+/** Makes the successor of a key, with the caller's id. Only this answer has its token. */
+export function rotateApiKey(request: Arguments<"rotate_api_key">): Promise<NewApiKey> {
+  return call(NEW_API_KEY, "rotate_api_key", request);
 }
 
 /** Revokes a key. Revoking again changes nothing. */
-export async function revokeApiKey(organization_id: string, api_key_id: string): Promise<void> {
-  unwrap(await api.rpc("revoke_api_key", { organization_id, api_key_id }));
+export async function revokeApiKey(request: Arguments<"revoke_api_key">): Promise<void> {
+  await call(z.unknown(), "revoke_api_key", request);
 }
 
 /** Which entries of an organization. */
 export interface LogFilter extends Days {
   organizationId: string;
-  action: Action | undefined;
+  action?: Action | undefined;
 }
 
 const AUDIT_ENTRY = z.object({
@@ -196,6 +139,8 @@ export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
 const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
 export interface LogPage {
+  /** How many newer entries there are. */
+  offset: number;
   total: number;
   items: AuditEntry[];
 }
@@ -206,14 +151,14 @@ export async function readLog(
   { limit, offset }: { limit: number; offset: number },
   signal: AbortSignal,
 ): Promise<LogPage> {
-  const answer = await api.rpc("read_audit_log", {
-    ...logArguments(filter),
-    page_limit: limit,
-    page_offset: offset,
-    newest_first: true,
-  }).abortSignal(signal);
-  const { total, items } = parse(LOG_PAGE, answer);
-  return { total, items: parseEntries(items) };
+  const page = { page_limit: limit, page_offset: offset, newest_first: true };
+  const { total, items } = await call(
+    LOG_PAGE,
+    "read_audit_log",
+    { ...logArguments(filter), ...page },
+    signal,
+  );
+  return { offset, total, items: parseEntries(items) };
 }
 
 const FEED_PAGE = z.object({ total: z.number(), items: z.string(), next: z.string() });
@@ -227,7 +172,7 @@ export interface FeedPage {
   isCaughtUp: boolean;
 }
 
-export const FEED_PAGE_SIZE = 1000;
+const FEED_PAGE_SIZE = 1000;
 
 /** Up to 1000 entries of a filter after a cursor, or from the `beginning`: none is missed or repeated. */
 export async function readFeed(
@@ -235,12 +180,12 @@ export async function readFeed(
   after: string,
   signal: AbortSignal,
 ): Promise<FeedPage> {
-  const answer = await api.rpc("read_audit_log", {
-    ...logArguments(filter),
-    page_limit: FEED_PAGE_SIZE,
-    after,
-  }).abortSignal(signal);
-  const { total, items, next } = parse(FEED_PAGE, answer);
+  const { total, items, next } = await call(
+    FEED_PAGE,
+    "read_audit_log",
+    { ...logArguments(filter), page_limit: FEED_PAGE_SIZE, after },
+    signal,
+  );
   // One entry a line: JSON has no line break in it.
   const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
@@ -268,15 +213,6 @@ export function parseEntries(text: string): AuditEntry[] {
 
 const DAY_COUNT = z.object({ day: z.string(), entries: z.number() });
 
-/** How many entries each day has; days without any are left out. */
-export async function countByDay(
-  filter: LogFilter,
-  signal: AbortSignal,
-): Promise<Map<string, number>> {
-  const answer = await api.rpc("daily_entry_counts", logArguments(filter)).abortSignal(signal);
-  return new Map(parse(z.array(DAY_COUNT), answer).map(({ day, entries }) => [day, entries]));
-}
-
 const SEAL = z.object({
   sequence: z.number(),
   day: z.string(),
@@ -292,44 +228,43 @@ const SEAL_PAGE = z.object({
   items: z.array(SEAL),
 });
 
-export interface Seals {
+/** What the days of a range have. */
+export interface LogDays extends Days {
+  /** How many entries, of the days that have any. */
+  counts: Map<string, number>;
   /** The latest seal of each day that has one. */
-  byDay: Map<string, Seal>;
+  seals: Map<string, Seal>;
   /** Days whose entries were changed silently after they had been sealed. */
   altered: Set<string>;
 }
 
-/** Whether a day's entries are proven to be those of the day it was sealed; the worst first. */
-export const SEAL_STATES = {
-  altered: "altered after sealing",
-  open: "not yet sealed",
-  sealed: "sealed",
-  empty: "",
-} as const;
-export type SealState = keyof typeof SEAL_STATES;
-
-export function sealState(day: string, entries: number, seals: Seals | undefined): SealState {
-  if (seals?.altered.has(day)) return "altered";
-  if (seals?.byDay.has(day)) return "sealed";
-  return seals && entries > 0 ? "open" : "empty";
+/** The entries by day and the seals of a filter's days. */
+export async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
+  const { start, end } = filter;
+  const [counts, sealed] = await Promise.all([
+    call(z.array(DAY_COUNT), "daily_entry_counts", logArguments(filter), signal),
+    listSeals(filter, signal),
+  ]);
+  return {
+    start,
+    end,
+    counts: new Map(counts.map(({ day, entries }) => [day, entries])),
+    ...sealed,
+  };
 }
 
 const SEAL_PAGE_SIZE = 1000;
 
-/** The seals of a range of days. */
-export async function listSeals(
-  organizationId: string,
-  days: Days,
-  signal: AbortSignal,
-): Promise<Seals> {
-  const seals: Seals = { byDay: new Map(), altered: new Set() };
+async function listSeals(filter: LogFilter, signal: AbortSignal) {
+  const seals = new Map<string, Seal>();
+  const altered = new Set<string>();
   for (let offset = 0, total = 1; offset < total; offset += SEAL_PAGE_SIZE) {
-    const page = await readSeals(organizationId, days, SEAL_PAGE_SIZE, offset, signal);
+    const page = await readSeals(filter, SEAL_PAGE_SIZE, offset, signal);
     total = page.total;
-    for (const seal of page.items) seals.byDay.set(seal.day, seal);
-    for (const day of page.altered) seals.altered.add(day);
+    for (const seal of page.items) seals.set(seal.day, seal);
+    for (const day of page.altered) altered.add(day);
   }
-  return seals;
+  return { seals, altered };
 }
 
 /** The end of the organization's chain of seals: whoever keeps it can check all the others. */
@@ -337,31 +272,51 @@ export async function latestSeal(
   organizationId: string,
   signal: AbortSignal,
 ): Promise<Seal | null> {
-  const all = { start: "0001-01-01", end: "9999-12-31" };
-  const { total } = await readSeals(organizationId, all, 1, 0, signal);
-  const { items } = await readSeals(organizationId, all, 1, Math.max(0, total - 1), signal);
+  const all = { organizationId, start: "0001-01-01", end: "9999-12-31" };
+  const { total } = await readSeals(all, 1, 0, signal);
+  const { items } = await readSeals(all, 1, Math.max(0, total - 1), signal);
   return items[0] ?? null;
 }
 
-async function readSeals(
-  organization_id: string,
-  { start, end }: Days,
+function readSeals(
+  { organizationId, start, end }: LogFilter,
   page_limit: number,
   page_offset: number,
   signal: AbortSignal,
 ) {
-  const answer = await api.rpc("list_seals", {
-    organization_id,
-    start_date: start,
-    end_date: end,
-    page_limit,
-    page_offset,
-  }).abortSignal(signal);
-  return parse(SEAL_PAGE, answer);
+  const days = { organization_id: organizationId, start_date: start, end_date: end };
+  return call(SEAL_PAGE, "list_seals", { ...days, page_limit, page_offset }, signal);
 }
 
-function parse<T>(schema: z.ZodMiniType<T>, answer: PostgrestSingleResponse<unknown>): T {
-  return check(schema, unwrap(answer));
+type Functions = Database["public"]["Functions"];
+type Arguments<Name extends keyof Functions> = Functions[Name]["Args"];
+
+/** Calls a function of the database as the person who has signed in. */
+async function call<T, Name extends keyof Functions>(
+  schema: z.ZodMiniType<T>,
+  name: Name,
+  args: Arguments<Name>,
+  signal: AbortSignal | null = null,
+): Promise<T> {
+  const { data } = await auth.getSession();
+  const answer = await fetchInTime(`${PROJECT_URL}/rest/v1/rpc/${name}`, {
+    method: "POST",
+    headers: {
+      apikey: PUBLISHABLE_KEY,
+      Authorization: `Bearer ${data.session?.access_token ?? PUBLISHABLE_KEY}`,
+      "Content-Type": "application/json",
+    },
+    body: JSON.stringify(args),
+    signal,
+  }).then(async (response) => ({
+    status: response.status,
+    body: await (response.ok ? response.json() : response.json().catch(() => null)) as unknown,
+  })).catch(() => ({ status: 0, body: null }));
+  if (answer.status === 200) return check(schema, answer.body);
+  if (answer.status === 401) void renewSession();
+  const isOutcomeUnknown = answer.status === 0 || answer.status >= 500;
+  const explanation = explain(answer.status, z.safeParse(REFUSAL, answer.body).data);
+  throw new RequestError(explanation, isOutcomeUnknown);
 }
 
 function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
@@ -370,12 +325,6 @@ function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   throw new RequestError(
     "The server sent something unexpected. Reload, and report it if it stays.",
   );
-}
-
-function unwrap({ data, error, status }: PostgrestSingleResponse<unknown>): unknown {
-  if (!error) return data;
-  if (status === 401) void renewSession();
-  throw new RequestError(...explain(error, status));
 }
 
 /**
@@ -387,35 +336,25 @@ async function renewSession(): Promise<void> {
   if (error && !isAuthRetryableFetchError(error)) await auth.signOut({ scope: "local" });
 }
 
-function explain(
-  { code, message }: PostgrestError,
-  status: number,
-): [message: string, isOutcomeUnknown?: boolean] {
+/** What the Data API answers instead of a result. */
+const REFUSAL = z.object({ code: z.string(), message: z.string() });
+
+function explain(status: number, { code, message = "" }: { code?: string; message?: string } = {}) {
+  if (status === 0) return "No answer from the server. Check your connection, then try again.";
   if (status === 401) {
-    return ["Your session could not be renewed. Try again; if it stays so, sign out and in."];
+    return "Your session could not be renewed. Try again; if it stays so, sign out and in.";
   }
-  switch (code) {
-    case "22023":
-      // The database's own words, which say what to change.
-      return [`${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`];
-    case "23505":
-      return [
-        message.includes("rotated")
-          ? `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`
-          : "An earlier attempt did make this key, but its token was lost on the way. " +
-            "Close this, revoke the key in the list, and create another.",
-      ];
-    case "42501":
-      return [
-        "You do not administer this organization any more. Ask another administrator, or reload.",
-      ];
+  if (code === "42501") {
+    return "You do not administer this organization any more. Ask another administrator, or reload.";
   }
-  if (status === 0) {
-    return ["No answer from the server. Check your connection, then try again.", true];
+  if (code === "23505" && !message.includes("rotated")) {
+    return "An earlier attempt did make this key, but its token was lost on the way. " +
+      "Close this, revoke the key in the list, and create another.";
   }
-  return [
-    `The server could not do it (${[status, code].filter(Boolean).join(", ")}). ` +
-    "Try again in a minute.",
-    status >= 500,
-  ];
+  if (code === "22023" || code === "23505") {
+    // The database's own words, which say what to change.
+    return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
+  }
+  const seen = [status, code].filter(Boolean).join(", ");
+  return `The server could not do it (${seen}). Try again in a minute.`;
 }

@@ -40,7 +40,8 @@ export function isDay(text: string): boolean {
     !Number.isNaN(Date.parse(text)) && dayOf(Date.parse(text)) === text;
 }
 
-function dayOf(time: number): string {
+/** The day (UTC) of a time in milliseconds or ISO 8601. */
+export function dayOf(time: number | string): string {
   return new Date(time).toISOString().slice(0, 10);
 }
 

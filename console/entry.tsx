@@ -1,8 +1,8 @@
 import { Drawer } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "./data.ts";
-import { formatTime, TIME_ZONE } from "./days.ts";
-import { Copy, Copyable, DIALOG, Empty, Failure, Loading } from "./parts.tsx";
+import { dayOf, formatTime, TIME_ZONE } from "./days.ts";
+import { Copy, Copyable, Empty, Failure, Loading } from "./parts.tsx";
 
 export interface EntryDetailProps {
   /** The entry that the address names, if it names one. */
@@ -16,9 +16,9 @@ export interface EntryDetailProps {
 
 /** One entry, whole. */
 export function EntryDetail({ id, shown, isReading, filter, onClose }: EntryDetailProps) {
-  const day = id && dayOf(id);
+  const day = id && dayIn(id);
   const search = useQuery({
-    queryKey: ["entry", filter.organizationId, id],
+    queryKey: ["log", filter.organizationId, "entry", id, filter.action],
     queryFn: ({ signal }) => findEntry({ ...filter, start: day || "", end: day || "" }, id, signal),
     enabled: Boolean(day) && !shown && !isReading,
   });
@@ -30,7 +30,6 @@ export function EntryDetail({ id, shown, isReading, filter, onClose }: EntryDeta
       position="right"
       size={560}
       title="Entry"
-      {...DIALOG}
     >
       {entry
         ? <Entry entry={entry} />
@@ -49,7 +48,7 @@ export function EntryDetail({ id, shown, isReading, filter, onClose }: EntryDeta
 
 function Entry({ entry }: { entry: AuditEntry }) {
   return (
-    <div className="entry">
+    <>
       <dl>
         <dt>Time</dt>
         <dd>
@@ -78,14 +77,14 @@ function Entry({ entry }: { entry: AuditEntry }) {
         </dd>
       </dl>
       <Copyable title="JSON" label="JSON" text={JSON.stringify(entry, null, 2)} />
-    </div>
+    </>
   );
 }
 
 /** The day in an id that begins with its time (a UUID of version 7); empty for any other. */
-function dayOf(id: string): string {
+function dayIn(id: string): string {
   if (!/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)) return "";
-  return new Date(parseInt(id.replace("-", "").slice(0, 12), 16)).toISOString().slice(0, 10);
+  return dayOf(parseInt(id.replace("-", "").slice(0, 12), 16));
 }
 
 /** Pages that are searched for an entry. */

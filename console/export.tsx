@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { AUDIT_LOG_URL, type LogFilter, type Organization, readFeed } from "./data.ts";
 import { count } from "./days.ts";
-import { Copyable, DIALOG, Failure } from "./parts.tsx";
+import { Copyable, Failure } from "./parts.tsx";
 
 type Format = "ndjson" | "csv";
 
@@ -49,7 +49,6 @@ export function Export({ organization, filter, onClose }: ExportProps) {
       onClose={onClose}
       title="Export"
       size="lg"
-      {...DIALOG}
       closeOnClickOutside={!work.isPending}
       closeOnEscape={!work.isPending}
       withCloseButton={!work.isPending}
@@ -76,7 +75,7 @@ export function Export({ organization, filter, onClose }: ExportProps) {
           />
           <span className="hint">
             {format === "csv"
-              ? "To a spreadsheet, values that begin with = + - @ are formulas: import them as text."
+              ? "A spreadsheet runs values that begin with = + - @ as formulas: import all columns as text."
               : "One entry a line, byte for byte as the API answers."}
           </span>
         </div>

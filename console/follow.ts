@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { type AuditEntry, FEED_PAGE_SIZE, type LogFilter, parseEntries, readFeed } from "./data.ts";
+import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "./data.ts";
 import { today } from "./days.ts";
 
 /** How long between two questions when there was nothing new. */
@@ -8,26 +8,28 @@ const POLL_MS = 2_000;
 const KEPT = 500;
 
 export interface Feed {
+  /** Its first day. */
+  start: string;
   /** The latest to arrive first. */
   entries: AuditEntry[];
   /** How many have arrived, also those that are not kept. */
   received: number;
-  /** When there was last nothing left to read; null before that. */
-  checkedAt: number | null;
+  /** Whether there has been nothing left to read. */
+  isCaughtUp: boolean;
   error: Error | null;
 }
 
-const NOTHING: Feed = { entries: [], received: 0, checkedAt: null, error: null };
+const NOTHING = { entries: [], received: 0, isCaughtUp: false, error: null };
 
 /** Follows a log from the beginning of today (UTC): every entry once, also those committed late. */
 export function useFeed({ organizationId, action }: LogFilter, isOn: boolean): Feed {
-  const [feed, setFeed] = useState(NOTHING);
+  const [feed, setFeed] = useState<Feed>({ start: "", ...NOTHING });
   useEffect(() => {
     if (!isOn) return;
-    setFeed(NOTHING);
+    const start = today();
+    setFeed({ start, ...NOTHING });
     const controller = new AbortController();
-    const filter = { organizationId, action, start: today(), end: "9999-12-31" };
-    follow(filter, controller.signal, setFeed);
+    follow({ organizationId, action, start, end: "9999-12-31" }, controller.signal, setFeed);
     return () => controller.abort();
   }, [organizationId, action, isOn]);
   return feed;
@@ -45,12 +47,13 @@ async function follow(
       const entries = parseEntries(`[${items.slice(-KEPT)}]`).reverse();
       cursor = next;
       setFeed((feed) => ({
+        start: feed.start,
         entries: entries.length ? [...entries, ...feed.entries].slice(0, KEPT) : feed.entries,
         received: feed.received + items.length,
-        checkedAt: isCaughtUp ? Date.now() : feed.checkedAt,
+        isCaughtUp: isCaughtUp || feed.isCaughtUp,
         error: null,
       }));
-      if (items.length === FEED_PAGE_SIZE) continue;
+      if (!isCaughtUp) continue;
     } catch (error) {
       if (signal.aborted) return;
       setFeed((feed) => ({

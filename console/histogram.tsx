@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { SEAL_STATES, type Seals, type SealState, sealState } from "./data.ts";
+import type { LogDays } from "./data.ts";
 import { addDays, count, countDays, type Days } from "./days.ts";
+import { SEAL_STATES, type SealState, sealState } from "./parts.tsx";
 
 /** With more days a bar would be thinner than a pixel on a phone: it then stands for several. */
 const MAX_BARS = 120;
@@ -15,9 +16,7 @@ interface Bar extends Days {
 }
 
 export interface HistogramProps {
-  days: Days;
-  counts: Map<string, number>;
-  seals: Seals | undefined;
+  days: LogDays;
   onSelect: (days: Days) => void;
 }
 
@@ -25,8 +24,8 @@ export interface HistogramProps {
  * Entries by day, and under each bar whether the day is sealed. A range is chosen by dragging, or with
  * the arrow keys, Shift and Enter. Drawn here: of a library's chart none of this would be left.
  */
-export function Histogram({ days, counts, seals, onSelect }: HistogramProps) {
-  const bars = useMemo(() => toBars(days, counts, seals), [days.start, days.end, counts, seals]);
+export function Histogram({ days, onSelect }: HistogramProps) {
+  const bars = useMemo(() => toBars(days), [days]);
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
   const total = bars.reduce((sum, { entries }) => sum + entries, 0);
   // What is chosen so far: from the bar where it began to the one that is at hand.
@@ -47,12 +46,7 @@ export function Histogram({ days, counts, seals, onSelect }: HistogramProps) {
     return Math.max(0, Math.min(last, Math.floor((clientX - left) / width * bars.length)));
   }
   function move(event: KeyboardEvent): void {
-    const to = {
-      ArrowLeft: at - 1,
-      ArrowRight: at + 1,
-      Home: 0,
-      End: last,
-    }[event.key];
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
     if (to !== undefined) {
       const next = Math.max(0, Math.min(last, to));
       setAnchor(event.shiftKey ? anchor ?? at : null);
@@ -66,7 +60,7 @@ export function Histogram({ days, counts, seals, onSelect }: HistogramProps) {
   }
 
   return (
-    <figure className="histogram">
+    <figure className="card">
       <figcaption className="row between">
         <strong>{count(total, "entry", "entries")}</strong>
         <span className="hint" aria-hidden>
@@ -130,24 +124,27 @@ export function Histogram({ days, counts, seals, onSelect }: HistogramProps) {
   );
 }
 
-function toBars(days: Days, counts: Map<string, number>, seals: Seals | undefined): Bar[] {
-  const size = Math.ceil(countDays(days) / MAX_BARS);
-  const bars: Bar[] = [];
-  for (let start = days.start; start <= days.end; start = addDays(start, size)) {
-    const end = [addDays(start, size - 1), days.end].sort()[0] ?? days.end;
-    let entries = 0;
-    const states = new Set<SealState>();
-    for (let day = start; day <= end; day = addDays(day, 1)) {
-      const ofDay = counts.get(day) ?? 0;
-      entries += ofDay;
-      states.add(sealState(day, ofDay, seals));
-    }
-    const state = STATES.find((state) => states.has(state)) ?? "empty";
-    const label = [
-      `${start === end ? start : `${start} – ${end}`}: ${count(entries, "entry", "entries")}`,
-      SEAL_STATES[state],
-    ].filter(Boolean).join(", ");
-    bars.push({ start, end, entries, state, label });
+function toBars(days: LogDays): Bar[] {
+  const total = countDays(days);
+  const size = Math.ceil(total / MAX_BARS);
+  const found = Array.from(
+    { length: Math.ceil(total / size) },
+    () => ({ entries: 0, states: new Set<SealState>() }),
+  );
+  // Not day by day: an address may name nine thousand years.
+  for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
+    const bar = found[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
+    if (!bar) continue;
+    bar.entries += days.counts.get(day) ?? 0;
+    bar.states.add(sealState(day, days));
   }
-  return bars;
+  return found.map(({ entries, states }, index) => {
+    const start = addDays(days.start, index * size);
+    const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
+    const state = STATES.find((state) => states.has(state)) ?? "empty";
+    const range = start === end ? start : `${start} – ${end}`;
+    const label = [`${range}: ${count(entries, "entry", "entries")}`, SEAL_STATES[state]]
+      .filter(Boolean).join(", ");
+    return { start, end, entries, state, label };
+  });
 }

@@ -1,12 +1,12 @@
-import { Button, Menu, Pagination, Select, TextInput } from "@mantine/core";
+import { Button, Menu, Pagination, Select, TextInput, VisuallyHidden } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import * as z from "zod/mini";
 import { type ApiKey, listApiKeys, listUse, QUOTA, type Use } from "./data.ts";
-import { addDays, count, type Days, formatRelative, presetDays, today } from "./days.ts";
+import { addDays, count, dayOf, type Days, formatRelative, presetDays, today } from "./days.ts";
 import { CreateKey, RevokeKey, RotateKey } from "./key_dialogs.tsx";
-import { Empty, Failure, Head, Loading, MENU, Time, useOrganization } from "./parts.tsx";
+import { Empty, Failure, Head, Loading, Time, useOrganization } from "./parts.tsx";
 
 const REFRESH_INTERVAL_MS = 10_000;
 const PAGE_SIZE = 25;
@@ -21,18 +21,19 @@ const STATE_CHOICES = [
   ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
 ];
 
-/** What a column is sorted by, ascending; without a value last. */
+/** What a column is sorted by: a key that never expires comes last, one that was never used first. */
 const SORTS = {
   name: (a: ApiKey, b: ApiKey) => a.name.localeCompare(b.name),
-  created: (a: ApiKey, b: ApiKey) => compare(a.created_at, b.created_at),
-  expires: (a: ApiKey, b: ApiKey) => compare(a.expires_at, b.expires_at),
-  used: (a: ApiKey, b: ApiKey) => compare(a.last_used_at, b.last_used_at),
+  created: (a: ApiKey, b: ApiKey) => time(a.created_at) - time(b.created_at),
+  expires: (a: ApiKey, b: ApiKey) => time(a.expires_at, NEVER) - time(b.expires_at, NEVER),
+  used: (a: ApiKey, b: ApiKey) => time(a.last_used_at) - time(b.last_used_at),
 };
 type Sort = keyof typeof SORTS;
 
-function compare(a: string | null, b: string | null): number {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  return Date.parse(a) - Date.parse(b);
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+function time(value: string | null, ifNull = 0): number {
+  return value ? Date.parse(value) : ifNull;
 }
 
 const ADDRESS = z.object({
@@ -72,9 +73,16 @@ export function Keys() {
     refetchInterval: 6 * REFRESH_INTERVAL_MS,
   });
   const useByKey = useMemo(
-    () => Map.groupBy(use.data ?? [], ({ api_key_id }) => api_key_id),
+    () => use.data && Map.groupBy(use.data, ({ api_key_id }) => api_key_id),
     [use.data],
   );
+  // The address follows what is typed. If the field waited for the address, its caret would jump.
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (!field.current || field.current === document.activeElement) return;
+    field.current.value = address.search ?? "";
+  }, [address.search]);
+  const useOf = ({ id }: ApiKey) => useByKey && (useByKey.get(id) ?? []);
   const chosen = useMemo(() => select(keys.data ?? [], address), [keys.data, address]);
   const last = Math.max(1, Math.ceil(chosen.length / PAGE_SIZE));
   const page = Math.min(address.page ?? 1, last);
@@ -100,7 +108,7 @@ export function Keys() {
         <p className="lead">
           With a key, an application reads the whole log of <bdi>{organization.name}</bdi>, {QUOTA}
           {" "}
-          requests a minute.
+          requests a minute. Days are UTC.
         </p>
         <p role="status" className="news">{news}</p>
       </div>
@@ -111,7 +119,8 @@ export function Keys() {
           size="xs"
           type="search"
           w={240}
-          value={address.search ?? ""}
+          ref={field}
+          defaultValue={address.search}
           onChange={({ currentTarget: { value } }) => change({ search: value || undefined }, true)}
         />
         <Select
@@ -120,11 +129,10 @@ export function Keys() {
           w={150}
           data={STATE_CHOICES}
           value={address.state ?? ""}
-          allowDeselect={false}
           onChange={(state) => change({ state: readKeysAddress({ state }).state })}
         />
       </div>
-      <Failure error={keys.error} onRetry={keys.refetch} />
+      <Failure error={keys.error ?? use.error} onRetry={dialog.onChange} />
       {keys.isPending && <Loading what="API keys" />}
       {keys.data && chosen.length === 0 && (keys.data.length === 0
         ? <Empty title="No keys yet">Create one for each application that reads the log.</Empty>
@@ -132,7 +140,7 @@ export function Keys() {
       {chosen.length > 0 && (
         <KeyTable
           keys={chosen.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
-          useByKey={useByKey}
+          useOf={useOf}
           days={days}
           address={address}
           onSort={(sort) =>
@@ -144,7 +152,7 @@ export function Keys() {
         />
       )}
       {chosen.length > 0 && (
-        <div className="row between pages">
+        <div className="row between">
           <span role="status">
             {count(chosen.length, "key")}
             {last > 1 && `, page ${page} of ${last}`}
@@ -167,7 +175,7 @@ export function Keys() {
         <RevokeKey
           {...dialog}
           apiKey={opened.apiKey}
-          use={useByKey.get(opened.apiKey.id) ?? []}
+          use={useOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);
             setNews(`“${opened.apiKey.name}” is revoked: every request with it now gets 401.`);
@@ -192,14 +200,15 @@ function select(keys: ApiKey[], { search, state, sort, descending }: Address): A
 
 interface KeyTableProps {
   keys: ApiKey[];
-  useByKey: Map<string | null, Use[]>;
+  /** Undefined while it has not been read. */
+  useOf: (key: ApiKey) => Use[] | undefined;
   days: Days;
   address: Address;
   onSort: (sort: Sort) => void;
   onOpen: (opened: Opened) => void;
 }
 
-function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTableProps) {
+function KeyTable({ keys, useOf, days, address, onSort, onOpen }: KeyTableProps) {
   const heading = (sort: Sort, name: string, className = "") => (
     <th
       scope="col"
@@ -220,7 +229,7 @@ function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTablePro
           {heading("used", "Last used")}
           <th scope="col" className="wide">Last 30 days</th>
           <th scope="col">
-            <span className="hidden">Actions</span>
+            <VisuallyHidden>Actions</VisuallyHidden>
           </th>
         </tr>
       </thead>
@@ -239,14 +248,14 @@ function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTablePro
               {key.successor_id && !key.revoked_at && <div className="hint">rotated</div>}
             </td>
             <td className="wide">
-              <Time value={key.created_at}>{key.created_at.slice(0, 10)}</Time>
+              <Time value={key.created_at}>{dayOf(key.created_at)}</Time>
               {key.created_by_email && <div className="hint">by {key.created_by_email}</div>}
             </td>
             <td className="wide">
               {key.expires_at
                 ? (
                   <>
-                    <Time value={key.expires_at}>{key.expires_at.slice(0, 10)}</Time>
+                    <Time value={key.expires_at}>{dayOf(key.expires_at)}</Time>
                     {key.state !== "revoked" && (
                       <div className="hint">{formatRelative(key.expires_at)}</div>
                     )}
@@ -263,11 +272,11 @@ function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTablePro
               )}
             </td>
             <td className="wide">
-              <UseChart use={useByKey.get(key.id) ?? []} days={days} />
+              <UseChart use={useOf(key)} days={days} />
             </td>
             <td className="actions">
               {(key.state === "active" || key.state === "expiring") && (
-                <Menu position="bottom-end" {...MENU}>
+                <Menu>
                   <Menu.Target>
                     <Button
                       size="compact-sm"
@@ -285,8 +294,7 @@ function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTablePro
                       </Menu.Item>
                     )}
                     <Menu.Item
-                      onClick={() =>
-                        onOpen({ what: "revoke", apiKey: key })}
+                      onClick={() => onOpen({ what: "revoke", apiKey: key })}
                     >
                       Revoke …
                     </Menu.Item>
@@ -304,14 +312,15 @@ function KeyTable({ keys, useByKey, days, address, onSort, onOpen }: KeyTablePro
 function By({ time, person }: { time: string; person: string | null }) {
   return (
     <div className="hint">
-      <Time value={time}>{time.slice(0, 10)}</Time>
+      <Time value={time}>{dayOf(time)}</Time>
       {person && ` by ${person}`}
     </div>
   );
 }
 
 /** Requests by day. */
-function UseChart({ use, days }: { use: Use[]; days: Days }) {
+function UseChart({ use, days }: { use: Use[] | undefined; days: Days }) {
+  if (!use) return <span className="hint">…</span>;
   const byDay = new Map(use.map(({ day, requests }) => [day, requests]));
   const total = use.reduce((sum, { requests }) => sum + requests, 0);
   if (total === 0) return <span className="hint">none</span>;

@@ -1,24 +1,16 @@
 import { Alert, Button, Pagination, SegmentedControl, Select } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
-import { memo, type MouseEvent, useDeferredValue, useState } from "react";
+import { memo, type MouseEvent, useCallback, useDeferredValue, useState } from "react";
 import * as z from "zod/mini";
-import {
-  ACTIONS,
-  type AuditEntry,
-  countByDay,
-  listSeals,
-  type LogFilter,
-  type LogPage,
-  readLog,
-} from "./data.ts";
+import { ACTIONS, type AuditEntry, type LogPage, readLog } from "./data.ts";
 import { count, countDays, formatTime, TIME_ZONE, type Zone } from "./days.ts";
 import { EntryDetail } from "./entry.tsx";
 import { Export } from "./export.tsx";
-import { useFeed } from "./follow.ts";
+import { type Feed, useFeed } from "./follow.ts";
 import { Histogram } from "./histogram.tsx";
-import { Empty, Failure, Head, Loading, useOrganization } from "./parts.tsx";
-import { daysOf, RANGE, RangePicker } from "./range.tsx";
+import { Empty, Failure, Head, Loading, useLogDays, useOrganization } from "./parts.tsx";
+import { daysOf, RANGE, type RangeAddress, RangePicker } from "./range.tsx";
 
 const PAGE_SIZES = ["50", "100", "1000"] as const;
 const DEFAULT_PAGE_SIZE = 50;
@@ -53,57 +45,61 @@ export function Log() {
   const zone = address.time ?? "utc";
   // The switch answers at once, and the rows follow.
   const shownZone = useDeferredValue(zone);
-  const filter = {
-    organizationId: organization.id,
-    ...daysOf(address),
-    action: address.action,
-  };
-  const { page = 1, size = DEFAULT_PAGE_SIZE } = address;
-  const entries = useEntries(filter, page, size, address.follow ?? false);
-  const feed = useFeed(filter, address.follow ?? false);
-  const items = address.follow ? feed.entries : entries.data?.items;
-  const open = (entry: string | undefined) =>
-    navigate({ search: (before) => ({ ...before, entry }), resetScroll: false });
+  const filter = { organizationId: organization.id, ...daysOf(address), action: address.action };
+  const { page = 1, size = DEFAULT_PAGE_SIZE, follow: isFollowing = false } = address;
+  const entries = useQuery({
+    queryKey: ["log", organization.id, "page", filter, page, size],
+    // An answer belongs to its key, so a slow one never shows under another filter; and is given up.
+    queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
+    placeholderData: keepPreviousData,
+    enabled: !isFollowing,
+  });
+  const days = useLogDays(filter);
+  const altered = [...days.data?.altered ?? []].sort();
+  const feed = useFeed(filter, isFollowing);
+  const items = isFollowing ? feed.entries : entries.data?.items;
+  const open = useCallback(
+    (entry: string | undefined) =>
+      navigate({ search: (before) => ({ ...before, entry }), resetScroll: false }),
+    [navigate],
+  );
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<Address>) =>
     navigate({
       search: (before) => ({ ...before, page: undefined, entry: undefined, ...changes }),
     });
+  // What is followed has no end: whoever chooses days wants to see those.
+  const chooseDays = (days: RangeAddress) =>
+    change({ range: undefined, follow: undefined, ...days });
 
   return (
     <>
       <Head title="Log">
         <Button
           size="xs"
-          variant={address.follow ? "filled" : "default"}
-          aria-pressed={address.follow ?? false}
+          variant={isFollowing ? "filled" : "default"}
           onClick={() => {
             // The page that comes back is as old as the following.
-            if (address.follow) refresh();
-            change({ follow: address.follow ? undefined : true });
+            if (isFollowing) refresh();
+            change({ follow: isFollowing ? undefined : true });
           }}
         >
-          {address.follow ? "Stop following" : "Follow"}
+          {isFollowing ? "Stop following" : "Follow"}
         </Button>
-        <Button
-          size="xs"
-          variant="default"
-          onClick={refresh}
-        >
+        <Button size="xs" variant="default" onClick={refresh}>
           {entries.isFetching ? "Reading …" : "Refresh"}
         </Button>
         <Button size="xs" variant="default" onClick={() => setIsExporting(true)}>Export</Button>
       </Head>
       <div className="row filters">
-        <RangePicker address={address} onChange={change} />
+        <RangePicker address={address} onChange={chooseDays} />
         <Select
           aria-label="Action"
           size="xs"
           w={190}
           data={ACTION_CHOICES}
           value={address.action ?? ""}
-          allowDeselect={false}
           onChange={(value) => change({ action: ACTIONS.find((action) => action === value) })}
         />
         <SegmentedControl
@@ -117,34 +113,46 @@ export function Log() {
             })}
         />
       </div>
-      <Overview filter={filter} onSelect={(days) => change({ range: undefined, ...days })} />
-      {address.follow ? <FeedState feed={feed} /> : (
-        <>
-          <Failure error={entries.error} onRetry={entries.refetch} />
-          {entries.isPending && <Loading what="entries" />}
-        </>
+      {altered.length > 0 && (
+        <Alert color="red" role="alert" title="Changed after sealing">
+          The entries of {new Intl.ListFormat("en").format(altered)}{" "}
+          differ from those that were sealed. Open Seals to see what to do.
+        </Alert>
       )}
-      {items && items.length > 0 && (
-        <div
-          aria-busy={entries.isPlaceholderData}
-          className={entries.isPlaceholderData ? "stale" : ""}
-        >
-          <EntryTable entries={items} zone={shownZone} openId={address.entry} />
+      {days.data && countDays(days.data) > 1 && (
+        <div className={days.isPlaceholderData ? "stale" : ""}>
+          <Histogram days={days.data} onSelect={chooseDays} />
         </div>
       )}
-      {!address.follow && entries.data && (
-        <Pages
-          page={page}
-          size={size}
-          data={entries.data}
-          onPage={(page) => change({ page: page === 1 ? undefined : page })}
-          onSize={(size) => change({ size })}
-        />
-      )}
+      <Failure
+        error={(isFollowing ? feed.error : entries.error) ?? days.error}
+        onRetry={refresh}
+      />
+      {isFollowing && <FeedState feed={feed} />}
+      {entries.isLoading && <Loading what="entries" />}
+      <div
+        aria-busy={entries.isPlaceholderData}
+        className={entries.isPlaceholderData ? "results stale" : "results"}
+      >
+        {items && items.length > 0 && (
+          <EntryTable entries={items} zone={shownZone} openId={address.entry} onOpen={open} />
+        )}
+        {!isFollowing && entries.data && (
+          <Pages
+            page={page}
+            size={size}
+            data={entries.data}
+            onPage={(page) => change({ page: page === 1 ? undefined : page })}
+            onSize={(size) => change({ size })}
+          />
+        )}
+      </div>
       <EntryDetail
         id={address.entry}
         shown={items?.find(({ id }) => id === address.entry)}
-        isReading={entries.isPending || entries.isPlaceholderData}
+        isReading={isFollowing
+          ? !feed.isCaughtUp && !feed.error
+          : entries.isPending || entries.isPlaceholderData}
         filter={filter}
         onClose={() => open(undefined)}
       />
@@ -159,55 +167,6 @@ export function Log() {
   );
 }
 
-function useEntries(filter: LogFilter, page: number, size: number, isFollowing: boolean) {
-  return useQuery({
-    queryKey: ["log", filter.organizationId, "page", filter, page, size],
-    // An answer belongs to its key, so a slow one never shows under another filter; and is given up.
-    queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
-    placeholderData: keepPreviousData,
-    enabled: !isFollowing,
-  });
-}
-
-interface OverviewProps {
-  filter: LogFilter;
-  onSelect: (days: { start: string; end: string }) => void;
-}
-
-/** The total, and what each day has: entries, and a seal or none. */
-function Overview({ filter, onSelect }: OverviewProps) {
-  const { organizationId, start, end } = filter;
-  const counts = useQuery({
-    queryKey: ["log", organizationId, "counts", filter],
-    queryFn: ({ signal }) => countByDay(filter, signal),
-    placeholderData: keepPreviousData,
-  });
-  const seals = useQuery({
-    queryKey: ["log", organizationId, "seals", start, end],
-    queryFn: ({ signal }) => listSeals(organizationId, { start, end }, signal),
-    placeholderData: keepPreviousData,
-  });
-  const altered = [...seals.data?.altered ?? []];
-  return (
-    <>
-      {altered.length > 0 && (
-        <Alert color="red" role="alert" title="Changed after sealing">
-          The entries of {new Intl.ListFormat("en").format(altered)}{" "}
-          are not those that were sealed. See Seals.
-        </Alert>
-      )}
-      {counts.data && countDays(filter) > 1 && (
-        <Histogram
-          days={filter}
-          counts={counts.data}
-          seals={seals.data}
-          onSelect={onSelect}
-        />
-      )}
-    </>
-  );
-}
-
 interface PagesProps {
   page: number;
   size: number;
@@ -216,7 +175,7 @@ interface PagesProps {
   onSize: (size: Address["size"]) => void;
 }
 
-function Pages({ page, size, data: { total, items }, onPage, onSize }: PagesProps) {
+function Pages({ page, size, data: { offset, total, items }, onPage, onSize }: PagesProps) {
   const last = Math.max(1, Math.ceil(total / size));
   if (total === 0) {
     return (
@@ -232,11 +191,10 @@ function Pages({ page, size, data: { total, items }, onPage, onSize }: PagesProp
       </Empty>
     );
   }
-  const first = (page - 1) * size + 1;
   return (
-    <div className="row between pages">
+    <div className="row between">
       <span role="status">
-        {first.toLocaleString("en")}–{(first + items.length - 1).toLocaleString("en")} of{" "}
+        {(offset + 1).toLocaleString("en")}–{(offset + items.length).toLocaleString("en")} of{" "}
         {count(total, "entry", "entries")}, newest first
       </span>
       <div className="row">
@@ -246,7 +204,6 @@ function Pages({ page, size, data: { total, items }, onPage, onSize }: PagesProp
           w={120}
           data={PAGE_SIZES.map((size) => ({ value: size, label: `${size} a page` }))}
           value={String(size)}
-          allowDeselect={false}
           onChange={(size) => onSize(size === "100" ? 100 : size === "1000" ? 1000 : undefined)}
         />
         <Pagination
@@ -264,18 +221,16 @@ function Pages({ page, size, data: { total, items }, onPage, onSize }: PagesProp
   );
 }
 
-function FeedState({ feed }: { feed: ReturnType<typeof useFeed> }) {
+function FeedState({ feed: { start, received, isCaughtUp } }: { feed: Feed }) {
+  const entries = count(received, "entry", "entries");
   return (
     <>
-      <Failure error={feed.error} />
       <p className="hint" role="status">
-        {!feed.checkedAt
-          ? `Reading today's entries: ${count(feed.received, "entry", "entries")} so far …`
-          : `Following. ${
-            count(feed.received, "entry", "entries")
-          } since 00:00 UTC, the latest first.`}
+        {isCaughtUp
+          ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
+          : `Reading today's entries: ${entries} so far …`}
       </p>
-      {feed.checkedAt !== null && feed.received === 0 && (
+      {isCaughtUp && received === 0 && (
         <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>
       )}
     </>
@@ -286,13 +241,14 @@ interface EntryTableProps {
   entries: AuditEntry[];
   zone: Zone;
   openId: string | undefined;
+  onOpen: (id: string | undefined) => void;
 }
 
 /**
- * A plain table: 1,000 rows of it are drawn and scrolled faster than a virtual list is kept up. The roles
- * say again what the elements are: a narrow screen shows rows as two lines, and they lose it.
+ * Not a virtual list: the browser skips the rows that are out of sight, and still finds text in them. The
+ * roles say again what the elements are, since rows that are laid out as a grid lose it.
  */
-const EntryTable = memo(function EntryTable({ entries, zone, openId }: EntryTableProps) {
+const EntryTable = memo(function EntryTable({ entries, zone, openId, onOpen }: EntryTableProps) {
   const router = useRouter();
   // One link for all rows: to build a thousand takes longer than to draw the table.
   const [before = "", after = ""] = router.history.createHref(
@@ -302,9 +258,14 @@ const EntryTable = memo(function EntryTable({ entries, zone, openId }: EntryTabl
       search: (search) => ({ ...search, entry: "ENTRY" }),
     }).href,
   ).split("ENTRY");
-  function openRow({ target }: MouseEvent) {
-    if (!(target instanceof Element) || target.closest("a") || getSelection()?.toString()) return;
-    target.closest("tr")?.querySelector("a")?.click();
+  function openRow(event: MouseEvent<HTMLElement>) {
+    const row = event.target instanceof Element && event.target.closest("tr");
+    if (!row || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (getSelection()?.toString()) return;
+    // Where the focus comes back to.
+    row.querySelector("a")?.focus({ preventScroll: true });
+    onOpen(entries[row.sectionRowIndex]?.id);
   }
   return (
     <table role="table" className="table entries" aria-label="Entries">
@@ -346,15 +307,9 @@ const EntryRow = memo(function EntryRow({ entry, zone, href, isOpen }: EntryRowP
           <time dateTime={entry.created_at}>{formatTime(entry.created_at, zone, true)}</time>
         </a>
       </td>
-      <td role="cell">
-        <code>{entry.action}</code>
-      </td>
-      <td role="cell">
-        <bdi>{entry.user_email}</bdi>
-      </td>
-      <td role="cell">
-        <bdi>{entry.agent_name}</bdi>
-      </td>
+      <td role="cell">{entry.action}</td>
+      <td role="cell">{entry.user_email}</td>
+      <td role="cell">{entry.agent_name}</td>
     </tr>
   );
 });

@@ -1,35 +1,46 @@
 import { createTheme, MantineProvider } from "@mantine/core";
-import { Component, type ReactNode, StrictMode } from "react";
+import { CatchBoundary } from "@tanstack/react-router";
+import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app.tsx";
+import { Broken } from "./parts.tsx";
 
 // Built on Mantine. Tried beside it with the same screen, Radix Themes 3.3 weighs a little more (202 kB
 // against 195, compressed), has neither calendar nor pagination, and writes HTML from text, which the
 // page's policy stops: the screen stays empty. Mantine obeys the policy when its variables come from
-// style.css and its dialogs do not lock scrolling (parts.tsx). The page with all of it: 249 kB.
+// style.css and its dialogs do not lock scrolling.
 
 // The page's policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
 
+const DIALOG = {
+  defaultProps: {
+    // It would write a style element, which the page's policy forbids.
+    lockScroll: false,
+    // Mantine's header element would be a second banner of the page.
+    attributes: { header: { role: "presentation" } },
+    closeButtonProps: { "aria-label": "Close" },
+  },
+};
 const THEME = createTheme({
-  defaultRadius: "sm",
   cursorType: "pointer",
   respectReducedMotion: true,
+  components: {
+    Drawer: DIALOG,
+    Modal: DIALOG,
+    Menu: {
+      defaultProps: {
+        position: "bottom-end",
+        // In the landmark where its button is, with nothing but items in it.
+        withinPortal: false,
+        withInitialFocusPlaceholder: false,
+      },
+    },
+    PasswordInput: { defaultProps: { withAsterisk: false } },
+    Select: { defaultProps: { allowDeselect: false } },
+    TextInput: { defaultProps: { autoComplete: "off", withAsterisk: false } },
+  },
 });
-
-/** What is left when a screen breaks. */
-class Fallback extends Component<{ children: ReactNode }, { error: Error | null }> {
-  override state = { error: null };
-
-  static getDerivedStateFromError(error: Error) {
-    return { error };
-  }
-
-  override render() {
-    if (!this.state.error) return this.props.children;
-    return <main role="alert">This page has broken ({String(this.state.error)}). Reload it.</main>;
-  }
-}
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
 if (self === top) {
@@ -41,9 +52,9 @@ if (self === top) {
         withCssVariables={false}
         withGlobalClasses={false}
       >
-        <Fallback>
+        <CatchBoundary getResetKey={() => 0} errorComponent={Broken}>
           <App />
-        </Fallback>
+        </CatchBoundary>
       </MantineProvider>
     </StrictMode>,
   );

@@ -1,8 +1,9 @@
 import { Alert, Button, Loader } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext } from "react";
-import { type Organization, RequestError } from "./data.ts";
-import { formatTime, TIME_ZONE, type Zone } from "./days.ts";
+import { type LogDays, type LogFilter, type Organization, readDays } from "./data.ts";
+import { formatTime, TIME_ZONE } from "./days.ts";
 
 // What several screens show.
 
@@ -15,15 +16,34 @@ export function useOrganization(): Organization {
   return organization;
 }
 
-export interface HeadProps {
-  title: string;
-  children?: ReactNode;
+/** What the days of a filter have; those of the filter before until the answer is there. */
+export function useLogDays(filter: LogFilter) {
+  return useQuery({
+    queryKey: ["log", filter.organizationId, "days", filter],
+    queryFn: ({ signal }) => readDays(filter, signal),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** Whether a day's entries are proven to be those of the day it was sealed; the worst first. */
+export const SEAL_STATES = {
+  altered: "altered after sealing",
+  open: "not yet sealed",
+  sealed: "sealed",
+  empty: "",
+} as const;
+export type SealState = keyof typeof SEAL_STATES;
+
+export function sealState(day: string, { counts, seals, altered }: LogDays): SealState {
+  if (altered.has(day)) return "altered";
+  if (seals.has(day)) return "sealed";
+  return counts.has(day) ? "open" : "empty";
 }
 
 /** The head of a screen, with what one can do on it. */
-export function Head({ title, children }: HeadProps) {
+export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (
-    <div className="head">
+    <div className="row between head">
       <title>{`${title} – Audit log`}</title>
       <h1>{title}</h1>
       <div className="row">{children}</div>
@@ -66,7 +86,7 @@ export function Copyable({ title, label, text }: CopyableProps) {
   return (
     <div>
       <div className="row between">
-        <span className="label">{title}</span>
+        <strong>{title}</strong>
         <Copy label={label} text={text} />
       </div>
       <pre tabIndex={0} role="group" aria-label={title}>{text}</pre>
@@ -74,31 +94,18 @@ export function Copyable({ title, label, text }: CopyableProps) {
   );
 }
 
-export interface TimeProps {
-  /** ISO 8601. */
-  value: string;
-  zone?: Zone;
-  milliseconds?: boolean;
-  children?: ReactNode;
-}
-
-/** A time, in UTC unless told otherwise; both are said when one points at it. */
-export function Time({ value, zone = "utc", milliseconds, children }: TimeProps) {
-  const both = `${formatTime(value, "utc", true)} UTC\n${
-    formatTime(value, "local", true)
-  } ${TIME_ZONE}`;
+/** A time in UTC; both are said when one points at it. */
+export function Time({ value, children }: { value: string; children?: ReactNode }) {
+  const local = `${formatTime(value, "local", true)} ${TIME_ZONE}`;
   return (
-    <time dateTime={value} title={both}>{children ?? formatTime(value, zone, milliseconds)}</time>
+    <time dateTime={value} title={`${formatTime(value, "utc", true)} UTC\n${local}`}>
+      {children ?? formatTime(value, "utc")}
+    </time>
   );
 }
 
-export interface FailureProps {
-  error: Error | null;
-  onRetry?: () => void;
-}
-
 /** Why something has not happened, if it has not. */
-export function Failure({ error, onRetry }: FailureProps) {
+export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () => void }) {
   if (!error) return null;
   return (
     <Alert color="red" role="alert">
@@ -114,13 +121,13 @@ export function Failure({ error, onRetry }: FailureProps) {
   );
 }
 
-export interface EmptyProps {
-  title: string;
-  children: ReactNode;
+/** What is left when a screen breaks. */
+export function Broken({ error }: { error: unknown }) {
+  return <Failure error={new Error(`This page has broken (${String(error)}). Reload it.`)} />;
 }
 
 /** A view without anything in it, and what to do about it. */
-export function Empty({ title, children }: EmptyProps) {
+export function Empty({ title, children }: { title: string; children: ReactNode }) {
   return (
     <div className="empty">
       <h2>{title}</h2>
@@ -137,21 +144,4 @@ export function Loading({ what }: { what: string }) {
       <div>Loading {what} …</div>
     </div>
   );
-}
-
-/** How each dialog and drawer is made here. */
-export const DIALOG = {
-  // It would write a style element, which the page's policy forbids.
-  lockScroll: false,
-  // Mantine's header element would be a second banner of the page.
-  attributes: { header: { role: "presentation" } },
-  closeButtonProps: { "aria-label": "Close" },
-};
-
-/** How each menu is made here: in the landmark where its button is, with nothing but items in it. */
-export const MENU = { withinPortal: false, withInitialFocusPlaceholder: false };
-
-/** Whether asking again by itself may help: nothing came, not even a refusal. */
-export function isUnanswered(error: Error | null): boolean {
-  return error instanceof RequestError && error.isOutcomeUnknown;
 }

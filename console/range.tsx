@@ -1,4 +1,4 @@
-import { Button, Popover, SegmentedControl, TextInput } from "@mantine/core";
+import { Button, Group, Popover, SegmentedControl, TextInput, VisuallyHidden } from "@mantine/core";
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import * as z from "zod/mini";
 import { type Days, isDay, isPreset, type Preset, presetDays } from "./days.ts";
@@ -63,7 +63,7 @@ export function RangePicker({ address, preset = DEFAULT_PRESET, onChange }: Rang
             aria-expanded={isOpen}
             onClick={() => setIsOpen(!isOpen)}
           >
-            <span className="hidden">Days</span>
+            <VisuallyHidden>Days</VisuallyHidden>
             {days.start === days.end ? days.start : `${days.start} – ${days.end}`}
           </Button>
         </Popover.Target>
@@ -94,6 +94,10 @@ function DaysForm({ days, onSubmit }: DaysFormProps) {
   const [isSent, setIsSent] = useState(false);
   const startError = explainDay(start);
   const endError = explainDay(end) || (!startError && end < start && "Before the first day");
+  const fields = [
+    { label: "First day", value: start, error: startError, set: setStart },
+    { label: "Last day", value: end, error: endError, set: setEnd },
+  ];
   function submit(event: FormEvent) {
     event.preventDefault();
     setIsSent(true);
@@ -101,29 +105,21 @@ function DaysForm({ days, onSubmit }: DaysFormProps) {
   }
   return (
     <form className="days" onSubmit={submit}>
-      <div className="row top">
-        <TextInput
-          label="First day"
-          size="xs"
-          data-autofocus
-          autoComplete="off"
-          maxLength={10}
-          value={start}
-          error={isSent && startError}
-          onFocus={({ currentTarget }) => currentTarget.select()}
-          onChange={({ currentTarget: { value } }) => setStart(value.trim())}
-        />
-        <TextInput
-          label="Last day"
-          size="xs"
-          autoComplete="off"
-          maxLength={10}
-          value={end}
-          error={isSent && endError}
-          onFocus={({ currentTarget }) => currentTarget.select()}
-          onChange={({ currentTarget: { value } }) => setEnd(value.trim())}
-        />
-      </div>
+      <Group grow align="flex-start" gap="xs">
+        {fields.map(({ label, value, error, set }, index) => (
+          <TextInput
+            key={label}
+            label={label}
+            size="xs"
+            data-autofocus={index === 0 || undefined}
+            maxLength={10}
+            value={value}
+            error={isSent && error}
+            onFocus={({ currentTarget }) => currentTarget.select()}
+            onChange={({ currentTarget: { value } }) => set(value.trim())}
+          />
+        ))}
+      </Group>
       <Suspense fallback={<div className="calendar" />}>
         <Calendar
           start={isDay(start) ? start : null}

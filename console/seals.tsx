@@ -1,18 +1,21 @@
 import { Alert } from "@mantine/core";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import * as z from "zod/mini";
-import {
-  countByDay,
-  latestSeal,
-  listSeals,
-  type Seal,
-  SEAL_STATES,
-  type Seals as SealsOfDays,
-  sealState,
-} from "./data.ts";
+import { latestSeal, type LogDays, type Seal } from "./data.ts";
 import { count } from "./days.ts";
-import { Copy, Empty, Failure, Head, Loading, Time, useOrganization } from "./parts.tsx";
+import {
+  Copy,
+  Empty,
+  Failure,
+  Head,
+  Loading,
+  SEAL_STATES,
+  sealState,
+  Time,
+  useLogDays,
+  useOrganization,
+} from "./parts.tsx";
 import { daysOf, RANGE, RangePicker } from "./range.tsx";
 
 const ADDRESS = z.object(RANGE);
@@ -28,19 +31,11 @@ export function Seals() {
   const { id: organizationId } = useOrganization();
   const address = route.useSearch();
   const navigate = route.useNavigate();
-  const days = daysOf(address, "30d");
   const latest = useQuery({
     queryKey: ["latest seal", organizationId],
     queryFn: ({ signal }) => latestSeal(organizationId, signal),
   });
-  const page = useQuery({
-    queryKey: ["seals", organizationId, days],
-    queryFn: async ({ signal }) => ({
-      counts: await countByDay({ organizationId, ...days, action: undefined }, signal),
-      seals: await listSeals(organizationId, days, signal),
-    }),
-    placeholderData: keepPreviousData,
-  });
+  const days = useLogDays({ organizationId, ...daysOf(address, "30d") });
   return (
     <>
       <Head title="Seals" />
@@ -56,9 +51,13 @@ export function Seals() {
         preset="30d"
         onChange={(range) => navigate({ search: range })}
       />
-      <Failure error={page.error} onRetry={page.refetch} />
-      {page.isPending && <Loading what="seals" />}
-      {page.data && <SealTable {...page.data} />}
+      <Failure error={days.error} onRetry={days.refetch} />
+      {days.isPending && <Loading what="seals" />}
+      {days.data && (
+        <div className={days.isPlaceholderData ? "results stale" : "results"}>
+          <SealTable days={days.data} />
+        </div>
+      )}
     </>
   );
 }
@@ -75,24 +74,19 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
   );
 }
 
-interface SealTableProps {
-  counts: Map<string, number>;
-  seals: SealsOfDays;
-}
-
-function SealTable({ counts, seals }: SealTableProps) {
-  const days = [...new Set([...counts.keys(), ...seals.byDay.keys(), ...seals.altered])]
-    .sort().reverse();
+function SealTable({ days: logDays }: { days: LogDays }) {
+  const { counts, seals, altered } = logDays;
+  const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort().reverse();
   if (days.length === 0) {
     return <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>;
   }
   return (
     <>
-      {seals.altered.size > 0 && (
+      {altered.size > 0 && (
         <Alert color="red" role="alert" title="Changed after sealing">
-          {count(seals.altered.size, "day has", "days have")}{" "}
-          other entries than when sealed, without that having been declared. Compare an earlier
-          export of {[...seals.altered].sort().join(", ")}.
+          {count(altered.size, "day has", "days have")}{" "}
+          other entries than when sealed, and no seal declares a late entry or a deletion. Compare
+          these days with an earlier export: {[...altered].sort().join(", ")}.
         </Alert>
       )}
       <table aria-label="Seals" className="table">
@@ -107,9 +101,9 @@ function SealTable({ counts, seals }: SealTableProps) {
         </thead>
         <tbody>
           {days.map((day) => {
-            const seal = seals.byDay.get(day);
+            const seal = seals.get(day);
             const entries = counts.get(day) ?? 0;
-            const state = sealState(day, entries, seals);
+            const state = sealState(day, logDays);
             return (
               <tr key={day}>
                 <th scope="row" className="day">{day}</th>

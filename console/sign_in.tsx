@@ -6,6 +6,15 @@ import { resetPassword, sendRecoveryCode, signIn } from "./session.ts";
 
 type Step = "sign in" | "ask for a code" | "set a password";
 
+const EMAIL = {
+  label: "E-mail",
+  name: "email",
+  type: "email",
+  autoComplete: "username",
+  required: true,
+  autoFocus: true,
+};
+
 export function SignIn({ reason }: { reason: string }) {
   const [step, setStep] = useState<Step>("sign in");
   const [email, setEmail] = useState("");
@@ -20,22 +29,12 @@ export function SignIn({ reason }: { reason: string }) {
           action="Sign in"
           onSubmit={(form) => signIn(form.email, form.password)}
         >
-          <TextInput
-            label="E-mail"
-            name="email"
-            type="email"
-            autoComplete="username"
-            required
-            withAsterisk={false}
-            autoFocus
-            defaultValue={email}
-          />
+          <TextInput {...EMAIL} defaultValue={email} />
           <PasswordInput
             label="Password"
             name="password"
             autoComplete="current-password"
             required
-            withAsterisk={false}
           />
         </Step>
       )}
@@ -50,15 +49,7 @@ export function SignIn({ reason }: { reason: string }) {
           }}
         >
           <p>You get a message with a code, with which you set a new password.</p>
-          <TextInput
-            label="E-mail"
-            name="email"
-            type="email"
-            autoComplete="username"
-            required
-            withAsterisk={false}
-            autoFocus
-          />
+          <TextInput {...EMAIL} />
         </Step>
       )}
       {step === "set a password" && (
@@ -68,21 +59,13 @@ export function SignIn({ reason }: { reason: string }) {
           onSubmit={({ code, password }) => resetPassword({ email, code, password })}
         >
           <p role="status">If {email} has an account here, a code is on its way.</p>
-          <TextInput
-            label="Code"
-            name="code"
-            autoComplete="one-time-code"
-            required
-            withAsterisk={false}
-            autoFocus
-          />
+          <TextInput label="Code" name="code" autoComplete="one-time-code" required autoFocus />
           <PasswordInput
             label="New password"
             name="password"
             autoComplete="new-password"
             minLength={6}
             required
-            withAsterisk={false}
           />
         </Step>
       )}

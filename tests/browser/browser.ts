@@ -1,13 +1,9 @@
+import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
-import {
-  type Browser,
-  type BrowserContextOptions,
-  chromium,
-  type Page,
-} from "npm:playwright-core@1.65.1";
+import { type BrowserContextOptions, chromium, type Page } from "npm:playwright-core@1.65.1";
 import { client, newOrganization, type Person, signUp } from "../helpers.ts";
 
-export type { Browser, Page };
+export type { Page };
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
@@ -22,20 +18,21 @@ const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
  */
 export const WIDTHS = [320, 720, 1440, 1920];
 
-/** Starts the browser that `deno task test:browser` has found. */
-export function launch(): Promise<Browser> {
-  const executablePath = Deno.env.get("CHROMIUM");
-  if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");
-  return chromium.launch({
-    executablePath,
-    // As in a person's browser, Back shows the page as it was left.
-    ignoreDefaultArgs: ["--disable-back-forward-cache"],
-    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-  });
-}
+const executablePath = Deno.env.get("CHROMIUM");
+if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");
 
-/** A page in a browser of its own: no session, no history. */
-export interface OpenedPage extends AsyncDisposable {
+/** One for each test file; what a test opens in it is closed after the test. */
+const browser = await chromium.launch({
+  executablePath,
+  // As in a person's browser, Back shows the page as it was left.
+  ignoreDefaultArgs: ["--disable-back-forward-cache"],
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+});
+afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
+afterAll(() => browser.close());
+
+/** A page in a browser context of its own: no session, no history. */
+export interface OpenedPage {
   page: Page;
   /** What the browser complained about: errors of scripts and of the content security policy. */
   complaints: string[];
@@ -45,18 +42,16 @@ export interface OpenedPage extends AsyncDisposable {
 
 /** Opens the console, signed in if a person is given. */
 export async function openConsole(
-  browser: Browser,
   person: Person | null,
   options: BrowserContextOptions = {},
 ): Promise<OpenedPage> {
-  const opened = await openPage(browser, CONSOLE_URL, options);
+  const opened = await openPage(CONSOLE_URL, options);
   if (person) await signIn(opened.page, person);
   return opened;
 }
 
 /** Opens a page. */
 export async function openPage(
-  browser: Browser,
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<OpenedPage> {
@@ -77,7 +72,7 @@ export async function openPage(
   });
   page.on("request", (request) => origins.add(new URL(request.url()).origin));
   await page.goto(url);
-  return { page, complaints, origins, [Symbol.asyncDispose]: () => context.close() };
+  return { page, complaints, origins };
 }
 
 /** Fills the sign-in form in; resolves when the person is in. */
@@ -92,6 +87,12 @@ export async function signIn(page: Page, { email, password }: Person): Promise<v
 export async function newAdmin(organizationName?: string) {
   const admin = await signUp();
   return { admin, organization: await newOrganization(admin, organizationName) };
+}
+
+/** Opens the console as an administrator of a new organization. */
+export async function openAsAdmin(organizationName?: string) {
+  const created = await newAdmin(organizationName);
+  return { ...created, ...await openConsole(created.admin) };
 }
 
 /** Makes a person a member of an organization. */

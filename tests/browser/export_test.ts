@@ -1,10 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, sql, writeEntries } from "../helpers.ts";
-import { choose, CONSOLE_URL, launch, newAdmin, openConsole, type Page, shell } from "./browser.ts";
-
-const browser = await launch();
-afterAll(() => browser.close());
+import { choose, CONSOLE_URL, newAdmin, openConsole, type Page, shell } from "./browser.ts";
 
 const ONE_DAY = "start=2026-03-01&end=2026-03-01";
 
@@ -17,13 +14,12 @@ async function openDay(count: number) {
       case n % 4 when 0 then 'feedback_given' else 'agent_added' end::public.audit_action,
       'ada@example.com', '=1+"' || n || E'",\n', '{"big": 12345678901234567890.10, "x": ",\\"data\\":"}'
     from generate_series(1, ${count}) as n`;
-  const opened = await openConsole(browser, admin);
-  const { page } = opened;
+  const { page } = await openConsole(admin);
   await page.goto(`${CONSOLE_URL}#/${organization.id}/log?${ONE_DAY}`);
   // Downloads: headless, nobody answers the dialog for a file.
   await page.evaluate("window.showSaveFilePicker = undefined");
   await page.getByText("newest first").waitFor();
-  return { ...opened, organization };
+  return { page, organization };
 }
 
 /** Exports what is shown; the file's name and text. */
@@ -37,8 +33,7 @@ async function exportAs(page: Page, format: "NDJSON" | "CSV") {
 
 describe("an export", () => {
   it("as NDJSON is what the API answers, byte for byte", async () => {
-    await using opened = await openDay(2500);
-    const { page, organization: { token } } = opened;
+    const { page, organization: { token } } = await openDay(2500);
     await page.getByRole("button", { name: "Export" }).click();
     const { name, text } = await exportAs(page, "NDJSON");
     assertEquals(name, "audit-log_2026-03-01_2026-03-01.ndjson");
@@ -54,8 +49,7 @@ describe("an export", () => {
   });
 
   it("has exactly what is filtered, as CSV with all digits and quotes", async () => {
-    await using opened = await openDay(8);
-    const { page } = opened;
+    const { page } = await openDay(8);
     await choose(page, "Action", "feedback_given");
     await page.getByText("1–2 of 2 entries").waitFor();
     await page.getByRole("button", { name: "Export" }).click();
@@ -72,8 +66,7 @@ describe("an export", () => {
   });
 
   it("has each entry once, also those that arrive meanwhile", async () => {
-    await using opened = await openDay(2500);
-    const { page, organization } = opened;
+    const { page, organization } = await openDay(2500);
     // Between the second page and the third, entries arrive before and behind what has been read.
     let pages = 0;
     await page.route("**/rpc/read_audit_log", async (route) => {
@@ -93,8 +86,7 @@ describe("an export", () => {
   });
 
   it("shows how far it is, and can be cancelled", async () => {
-    await using opened = await openDay(2500);
-    const { page } = opened;
+    const { page } = await openDay(2500);
     let pages = 0;
     await page.route("**/rpc/read_audit_log", async (route) => {
       if (route.request().postData()?.includes('"after"') && ++pages === 2) return;
@@ -110,8 +102,7 @@ describe("an export", () => {
   });
 
   it("goes to the disk while it is read, where the browser lets the page choose a file", async () => {
-    await using opened = await openDay(2500);
-    const { page } = opened;
+    const { page } = await openDay(2500);
     // A file of the browser's own storage stands for the one that a person would choose.
     await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>
       (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`);
@@ -125,8 +116,7 @@ describe("an export", () => {
   });
 
   it("says so when it fails, and begins anew when asked again", async () => {
-    await using opened = await openDay(4);
-    const { page } = opened;
+    const { page } = await openDay(4);
     await page.getByRole("button", { name: "Export" }).click();
     await page.context().setOffline(true);
     await page.getByRole("button", { name: "Export NDJSON" }).click();
@@ -136,8 +126,7 @@ describe("an export", () => {
   });
 
   it("names a curl command that gives the same with a key", async () => {
-    await using opened = await openDay(4);
-    const { page, organization } = opened;
+    const { page, organization } = await openDay(4);
     await page.getByRole("button", { name: "Export" }).click();
     const curl = await page.getByRole("group", { name: "The same with an API key" }).innerText();
     const { text } = await exportAs(page, "NDJSON");

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   age,
   createApiKey,
@@ -15,8 +15,8 @@ import {
   CONSOLE_URL,
   goTo,
   join,
-  launch,
   newAdmin,
+  openAsAdmin,
   openConsole,
   type Page,
   recordCalls,
@@ -25,17 +25,14 @@ import {
   today,
 } from "./browser.ts";
 
-const browser = await launch();
-afterAll(() => browser.close());
-
 /** The screen of keys of a new organization, which has one named "test". */
 async function openKeys(prepare?: (created: Awaited<ReturnType<typeof newAdmin>>) => unknown) {
   const created = await newAdmin();
   await prepare?.(created);
-  const opened = await openConsole(browser, created.admin);
-  await goTo(opened.page, "API keys");
-  await row(opened.page, "test").first().waitFor();
-  return { ...opened, ...created };
+  const { page, complaints } = await openConsole(created.admin);
+  await goTo(page, "API keys");
+  await row(page, "test").first().waitFor();
+  return { page, complaints, ...created };
 }
 
 function nameField(page: Page) {
@@ -70,9 +67,15 @@ async function openMenu(page: Page, key: string, item: "Rotate …" | "Revoke �
   await page.getByRole("dialog").waitFor();
 }
 
-/** Everything that the page could have kept a token in. */
-function traces(page: Page): Promise<string> {
-  return page.evaluate<string>(
+/** Everything that the page could have kept a token in, its memory included. */
+async function traces(page: Page): Promise<string> {
+  const debuggerSession = await page.context().newCDPSession(page);
+  let heap = "";
+  debuggerSession.on("HeapProfiler.addHeapSnapshotChunk", ({ chunk }) => heap += chunk);
+  await debuggerSession.send("HeapProfiler.collectGarbage");
+  await debuggerSession.send("HeapProfiler.takeHeapSnapshot");
+  await debuggerSession.detach();
+  return heap + await page.evaluate<string>(
     `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, location.href, history.state,
       document.cookie, document.documentElement.outerHTML])`,
   );
@@ -88,8 +91,7 @@ async function loseAnswer(page: Page, call: string): Promise<void> {
 
 describe("creating a key", () => {
   it("shows a token that works, as the curl line says it does, and copies it", async () => {
-    await using opened = await openKeys();
-    const { page, organization } = opened;
+    const { page, organization } = await openKeys();
     const token = await createInConsole(page, "SIEM");
     assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
     const curl = await page.getByRole("group", { name: "Try it" }).innerText();
@@ -101,8 +103,7 @@ describe("creating a key", () => {
   });
 
   it("shows the token once, until one confirms to have stored it: then it is nowhere any more", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     const token = await createInConsole(page, "SIEM");
     const secret = token.slice(7, -4);
     // Not by accident.
@@ -116,8 +117,7 @@ describe("creating a key", () => {
   });
 
   it("warns when one goes Back while the token is shown, and stays if one wants", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     const token = await createInConsole(page, "SIEM");
     await page.evaluate("history.back()");
     await page.getByText("If you leave now, the token is lost").waitFor();
@@ -130,8 +130,7 @@ describe("creating a key", () => {
   });
 
   it("warns when one reloads while the token is shown, and loses it then", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     const token = await createInConsole(page, "SIEM");
     const asked: string[] = [];
     page.once("dialog", (dialog) => {
@@ -148,9 +147,19 @@ describe("creating a key", () => {
     assert(!(await traces(page)).includes(token.slice(7, -4)));
   });
 
+  it("does not show the token any more to who goes to another site and Back", async () => {
+    const { page } = await openKeys();
+    const token = await createInConsole(page, "SIEM");
+    page.once("dialog", (dialog) => dialog.accept());
+    await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
+    await page.goto("about:blank");
+    await page.goBack({ waitUntil: "commit" });
+    assert(!(await page.content()).includes(token));
+    assertEquals(await page.evaluate("isKept"), true);
+  });
+
   it("sets when it expires", async () => {
-    await using opened = await openKeys();
-    const { page, admin, organization } = opened;
+    const { page, admin, organization } = await openKeys();
     const day = `${Number(today().slice(0, 4)) + 1}-01-31`;
     for (const [name, expires] of [["never", "Never"], ["a day", "After a day …"]] as const) {
       await startCreating(page, name);
@@ -159,6 +168,8 @@ describe("creating a key", () => {
         await page.getByLabel("Last day (UTC)").fill("2020-01-01");
         await page.getByLabel("Last day (UTC)").press("Enter");
         await page.getByText("That day is over").waitFor();
+        await page.getByLabel("Last day (UTC)").fill("9999-12-31");
+        await page.getByText("At most 5 years ahead").waitFor();
         await page.getByLabel("Last day (UTC)").fill(day);
       }
       await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
@@ -172,8 +183,7 @@ describe("creating a key", () => {
   });
 
   it("refuses a name that is empty, only spaces, or longer than 100 characters", async () => {
-    await using opened = await openKeys();
-    const { page, admin, organization } = opened;
+    const { page, admin, organization } = await openKeys();
     await page.getByRole("button", { name: "Create key" }).click();
     const name = nameField(page);
     for (
@@ -198,8 +208,7 @@ describe("creating a key", () => {
   });
 
   it("twice in one go makes one key", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     await startCreating(page, "SIEM");
     const calls = recordCalls(page);
     await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
@@ -208,8 +217,7 @@ describe("creating a key", () => {
   });
 
   it("says so when the answer is lost, and asked again makes no second key", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     await loseAnswer(page, "create_api_key");
     await startCreating(page, "SIEM");
     await nameField(page).press("Enter");
@@ -222,8 +230,7 @@ describe("creating a key", () => {
   });
 
   it("says that it may have been made when the server fails, and does not let go before", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     const asked = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<void>();
     await page.route("**/rpc/create_api_key", async (route) => {
@@ -236,6 +243,10 @@ describe("creating a key", () => {
     await asked.promise;
     await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
     await page.keyboard.press("Escape");
+    // Who leaves now would not see the token.
+    await page.evaluate("history.back()");
+    await page.getByText("If you leave now, the token is lost").waitFor();
+    await page.getByRole("button", { name: "Stay" }).click();
     answer.resolve();
     await page.getByText("The key may have been made all the same").waitFor();
     await nameField(page).press("Enter");
@@ -243,8 +254,7 @@ describe("creating a key", () => {
   });
 
   it("works by keyboard alone, and so does revoking", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     const tabTo = async (name: RegExp) => {
       for (let i = 0; i < 30; i++) {
         await page.keyboard.press("Tab");
@@ -281,8 +291,7 @@ describe("creating a key", () => {
 
 describe("rotating a key", () => {
   it("gives the token of a successor, and the old key works for the overlap", async () => {
-    await using opened = await openKeys();
-    const { page, admin, organization } = opened;
+    const { page, admin, organization } = await openKeys();
     await openMenu(page, "test", "Rotate …");
     await choose(page, "The old key ends", "In 7 days");
     await page.getByRole("button", { name: "Rotate key" }).click();
@@ -299,8 +308,7 @@ describe("rotating a key", () => {
   });
 
   it("says so when the answer is lost, and what to do", async () => {
-    await using opened = await openKeys();
-    const { page } = opened;
+    const { page } = await openKeys();
     await loseAnswer(page, "rotate_api_key");
     await openMenu(page, "test", "Rotate …");
     const rotate = page.getByRole("button", { name: "Rotate key" });
@@ -313,10 +321,9 @@ describe("rotating a key", () => {
 
 describe("revoking a key", () => {
   it("says what it will break, asks for the name, takes effect at once, and shows who did it", async () => {
-    await using opened = await openKeys(async ({ organization }) => {
+    const { page, admin, organization } = await openKeys(async ({ organization }) => {
       for (let i = 0; i < 3; i++) await get(organization.token);
     });
-    const { page, admin, organization } = opened;
     await openMenu(page, "test", "Revoke …");
     await page.getByText(
       /^Last used (now|\d+ seconds? ago|\d+ minutes? ago), 3 requests today, last from /,
@@ -335,8 +342,7 @@ describe("revoking a key", () => {
   });
 
   it("shows what became of it when the answer is lost", async () => {
-    await using opened = await openKeys();
-    const { page, organization } = opened;
+    const { page, organization } = await openKeys();
     await loseAnswer(page, "revoke_api_key");
     await openMenu(page, "test", "Revoke …");
     await page.getByText("It has never been used.").waitFor();
@@ -349,10 +355,9 @@ describe("revoking a key", () => {
   });
 
   it("takes a name as it looks, with an accent typed in another way", async () => {
-    await using opened = await openKeys(({ admin, organization }) =>
+    const { page } = await openKeys(({ admin, organization }) =>
       createApiKey(admin, organization.id, "é  b")
     );
-    const { page } = opened;
     await openMenu(page, "é b", "Revoke …");
     await page.getByLabel(/^Type its name/).fill("e\u0301   b");
     await page.getByRole("button", { name: "Revoke key" }).click();
@@ -362,7 +367,7 @@ describe("revoking a key", () => {
 
 describe("the list of keys", () => {
   it("of 400 is searched, filtered, sorted and paged, all of it in the address", async () => {
-    await using opened = await openKeys(({ admin, organization }) =>
+    const { page, admin, organization } = await openKeys(({ admin, organization }) =>
       sql.begin(async (sql) => {
         await sql`select set_config('request.jwt.claims', ${
           JSON.stringify({ sub: admin.id, email: admin.email })
@@ -372,7 +377,6 @@ describe("the list of keys", () => {
           from generate_series(1, 399) as n`;
       })
     );
-    const { page, admin, organization } = opened;
     await page.getByText("400 keys, page 1 of 16").waitFor();
     const height = await page.evaluate<number>("document.documentElement.scrollHeight");
     assert(height < 2_500, `a page of ${height} pixels`);
@@ -384,21 +388,25 @@ describe("the list of keys", () => {
     assertStringIncludes(await page.getByRole("rowheader").nth(1).innerText(), "test key 001");
     await page.getByRole("button", { name: "Page 16", exact: true }).click();
     await row(page, "test key 399").waitFor();
-    await page.getByRole("searchbox", { name: "Search keys" }).fill("KEY 04");
+    const search = page.getByRole("searchbox", { name: "Search keys" });
+    await search.pressSequentially("04");
+    await search.press("Home");
+    await search.pressSequentially("KEY ");
+    assertEquals(await search.inputValue(), "KEY 04");
     await page.getByText("10 keys").waitFor();
     const address = page.url();
-    await using another = await openConsole(browser, admin);
+    const another = await openConsole(admin);
     await another.page.goto(address);
     await another.page.getByText("10 keys").waitFor();
     await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
-    await page.getByRole("searchbox", { name: "Search keys" }).fill("");
+    await search.fill("");
     await choose(page, "State", "Revoked");
     await page.getByRole("heading", { name: "No such key" }).or(page.getByText("1 key")).waitFor();
     await row(page, "Revoked").waitFor();
   });
 
   it("tells who revoked each, how often it is used by day, and what it used in the last minute", async () => {
-    await using opened = await openKeys(
+    const { page } = await openKeys(
       async ({ admin, organization: { id, token, apiKeyId } }) => {
         const colleague = await signUp();
         await join(colleague, id, "admin");
@@ -407,17 +415,33 @@ describe("the list of keys", () => {
         await age(sql, apiKeyId, "30 seconds");
       },
     );
-    const { page } = opened;
     await row(page, "test of a colleague").getByText(/by .*@example\.com/).first().waitFor();
     const used = row(page, "5 requests, 5 today");
     await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
     await used.getByText("5 of 60 in the last minute").waitFor();
+    // The latest first; those never used are the oldest.
+    await page.getByRole("button", { name: "Last used" }).click();
+    await page.getByRole("button", { name: "Last used" }).click();
+    await page.locator("[aria-sort=descending]").waitFor();
+    assertStringIncludes(await page.getByRole("row").nth(1).innerText(), "5 requests");
+  });
+
+  it("does not call a key unused when its use cannot be read", async () => {
+    const { page } = await openKeys(({ organization }) => get(organization.token));
+    await page.route(
+      "**/rpc/api_key_usage",
+      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
+    );
+    await page.reload();
+    await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+    assertEquals(await row(page, "test").getByText("none").count(), 0);
+    await openMenu(page, "test", "Revoke …");
+    await page.getByText(/^Last used .*ago\. Whatever uses it stops\.$|^Last used now\. Whatever/)
+      .waitFor();
   });
 
   it("refreshes by itself, but not while its tab is hidden", async () => {
-    const { admin, organization: { id, token } } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, organization: { id, token } } = await openAsAdmin();
     await page.clock.install();
     await page.goto(`${CONSOLE_URL}#/${id}/keys`);
     await page.reload();
@@ -441,9 +465,9 @@ describe("the list of keys", () => {
   it("says so when it is empty", async () => {
     const { admin, organization: { id, apiKeyId } } = await newAdmin();
     await sql`delete from private.api_keys where organization_id = ${id} and id = ${apiKeyId}`;
-    await using opened = await openConsole(browser, admin);
-    await goTo(opened.page, "API keys");
-    await opened.page.getByRole("heading", { name: "No keys yet" }).waitFor();
+    const { page } = await openConsole(admin);
+    await goTo(page, "API keys");
+    await page.getByRole("heading", { name: "No keys yet" }).waitFor();
   });
 
   it("shows names at their limit and hostile ones as they are", async () => {
@@ -453,10 +477,9 @@ describe("the list of keys", () => {
       "🔑".repeat(100),
       "אבג".repeat(30),
     ];
-    await using opened = await openKeys(async ({ admin, organization }) => {
+    const { page, complaints } = await openKeys(async ({ admin, organization }) => {
       for (const name of names) await createApiKey(admin, organization.id, name);
     });
-    const { page, complaints } = opened;
     for (const width of [320, 1440]) {
       await page.setViewportSize({ width, height: 900 });
       for (const name of names) await row(page, name).waitFor();

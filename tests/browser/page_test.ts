@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   createApiKey,
   get,
@@ -13,8 +13,8 @@ import {
 import {
   CONSOLE_URL,
   goTo,
-  launch,
   newAdmin,
+  openAsAdmin,
   openConsole,
   overflow,
   row,
@@ -23,9 +23,6 @@ import {
   violations,
   WIDTHS,
 } from "./browser.ts";
-
-const browser = await launch();
-afterAll(() => browser.close());
 
 /** What the page loads at first may weigh this much, compressed. */
 const MAX_BYTES = 250_000;
@@ -37,9 +34,7 @@ async function compressedSize(body: ArrayBuffer): Promise<number> {
 
 describe("the page", () => {
   it("speaks to its project only, and the browser lets it speak to nobody else", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page, origins } = opened;
+    const { page, origins } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     assertEquals([...origins], [new URL(CONSOLE_URL).origin]);
     const blocked = await page.evaluate<string[]>(`new Promise((resolve) => {
@@ -123,11 +118,16 @@ async function openScreens(colorScheme: "light" | "dark") {
     update private.sealed_days set altered_at = now()
     where organization_id = ${id}
       and day = (select min(day) from private.sealed_days where organization_id = ${id})`;
-  const opened = await openConsole(browser, null, { colorScheme, reducedMotion: "reduce" });
-  const { page } = opened;
-  const found = opened.complaints;
+  const { page, complaints: found } = await openConsole(null, {
+    colorScheme,
+    reducedMotion: "reduce",
+  });
+  assertEquals(
+    await page.evaluate("getComputedStyle(document.body).colorScheme"),
+    colorScheme,
+  );
   return {
-    ...opened,
+    page,
     admin,
     id,
     /** What is wrong, as far as it was checked. */
@@ -155,8 +155,7 @@ async function openScreens(colorScheme: "light" | "dark") {
 for (const colorScheme of ["light", "dark"] as const) {
   describe(`in ${colorScheme} colours, for all (axe-core) and from 320 to 1920 pixels, is`, () => {
     it("signing in", async () => {
-      await using opened = await openScreens(colorScheme);
-      const { page, admin, found, button, check } = opened;
+      const { page, admin, found, button, check } = await openScreens(colorScheme);
       await check("sign-in");
       await button("Forgot your password?").click();
       await page.getByLabel("E-mail").fill("nobody@example.com");
@@ -183,8 +182,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
 
     it("the log, in each state", async () => {
-      await using opened = await openScreens(colorScheme);
-      const { page, admin, id, found, button, check } = opened;
+      const { page, admin, id, found, button, check } = await openScreens(colorScheme);
       await signIn(page, admin);
       await page.getByText("1–50 of").waitFor();
       await check("log");
@@ -230,8 +228,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
 
     it("the keys and the seals, in each state", async () => {
-      await using opened = await openScreens(colorScheme);
-      const { page, admin, found, button, check } = opened;
+      const { page, admin, found, button, check } = await openScreens(colorScheme);
       await signIn(page, admin);
       await goTo(page, "API keys");
       await row(page, "5 requests, 5 today").waitFor();

@@ -1,18 +1,14 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { CONSOLE_URL, launch, openPage, overflow, takePicture, WIDTHS } from "./browser.ts";
-
-const browser = await launch();
-afterAll(() => browser.close());
+import { CONSOLE_URL, openPage, overflow, takePicture, WIDTHS } from "./browser.ts";
 
 const REFERENCE_URL = `${CONSOLE_URL}docs`;
 const { parameters, responses } = document.paths["/public-audit-log"].get;
 
 describe("the reference page", () => {
   it("shows every parameter, every status, and every field and header of a page", async () => {
-    await using opened = await openPage(browser, REFERENCE_URL);
-    const { page } = opened;
+    const { page } = await openPage(REFERENCE_URL);
     await page.getByText("organization_id").first().waitFor();
     const text = await page.locator("body").innerText();
     const names = [
@@ -32,10 +28,9 @@ describe("the reference page", () => {
 
   for (const width of WIDTHS) {
     it(`fits a window of ${width} px, loads nothing from elsewhere, and runs without errors`, async () => {
-      await using opened = await openPage(browser, REFERENCE_URL, {
+      const { page, complaints, origins } = await openPage(REFERENCE_URL, {
         viewport: { width, height: 900 },
       });
-      const { page, complaints, origins } = opened;
       // What is further down comes when one scrolls there.
       await page.getByText("Each API key belongs to one organization").first().waitFor();
       await page.mouse.wheel(0, 2_000);

@@ -1,10 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { runUpkeep, sql, writeEntries } from "../helpers.ts";
-import { CONSOLE_URL, goTo, launch, newAdmin, openConsole, row } from "./browser.ts";
-
-const browser = await launch();
-afterAll(() => browser.close());
+import { CONSOLE_URL, goTo, newAdmin, openAsAdmin, openConsole, row } from "./browser.ts";
 
 describe("seals", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
@@ -15,16 +12,19 @@ describe("seals", () => {
       { created_at: "2026-03-02T13:00:00Z" },
     ]);
     await runUpkeep(sql);
-    await writeEntries(id, [{ created_at: "2026-03-03T12:00:00Z" }]);
+    await writeEntries(id, [
+      { created_at: "2026-03-02T14:00:00Z" },
+      { created_at: "2026-03-03T12:00:00Z" },
+    ]);
     // As the upkeep marks a day whose entries were changed behind the triggers.
     await sql`
       update private.sealed_days set altered_at = now()
       where organization_id = ${id} and day = '2026-03-01'`;
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openConsole(admin);
     await page.goto(`${CONSOLE_URL}#/${id}/seals?start=2026-03-01&end=2026-03-04`);
     await row(page, "2026-03-01").getByText("altered after sealing").waitFor();
     await row(page, "2026-03-02").getByText("sealed", { exact: true }).waitFor();
+    await row(page, "2026-03-02").getByText("with 2 entries; the change is declared").waitFor();
     await row(page, "2026-03-03").getByText("not yet sealed").waitFor();
     assertEquals(await page.getByRole("rowheader").allInnerTexts(), [
       "2026-03-03",
@@ -43,15 +43,27 @@ describe("seals", () => {
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-04`);
     await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
       .waitFor();
-    await page.getByRole("option", { name: "2026-03-02: 2 entries, sealed" }).waitFor();
+    await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();
     await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
     await page.getByRole("alert").getByText("The entries of 2026-03-01").waitFor();
   });
 
+  it("of more days than a page of them has are all shown", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    await sql`
+      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      select ${id}, day, 'agent_added', 'ada@example.com', 'x', '{}'
+      from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
+    await runUpkeep(sql);
+    const { page } = await openConsole(admin);
+    await page.goto(`${CONSOLE_URL}#/${id}/seals?start=2020-01-01&end=2022-12-31`);
+    await row(page, "2022-10-01").getByText("sealed", { exact: true }).waitFor();
+    assertEquals(await page.getByText("sealed", { exact: true }).count(), 1005);
+  });
+
   it("are none where nothing has been written, which the screen says", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    await goTo(opened.page, "Seals");
-    await opened.page.getByRole("heading", { name: "Nothing to seal" }).waitFor();
+    const { page } = await openAsAdmin();
+    await goTo(page, "Seals");
+    await page.getByRole("heading", { name: "Nothing to seal" }).waitFor();
   });
 });

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import {
   client,
   createApiKey,
@@ -14,17 +14,14 @@ import {
   CONSOLE_URL,
   goTo,
   join,
-  launch,
   newAdmin,
+  openAsAdmin,
   openConsole,
   type Page,
   row,
   signIn,
   today,
 } from "./browser.ts";
-
-const browser = await launch();
-afterAll(() => browser.close());
 
 async function signOut(page: Page, email: string, how = "Sign out"): Promise<void> {
   await page.getByRole("button", { name: email }).click();
@@ -39,9 +36,7 @@ function keptSessions(page: Page): Promise<string[]> {
 
 describe("signing in", () => {
   it("lasts over a reload, until one signs out", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, admin } = await openAsAdmin();
     await page.reload();
     await signOut(page, admin.email);
     await page.reload();
@@ -51,8 +46,7 @@ describe("signing in", () => {
 
   it("takes the first press on Sign in, also right after the page has loaded", async () => {
     const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, null);
-    const { page } = opened;
+    const { page } = await openConsole(null);
     await page.goto(CONSOLE_URL, { waitUntil: "commit" });
     await page.getByLabel("E-mail").fill(admin.email);
     await page.getByLabel("Password", { exact: true }).fill(admin.password);
@@ -64,8 +58,7 @@ describe("signing in", () => {
 
   it("with a wrong password says so, and the right one still works", async () => {
     const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, null);
-    const { page } = opened;
+    const { page } = await openConsole(null);
     await page.getByLabel("E-mail").fill(admin.email);
     await page.getByLabel("Password", { exact: true }).fill("wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -75,8 +68,7 @@ describe("signing in", () => {
 
   it("with a forgotten password takes a new one, by the code that was sent", async () => {
     const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, null);
-    const { page } = opened;
+    const { page } = await openConsole(null);
     await page.getByRole("button", { name: "Forgot your password?" }).click();
     await page.getByLabel("E-mail").fill(admin.email);
     await page.getByRole("button", { name: "Send code" }).click();
@@ -101,10 +93,8 @@ describe("signing in", () => {
   });
 
   it("shows nothing of the person who was signed in before", async () => {
-    const { admin } = await newAdmin("Of the first person");
+    const { page, admin } = await openAsAdmin("Of the first person");
     const { admin: next } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
     await page.getByText("Of the first person").first().waitFor();
     await signOut(page, admin.email);
     await page.route("**/rest/v1/**", (route) => route.abort());
@@ -114,9 +104,7 @@ describe("signing in", () => {
   });
 
   it("again is asked for when the session has ended, and goes on where one was", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, admin } = await openAsAdmin();
     await goTo(page, "Seals");
     // The project's keys were changed: no token of before is good any more.
     await page.evaluate(`for (const [name, value] of Object.entries(localStorage)) {
@@ -136,8 +124,8 @@ describe("signing in", () => {
 describe("signing out", () => {
   it("everywhere ends the sessions of other browsers, which tell why", async () => {
     const { admin } = await newAdmin();
-    await using here = await openConsole(browser, admin);
-    await using elsewhere = await openConsole(browser, admin);
+    const here = await openConsole(admin);
+    const elsewhere = await openConsole(admin);
     await signOut(here.page, admin.email, "Sign out everywhere");
     // Someone looks at the other one again.
     await elsewhere.page.evaluate(
@@ -149,8 +137,8 @@ describe("signing out", () => {
 
   it("alone leaves the sessions of other browsers", async () => {
     const { admin } = await newAdmin();
-    await using here = await openConsole(browser, admin);
-    await using elsewhere = await openConsole(browser, admin);
+    const here = await openConsole(admin);
+    const elsewhere = await openConsole(admin);
     await signOut(here.page, admin.email);
     await elsewhere.page.reload();
     await elsewhere.page.getByRole("button", { name: admin.email }).waitFor();
@@ -159,7 +147,7 @@ describe("signing out", () => {
 
 describe("organizations", () => {
   it("someone who administers none is told whom to ask", async () => {
-    await using opened = await openConsole(browser, await signUp());
+    const opened = await openConsole(await signUp());
     await opened.page.getByText("Ask an administrator of your organization").waitFor();
   });
 
@@ -167,8 +155,7 @@ describe("organizations", () => {
     const { organization } = await newAdmin("Analytical Engines");
     const member = await signUp();
     await join(member, organization.id, "member");
-    await using opened = await openConsole(browser, member);
-    const { page } = opened;
+    const { page } = await openConsole(member);
     await page.goto(`${CONSOLE_URL}#/${organization.id}/keys`);
     await page.getByText("Ask an administrator of Analytical Engines").waitFor();
     assertEquals(await page.getByRole("link").count(), 0);
@@ -178,8 +165,7 @@ describe("organizations", () => {
     const { admin } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
     await createApiKey(admin, second.id, "of the second");
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openConsole(admin);
     await choose(page, "Organization", "Difference Engines");
     await goTo(page, "API keys");
     await row(page, "of the second").waitFor();
@@ -190,13 +176,26 @@ describe("organizations", () => {
     await row(page, "of the second").waitFor();
   });
 
+  it("shows nothing of the organization before while the log of the next is read", async () => {
+    const { admin } = await newAdmin();
+    const first = await newOrganization(admin, "Difference Engines");
+    await writeEntries(first.id, [
+      { created_at: new Date().toISOString(), agent_name: "of the first" },
+    ]);
+    const { page } = await openConsole(admin);
+    await page.getByText("of the first").waitFor();
+    await page.route("**/rpc/read_audit_log", () => {});
+    await choose(page, "Organization", "Test");
+    await page.getByText("Loading entries").waitFor();
+    assert(!(await page.content()).includes("of the first"));
+  });
+
   it("shows nothing of one that the person does not administer, not even by its address", async () => {
     const { organization: other } = await newAdmin("The other one");
     const { admin, organization } = await newAdmin("One's own");
     await join(admin, other.id, "member");
     await writeEntries(other.id, [{ created_at: new Date().toISOString(), agent_name: "secret" }]);
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openConsole(admin);
     for (const screen of ["log", "keys", "seals"]) {
       await page.goto(`${CONSOLE_URL}#/${other.id}/${screen}`);
       await page.getByText("You do not administer the organization in the address").waitFor();
@@ -208,9 +207,7 @@ describe("organizations", () => {
   });
 
   it("says so when one has ceased to be an administrator", async () => {
-    const { admin, organization: { id } } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, organization: { id } } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     await client("service_role").from("organization_members").delete()
       .eq("organization_id", id).throwOnError();
@@ -223,9 +220,7 @@ describe("organizations", () => {
 
 describe("without a connection", () => {
   it("a banner says so, and goes away with what it was about", async () => {
-    const { admin, organization } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, organization } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     await page.context().setOffline(true);
     await page.getByText("You are offline.").waitFor();
@@ -239,9 +234,7 @@ describe("without a connection", () => {
   });
 
   it("a screen that got no answer is read again by itself", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     await page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 });
     await page.reload();
@@ -251,9 +244,7 @@ describe("without a connection", () => {
   });
 
   it("a session that Auth cannot renew outlasts the outage", async () => {
-    const { admin } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     // It has expired in the meantime, and the server takes the expired token for none.
     await page.route("**/auth/v1/**", (route) => route.abort());
@@ -297,8 +288,7 @@ describe("a link to the console", () => {
   }
 
   it("signs nobody in", async () => {
-    await using opened = await openConsole(browser, null);
-    const { page } = opened;
+    const { page } = await openConsole(null);
     const calls: string[] = [];
     page.on("request", (request) => {
       if (/\/(auth|rest)\/v1\//.test(request.url())) calls.push(request.url());
@@ -313,9 +303,7 @@ describe("a link to the console", () => {
   });
 
   it("signs nobody out or into another account, and neither makes nor revokes a key", async () => {
-    const { admin, organization } = await newAdmin();
-    await using opened = await openConsole(browser, admin);
-    const { page } = opened;
+    const { page, admin, organization } = await openAsAdmin();
     await page.getByText("No entries").waitFor();
     const session = await page.evaluate("JSON.stringify({ ...localStorage })");
     const calls: string[] = [];
