@@ -93,9 +93,9 @@ describe("handler: a query string", () => {
     const { URLSearchParams } = globalThis;
     let parsed = 0;
     globalThis.URLSearchParams = class extends URLSearchParams {
-      constructor(query?: string) {
+      constructor(...given: ConstructorParameters<typeof URLSearchParams>) {
         parsed++;
-        super(query);
+        super(...given);
       }
     };
     try {
