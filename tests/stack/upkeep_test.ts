@@ -7,6 +7,7 @@ import {
   type Organization,
   type Run,
   runUpkeep,
+  runUpkeepWithoutWaiting,
   signUp,
   sql,
 } from "../helpers.ts";
@@ -130,11 +131,7 @@ describe("run_upkeep()", () => {
     await write(writer, held.id, 750);
     await write(sql, other.id, 10);
 
-    const upkeep = await sql.reserve();
-    await upkeep`set lock_timeout = '1s'`;
-    await runUpkeep(upkeep);
-    await upkeep`reset lock_timeout`;
-    upkeep.release();
+    await runUpkeepWithoutWaiting();
     assertEquals([(await left(held)).counts, (await left(other)).counts], [1500, 0]);
 
     await writer`commit`;
