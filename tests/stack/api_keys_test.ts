@@ -186,7 +186,7 @@ describe("revoke_api_key()", () => {
     for (const other of [...others, await revokeApiKey(colleague, key)]) assertEquals(other, first);
   });
 
-  it("is not held up by requests that wait for the key's counter", async () => {
+  it("is not held up by requests that wait for the key's counter, and these count no more", async () => {
     const organization = await newOrganization(admin);
     const { apiKeyId, token } = organization;
     const answer = whileWaiting(sql, apiKeyId, () => get(token), async () => {
@@ -195,6 +195,7 @@ describe("revoke_api_key()", () => {
     });
     // Its turn comes after the revocation's commit.
     assertEquals(await statusOnly(answer), 401);
+    assertEquals((await listApiKeys(admin, organization.id))[0]?.last_used_at, null);
   });
 });
 

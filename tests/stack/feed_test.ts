@@ -225,18 +225,6 @@ describe("the feed", () => {
     assertEquals((await read(sql, id, next)).names.toSorted(), ["after", "before"]);
   });
 
-  it("does not mind transactions that have only locked", async () => {
-    const { id } = await newOrganization(admin);
-    await sql.begin(async (transaction) => {
-      await transaction`select from public.organizations where id = ${id} for update`;
-      const { next } = await read(sql, id, "beginning");
-      const other = await newOrganization(admin);
-      await write(sql, other.id, "x");
-      await write(transaction, id, "a");
-      assertEquals((await read(sql, id, next)).names, []);
-    });
-  });
-
   it("is read when the request's turn comes, if the key looked exhausted before", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const { next } = await follow(token, `${RANGE}&after=beginning`);
