@@ -1,5 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
@@ -70,6 +70,11 @@ export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> 
     await session`reset all`;
     session.release();
   }
+}
+
+/** The error with which a statement is refused. */
+export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
+  return await assertRejects(() => statement, postgres.PostgresError);
 }
 
 /** A Data API client of nobody (`anon`) or of the platform (`service_role`). */

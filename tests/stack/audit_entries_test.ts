@@ -1,10 +1,11 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import postgres from "postgres";
 import {
   client,
+  entriesOf,
   type Entry,
   entry,
+  errorOf,
   getPage,
   MESSAGE_DATA,
   newOrganization,
@@ -22,14 +23,7 @@ async function assertNotAllowed(role: string, statement: string): Promise<void> 
     await transaction`select set_config('role', ${role}, true)`;
     await transaction.unsafe(statement);
   });
-  const error = await assertRejects(() => run, postgres.PostgresError);
-  assertEquals(error.code, "42501", error.message);
-}
-
-async function entriesOf(organizationId: string): Promise<number> {
-  const [row] = await sql`
-    select count(*)::int as n from public.audit_entries where organization_id = ${organizationId}`;
-  return row?.["n"];
+  assertEquals((await errorOf(run)).code, "42501", statement);
 }
 
 describe("writing an entry", () => {
@@ -65,18 +59,6 @@ describe("writing an entry", () => {
         from public.audit_entries where organization_id = ${id} and created_at > now()`;
     });
     assertEquals(written?.["times"], 2);
-  });
-
-  it("keeps its day to the last microsecond: the time is cut off, not rounded", async () => {
-    const { id, token } = await newOrganization(admin);
-    await writeEntries(id, [
-      { created_at: "2026-03-01T23:59:59.999999Z" },
-      { created_at: "9999-12-31T23:59:59.999999Z" },
-    ]);
-    for (const day of ["2026-03-01", "9999-12-31"]) {
-      const { items } = await getPage(token, `start=${day}&end=${day}`);
-      assertEquals(items.map((item) => item.created_at), [`${day}T23:59:59.999Z`]);
-    }
   });
 
   it("gives ids that are ordered by time and never repeat", async () => {

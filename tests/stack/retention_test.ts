@@ -1,10 +1,10 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import postgres from "postgres";
 import {
   assertExact,
   assertExactNow,
   entriesOf,
+  errorOf,
   getPage,
   getProblem,
   insertEntries,
@@ -63,10 +63,6 @@ async function sealed(id: string) {
   return seals.map(({ day, entries, added, removed }) =>
     `${day}: ${entries} +${added} -${removed}`
   );
-}
-
-async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
-  return await assertRejects(() => statement, postgres.PostgresError);
 }
 
 describe("delete_entries_before()", () => {
@@ -231,26 +227,17 @@ describe("delete_entries_before()", () => {
   });
 });
 
-/** Each table that has rows of organizations, and which of its columns says whose. */
-async function tablesOfOrganizations(): Promise<{ name: string; column: string }[]> {
-  const tables = await sql<{ name: string; column: string }[]>`
+/** All rows of an organization, in every table that has rows of organizations. */
+async function rowsOf(id: string): Promise<Record<string, string[]>> {
+  const tables = await sql`
     select a.attrelid::regclass::text as name, a.attname as column
     from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('public', 'private')
-      and a.attname = case c.oid when 'public.organizations'::regclass then 'id' else 'organization_id' end
-    order by 1`;
-  return [...tables];
-}
-
-/** All rows of an organization, in every table. */
-async function rowsOf(id: string): Promise<Record<string, string[]>> {
+      and a.attname = case c.oid when 'public.organizations'::regclass then 'id' else 'organization_id' end`;
   const rows: Record<string, string[]> = {};
-  for (const { name, column } of await tablesOfOrganizations()) {
-    const found = await sql.unsafe(
-      `select t::text as row from ${name} as t where ${column} = $1 order by 1`,
-      [id],
-    );
-    rows[name] = found.map(({ row }) => row);
+  for (const { name, column } of tables) {
+    const query = `select t::text as row from ${name} as t where ${column} = $1 order by 1`;
+    rows[name] = (await sql.unsafe(query, [id])).map(({ row }) => row);
   }
   return rows;
 }
