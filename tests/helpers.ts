@@ -1,4 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
@@ -57,6 +58,23 @@ export async function rolledBack<T>(
     await transaction`rollback`;
     transaction.release();
   }
+}
+
+/** Runs statements in a session of another time zone than the service's; other settings end with it, too. */
+export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> {
+  const session = await sql.reserve();
+  try {
+    await session`set timezone = 'Asia/Tokyo'`;
+    return await run(session);
+  } finally {
+    await session`reset all`;
+    session.release();
+  }
+}
+
+/** The error with which a statement is refused. */
+export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
+  return await assertRejects(() => statement, postgres.PostgresError);
 }
 
 /** A Data API client of nobody (`anon`) or of the platform (`service_role`). */
@@ -190,6 +208,40 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
   await client("service_role").from("audit_entries").insert(rows).throwOnError();
 }
 
+/** Writes so many entries, spread evenly over a day, with a connection that may be in a transaction. */
+export async function insertEntries(run: Run, id: string, day: string, entries: number) {
+  await run`
+    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    select ${id}, ${day}::timestamp at time zone 'UTC' + n * interval '1 day' / ${entries}::int,
+      (array['agent_added', 'feedback_given']::public.audit_action[])[n % 2 + 1], 'ada@example.com', 'Assistant'
+    from generate_series(0, ${entries}::int - 1) as n`;
+}
+
+/** How many entries an organization has. */
+export async function entriesOf(id: string): Promise<number> {
+  const [row] = await sql`
+    select count(*)::int as entries from public.audit_entries where organization_id = ${id}`;
+  return row?.["entries"];
+}
+
+/** Fails unless an organization has so many entries, and its counts and totals say so. */
+export async function assertExact({ id, token }: Organization, entries: number): Promise<void> {
+  assertEquals([...await sql`select * from private.entry_count_mismatches(${id})`], []);
+  const { total } = await getPage(token, "start=0001-01-01&end=9999-12-31&limit=1");
+  assertEquals([await entriesOf(id), total], [entries, entries]);
+}
+
+/** Fails unless a page has the total of the entries that its own snapshot sees. */
+export async function assertExactNow(id: string): Promise<void> {
+  const [row] = await sql`
+    select (p.page ->> 'total')::int as total, (
+      select count(*)::int from public.audit_entries e where e.organization_id = o.id
+    ) as entries
+    from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) as p
+    where o.id = ${id}`;
+  assertEquals(row?.["total"], row?.["entries"]);
+}
+
 /** Uses a key's limit up, as 60 requests of this moment would. */
 export async function exhaust(sql: Run, apiKeyId: string): Promise<void> {
   await sql`
@@ -210,10 +262,9 @@ export async function whileWaiting(
   const holder = await sql.reserve();
   try {
     await holder`begin`;
-    const [row] = await holder`
-      select pg_backend_pid() as pid from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+    await holder`select from private.rate_limits where api_key_id = ${apiKeyId} for update`;
     const answer = request();
-    await somebodyWaitsFor(sql, row?.["pid"]);
+    await somebodyWaitsFor(sql, await pidOf(holder));
     await action(holder);
     await holder`commit`;
     return await answer;
@@ -232,6 +283,24 @@ export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
   }
 }
 
+/** The process that serves a connection. */
+export async function pidOf(connection: Run): Promise<number> {
+  const [row] = await connection`select pg_backend_pid() as pid`;
+  return row?.["pid"];
+}
+
+/** Runs a piece of work in a connection that is killed before it commits. */
+export async function killWithin(piece: (connection: Run) => Promise<unknown>): Promise<void> {
+  // A pool of its own: one does not recover from the end of a reserved connection.
+  const pool = connect();
+  const connection = await pool.reserve();
+  const pid = await pidOf(connection);
+  await connection`begin`;
+  await piece(connection);
+  await sql`select pg_terminate_backend(${pid}, 5000)`;
+  await pool.end({ timeout: 0 });
+}
+
 /** Moves the times of a key's accepted requests into the past, instead of waiting. */
 export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
   await sql`
@@ -241,11 +310,20 @@ export async function age(sql: Run, apiKeyId: string, by: string): Promise<void>
 }
 
 /** Does all of the upkeep, with the statement that docs/operating.md schedules; not within a transaction. */
-export async function runUpkeep(sql: postgres.ISql): Promise<void> {
+export async function runUpkeep(run: Run = sql): Promise<void> {
   const page = await Deno.readTextFile(new URL("../docs/operating.md", import.meta.url));
   const [, statement] = page.match(/cron\.schedule\('upkeep', '[^']*', '([^']*)'\)/) ?? [];
   if (!statement) throw new Error("docs/operating.md has no cron.schedule('upkeep', …)");
-  await sql.unsafe(statement);
+  await run.unsafe(statement);
+}
+
+/** Does all of the upkeep; fails if it waits for a row. */
+export async function runUpkeepWithoutWaiting(): Promise<void> {
+  const connection = await sql.reserve();
+  await connection`set lock_timeout = '1s'`;
+  await runUpkeep(connection);
+  await connection`reset lock_timeout`;
+  connection.release();
 }
 
 /** Sends a request with a key; `query` is a query string. */

@@ -10,7 +10,6 @@ const ORGANIZATION_ID = "5f0c5a3e-0000-4000-8000-000000000002";
 const PATH = "/public-audit-log?start=2026-03-01&end=2026-03-02";
 
 interface Call {
-  url: string;
   body: Record<string, unknown>;
   signal: AbortSignal | null | undefined;
 }
@@ -22,9 +21,8 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   const dataApi = createDataApiClient(
     { url: "http://data-api.example", secretKey: "sb_secret_test" },
     {
-      fetch: async (url, init) => {
-        const body = JSON.parse(String(init?.body));
-        const call = { url: String(url), body, signal: init?.signal };
+      fetch: async (_url, init) => {
+        const call = { body: JSON.parse(String(init?.body)), signal: init?.signal };
         calls.push(call);
         return await answer(call);
       },
@@ -45,25 +43,20 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   return { send, calls, lines };
 }
 
-/** The items of a page have a line of their own. */
-function accepted(items: string, total = 1): Response {
-  return acceptedWith(`{"total":${total},"items":\n${items}\n}`);
+/** An accepted request's answer, with a page or null. */
+function accepted(page: string): string {
+  return `{"decision":"accepted","api_key_id":"${KEY_ID}","organization_id":"${ORGANIZATION_ID}",` +
+    `"remaining":59,"reset":60,"page":${page}}`;
 }
 
-function acceptedWithoutPage(): Response {
-  return acceptedWith("null");
-}
-
-function acceptedWith(page: string): Response {
-  return new Response(
-    `{"decision":"accepted","api_key_id":"${KEY_ID}","organization_id":"${ORGANIZATION_ID}",` +
-      `"remaining":59,"reset":60,"page":${page}}`,
-  );
+/** The items of a page have lines of their own. */
+function acceptedItems(items: string, total = 1): string {
+  return accepted(`{"total":${total},"items":\n${items}\n}`);
 }
 
 describe("handler: the database", () => {
   it("is asked exactly once for a page, by the hash of the token and nothing else", async () => {
-    const { send, calls } = setUp(() => accepted("[]"));
+    const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     await send(`${PATH}&action=agent_added&limit=7&offset=9&order=desc`);
     assertEquals(calls.map(({ body }) => body), [{
       token_hash: await tokenHash(TOKEN),
@@ -77,7 +70,7 @@ describe("handler: the database", () => {
   });
 
   it("is asked once for an invalid query too, without a page", async () => {
-    const { send, calls } = setUp(acceptedWithoutPage);
+    const { send, calls } = setUp(() => new Response(accepted("null")));
     assertEquals((await send("/public-audit-log?start=x")).status, 400);
     assertEquals((await send(`${PATH}${"&".repeat(10_000)}`)).status, 400);
     const asked = { token_hash: await tokenHash(TOKEN) };
@@ -85,7 +78,7 @@ describe("handler: the database", () => {
   });
 
   it("is not asked about other paths and methods and malformed tokens", async () => {
-    const { send, calls } = setUp(() => accepted("[]"));
+    const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     assertEquals((await send("/public-audit-log/x")).status, 404);
     assertEquals((await send(PATH, TOKEN, "POST")).status, 405);
     assertEquals((await send(PATH, null)).status, 401);
@@ -95,28 +88,23 @@ describe("handler: the database", () => {
 });
 
 describe("handler: a query string", () => {
-  it("is not even parsed when the token is missing or malformed, or when it is too long", async () => {
-    const { send } = setUp(acceptedWithoutPage);
-    const requests = [
-      () => send(PATH, null),
-      () => send(PATH, "x"),
-      () => send(`${PATH}${"&x".repeat(5000)}`),
-    ];
+  it("is not parsed when the token is missing or malformed, or when it is too long", async () => {
+    const { send } = setUp(() => new Response(accepted("null")));
     const { URLSearchParams } = globalThis;
-    const parsed: unknown[] = [];
+    let parsed = 0;
     globalThis.URLSearchParams = class extends URLSearchParams {
       constructor(...given: ConstructorParameters<typeof URLSearchParams>) {
-        parsed.push(given);
+        parsed++;
         super(...given);
       }
     };
     try {
-      const statuses = [];
-      for (const request of requests) statuses.push((await request()).status);
-      assertEquals(statuses, [401, 401, 400]);
-      assertEquals(parsed, []);
+      assertEquals((await send(PATH, null)).status, 401);
+      assertEquals((await send(PATH, "x")).status, 401);
+      assertEquals((await send(`${PATH}${"&x".repeat(5000)}`)).status, 400);
+      assertEquals(parsed, 0);
       await send();
-      assertEquals(parsed.length, 1);
+      assertEquals(parsed, 1);
     } finally {
       globalThis.URLSearchParams = URLSearchParams;
     }
@@ -125,7 +113,7 @@ describe("handler: a query string", () => {
 
 describe("handler: a browser", () => {
   it("is not let in: no answer has a CORS header", async () => {
-    const { send } = setUp(() => accepted("[]"));
+    const { send } = setUp(() => new Response(acceptedItems("[]")));
     for (const method of ["GET", "OPTIONS"]) {
       const names = Array.from((await send(PATH, TOKEN, method)).headers.keys());
       assertEquals(names.filter((name) => name.startsWith("access-control-")), []);
@@ -133,27 +121,10 @@ describe("handler: a browser", () => {
   });
 });
 
-describe("handler: the body of a page", () => {
-  it("has the fields of the contract, and numbers in data keep every digit", async () => {
-    const items = '[{"id":"x","data":{"big":12345678901234567890.123456789,"huge":1e400}}]';
-    const { send } = setUp(() => accepted(items, 4711));
-    const response = await send(`${PATH}&limit=5`);
-    assertEquals(
-      await response.text(),
-      `{"organization_id":"${ORGANIZATION_ID}","start":"2026-03-01","end":"2026-03-02",` +
-        `"total":4711,"limit":5,"offset":0,"items":${items}}`,
-    );
-  });
-});
-
 describe("handler: a large page", () => {
   it("arrives whole, with its length", async () => {
-    const entries = Array.from(
-      { length: 5_000 },
-      (_, n) => ({ n, text: "é😀\n" + "x".repeat(n % 97) }),
-    );
-    const items = JSON.stringify(entries);
-    const { send } = setUp(() => accepted(items, 5_000));
+    const items = JSON.stringify(Array.from({ length: 5_000 }, (_, n) => "é😀\n".repeat(n % 97)));
+    const { send } = setUp(() => new Response(acceptedItems(items)));
     const response = await send();
     const bytes = await response.bytes();
     assertEquals(response.headers.get("Content-Length"), String(bytes.length));
@@ -164,7 +135,7 @@ describe("handler: a large page", () => {
 
 describe("handler: an answer cut off", () => {
   it("is a 500 wherever it is cut, and nothing of it is logged", async () => {
-    const text = await accepted('[{"data":{"a":[{"b":[{}]}}},{"data":"}]}}"}]').text();
+    const text = acceptedItems('[{"data":{"a":[{"b":[{}]}}},{"data":"}]}}"}]');
     for (let length = 0; length <= text.length; length++) {
       const { send, lines } = setUp(() => new Response(text.slice(0, length)));
       const { status } = await send();
@@ -176,39 +147,35 @@ describe("handler: an answer cut off", () => {
 });
 
 describe("handler: a fault behind it", () => {
-  const faults: Record<string, (call: Call) => Response | Promise<Response>> = {
-    "an error of the database": () =>
-      Response.json({ code: "57014", message: "secret cause" }, { status: 500 }),
-    "a refused key": () => Response.json({ message: "secret cause" }, { status: 401 }),
-    "a missing function": () =>
-      Response.json({ code: "PGRST202", message: "secret cause" }, { status: 404 }),
-    "a very long error": () =>
-      Response.json({ code: "XX000", message: "secret cause".repeat(1000) }, { status: 500 }),
-    "a page of HTML": () => new Response("<html>secret cause</html>", { status: 502 }),
-    "an answer that is no JSON": () => new Response("secret cause"),
-    "JSON cut off": () => new Response('{"decision":"accepted","secret cause'),
-    "an empty answer": () => new Response(""),
-    "null": () => Response.json(null),
-    "an unknown decision": () => Response.json({ decision: "secret cause" }),
-    "an accepted decision without an organization": () =>
-      Response.json({ decision: "accepted", api_key_id: KEY_ID, remaining: 1, reset: 1 }),
-    "a query answered without a page": acceptedWithoutPage,
-    "items that are no list": () => accepted("secret cause"),
-    "items without a line of their own": () => acceptedWith('{"total":1,"items":["secret cause"]}'),
-    "items, and no word of them": () => acceptedWith('{"total":1}'),
-    "null in place of items": () => acceptedWith('{"total":1,"items":null}'),
-    "lines of which none is the items'": () => acceptedWith('\n["secret cause"]\n'),
-    "half an entry in all": () => accepted("[]", 0.5),
-    "a reset before now": () =>
-      Response.json({ decision: "rate_limited", api_key_id: KEY_ID, reset: -1 }),
-    "an error that is a list": () => Response.json(["secret cause"], { status: 500 }),
-    "an error that is a text": () => Response.json("secret cause", { status: 500 }),
-    "an error that is null": () => Response.json(null, { status: 500 }),
-    "a connection refused": () => Promise.reject(new TypeError("secret cause")),
+  /** What the Data API answers, and with which status. */
+  const faults: Record<string, [body: string, status?: number]> = {
+    "an error of the database": ['{"code":"57014","message":"secret cause"}', 500],
+    "a refused key": ['{"message":"secret cause"}', 401],
+    "a missing function": ['{"code":"PGRST202","message":"secret cause"}', 404],
+    "a very long error": [`{"code":"XX000","message":"${"secret cause".repeat(1000)}"}`, 500],
+    "a page of HTML": ["<html>secret cause</html>", 502],
+    "an answer that is no JSON": ["secret cause"],
+    "an empty answer": [""],
+    "null": ["null"],
+    "an unknown decision": ['{"decision":"secret cause"}'],
+    "an accepted decision without an organization": [
+      `{"decision":"accepted","api_key_id":"${KEY_ID}","remaining":1,"reset":1}`,
+    ],
+    "a query answered without a page": [accepted("null")],
+    "items that are no list": [acceptedItems("secret cause")],
+    "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
+    "items, and no word of them": [accepted('{"total":1}')],
+    "null in place of items": [accepted('{"total":1,"items":null}')],
+    "lines of which none is the items'": [accepted('\n["secret cause"]\n')],
+    "half an entry in all": [acceptedItems("[]", 0.5)],
+    "a reset before now": [`{"decision":"rate_limited","api_key_id":"${KEY_ID}","reset":-1}`],
+    "an error that is a list": ['["secret cause"]', 500],
+    "an error that is a text": ['"secret cause"', 500],
+    "an error that is null": ["null", 500],
   };
-  for (const [name, answer] of Object.entries(faults)) {
+  for (const [name, [body, status = 200]] of Object.entries(faults)) {
     it(`${name}: 500 without internals, the cause in the log under the same request id`, async () => {
-      const { send, lines } = setUp(answer);
+      const { send, lines } = setUp(() => new Response(body, { status }));
       const response = await send();
       const text = await response.text();
       assertEquals(response.status, 500);
@@ -245,7 +212,7 @@ describe("handler: a fault behind it", () => {
 
 describe("handler: the log", () => {
   it("has one line for each request: id, key, status and times", async () => {
-    const { send, lines } = setUp(() => accepted("[]"));
+    const { send, lines } = setUp(() => new Response(acceptedItems("[]")));
     const response = await send();
     const [line, ...others] = lines;
     assertEquals(others, []);
@@ -269,27 +236,6 @@ describe("handler: the log", () => {
       const { error = "" } = lines[0] ?? {};
       assert(error.length <= 501, error);
       assert(!/[\p{C}\p{Zl}\p{Zp}]/u.test(error), JSON.stringify(error));
-    }
-  });
-
-  it("never has a token or its hash, whatever the answer", async () => {
-    const answers = [
-      () => accepted("[]"),
-      acceptedWithoutPage,
-      () => Response.json({ decision: "unauthorized" }),
-      () => Response.json({ decision: "rate_limited", api_key_id: KEY_ID, reset: 9 }),
-      () => Response.json({ message: "failed" }, { status: 500 }),
-      () => Promise.reject(new TypeError("failed")),
-    ];
-    const hash = await tokenHash(TOKEN);
-    for (const answer of answers) {
-      for (const path of [PATH, "/public-audit-log", "/other"]) {
-        const { send, lines } = setUp(answer);
-        const response = await send(path);
-        const written = JSON.stringify([lines, ...response.headers, await response.text()]);
-        assertEquals(lines.length, 1);
-        assert(!written.includes(TOKEN) && !written.includes(hash), written);
-      }
     }
   });
 });

@@ -1,10 +1,11 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import postgres from "postgres";
 import {
   client,
+  entriesOf,
   type Entry,
   entry,
+  errorOf,
   getPage,
   MESSAGE_DATA,
   newOrganization,
@@ -22,14 +23,7 @@ async function assertNotAllowed(role: string, statement: string): Promise<void> 
     await transaction`select set_config('role', ${role}, true)`;
     await transaction.unsafe(statement);
   });
-  const error = await assertRejects(() => run, postgres.PostgresError);
-  assertEquals(error.code, "42501", error.message);
-}
-
-async function entriesOf(organizationId: string): Promise<number> {
-  const [row] = await sql`
-    select count(*)::int as n from public.audit_entries where organization_id = ${organizationId}`;
-  return row?.["n"];
+  assertEquals((await errorOf(run)).code, "42501", statement);
 }
 
 describe("writing an entry", () => {
@@ -54,27 +48,17 @@ describe("writing an entry", () => {
 
   it("takes its default time from the clock, not from the start of its transaction", async () => {
     const { id } = await newOrganization(admin);
-    const insert = (transaction: postgres.TransactionSql) =>
-      transaction`
-        insert into public.audit_entries (organization_id, action, user_email, agent_name)
-        values (${id}, 'agent_added', 'ada@example.com', 'Assistant') returning created_at::text`;
-    const [first, second] = await sql.begin(async (transaction) => [
-      (await insert(transaction))[0]?.["created_at"],
-      (await insert(transaction))[0]?.["created_at"],
-    ]);
-    assert(first < second, `${first}, then ${second}`);
-  });
-
-  it("keeps its day to the last microsecond: the time is cut off, not rounded", async () => {
-    const { id, token } = await newOrganization(admin);
-    await writeEntries(id, [
-      { created_at: "2026-03-01T23:59:59.999999Z" },
-      { created_at: "9999-12-31T23:59:59.999999Z" },
-    ]);
-    for (const day of ["2026-03-01", "9999-12-31"]) {
-      const { items } = await getPage(token, `start=${day}&end=${day}`);
-      assertEquals(items.map((item) => item.created_at), [`${day}T23:59:59.999Z`]);
-    }
+    const [written] = await sql.begin(async (transaction) => {
+      for (let i = 0; i < 2; i++) {
+        await transaction`
+          insert into public.audit_entries (organization_id, action, user_email, agent_name)
+          values (${id}, 'agent_added', 'ada@example.com', 'Assistant')`;
+      }
+      return await transaction`
+        select count(distinct created_at)::int as times
+        from public.audit_entries where organization_id = ${id} and created_at > now()`;
+    });
+    assertEquals(written?.["times"], 2);
   });
 
   it("gives ids that are ordered by time and never repeat", async () => {
@@ -169,18 +153,6 @@ describe("the log is append-only", () => {
         "truncate public.organizations cascade",
       ]
     ) await assertNotAllowed("postgres", statement);
-  });
-
-  it("but the owner may delete: retention", async () => {
-    const { id, token } = await newOrganization(admin);
-    await writeEntries(id, [{ created_at: "2026-03-01T00:00:00Z" }, {
-      created_at: "2026-03-02T00:00:00Z",
-    }]);
-    await sql`
-      delete from public.audit_entries
-      where organization_id = ${id} and created_at < '2026-03-02T00:00:00Z'`;
-    const page = await getPage(token);
-    assertEquals([page.total, page.items[0]?.created_at], [1, "2026-03-02T00:00:00.000Z"]);
   });
 
   it("and an organization with entries cannot be deleted from under them", async () => {

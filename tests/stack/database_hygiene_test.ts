@@ -53,12 +53,14 @@ const RULES: Record<string, Rule> = {
       group by schemaname, tablename, regexp_replace(indexdef, '^.*? USING ', '') having count(*) > 1`,
     breaks: "create index broken on public.organization_members (user_id)",
   },
+  // pg_temp at the end: where it is not named, it comes first, and a caller's temporary type "date" would
+  // run the caller's code with the rights of the function's owner.
   "0011 function_search_path_mutable": {
     query: `
       select oid::regprocedure from pg_proc
       where pronamespace in ${OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)`,
     breaks: `
-      create function private.broken() returns int language sql set search_path = public return 1`,
+      create function private.broken() returns int language sql set search_path = pg_catalog return 1`,
   },
   "0013 rls_disabled_in_public": {
     query: `

@@ -10,6 +10,7 @@ import {
   listApiKeys,
   type NewApiKey,
   newOrganization,
+  pidOf,
   revokeApiKey,
   runUpkeep,
   send,
@@ -19,7 +20,6 @@ import {
   statusOf,
   statusOnly,
   TWO_DAYS,
-  UNKNOWN_TOKEN,
   whileWaiting,
   writeEntries,
 } from "../helpers.ts";
@@ -71,43 +71,13 @@ async function stateOf(organizationId: string, id: string) {
 }
 
 describe("expires_at", () => {
-  it("ends a key: from then on every request is the 401 of any other key", async () => {
-    const { id } = await newOrganization(admin);
-    const key = await create(id, inDays(30));
-    await getPage(key.token);
-    await ageKey(key.id, "30 days");
-    const answers = [];
-    for (const token of [key.token, UNKNOWN_TOKEN]) {
-      const response = await get(token);
-      const { request_id: _, ...body } = await response.json();
-      const { "x-request-id": __, date: ___, ...headers } = Object.fromEntries(response.headers);
-      answers.push({ status: response.status, body, headers });
-    }
-    assertEquals(answers[0]?.status, 401);
-    assertEquals(answers[0], answers[1]);
-  });
-
   it("is refused when it is past, infinite, or more than five years ahead, and makes nothing", async () => {
     const { id } = await newOrganization(admin);
-    for (
-      const expires_at of [
-        inDays(-1),
-        new Date().toISOString(),
-        "infinity",
-        "-infinity",
-        inDays(5 * 366),
-        "10000-01-01T00:00:00Z",
-        "294276-12-31T00:00:00Z",
-      ]
-    ) {
-      const { error } = await tryToCreate(id, expires_at);
-      assertEquals(error?.code, "22023", expires_at);
+    const now = new Date().toISOString();
+    for (const time of [now, inDays(-1), inDays(5 * 366), "infinity", "-infinity"]) {
+      const { error } = await tryToCreate(id, time);
+      assertEquals(error?.code, "22023", time);
       assertMatch(error?.message ?? "", /^expires_at /);
-    }
-    // What is no time at all is refused before the function is called.
-    for (const expires_at of ["999999-01-01T00:00:00Z", "soon", "2027-02-30T00:00:00Z"]) {
-      const { error } = await tryToCreate(id, expires_at);
-      assertMatch(error?.code ?? "", /^220/, expires_at);
     }
     assertEquals((await listApiKeys(admin, id)).length, 1);
     await create(id, inDays(5 * 365));
@@ -120,7 +90,7 @@ describe("expires_at", () => {
       sql,
       key.id,
       () => get(key.token),
-      () => ageKey(key.id, "30 days"),
+      () => sql`update private.api_keys set expires_at = clock_timestamp() where id = ${key.id}`,
     );
     assertEquals(await statusOnly(answer), 401);
   });
@@ -151,7 +121,7 @@ describe("the state of a key", () => {
     assertEquals((await stateOf(id, key.id))?.state, "revoked");
   });
 
-  it("of 400 keys is listed within 50 ms of SQL, and their use of 30 days within a second", async () => {
+  it("is found by key: to list 400 keys, 10 blocks each are read, and 5 for each day of their use", async () => {
     const { id } = await newOrganization(admin);
     await sql`
       select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 399)`;
@@ -159,23 +129,20 @@ describe("the state of a key", () => {
       insert into private.log_reads
       select k.organization_id, k.id, date '2026-11-01' + n, null, 1, 0, 0, now(), now(), null
       from private.api_keys k, generate_series(0, 29) as n where k.organization_id = ${id}`;
-    const fastestOf = async (call: string): Promise<number> => {
-      const times: number[] = [];
-      await sql.begin(async (transaction) => {
-        await transaction`
-          select set_config('request.jwt.claims', ${JSON.stringify({ sub: admin.id })}, true)`;
-        for (let i = 0; i < 5; i++) {
-          const [row] = await transaction.unsafe(`explain (analyze, format json) select ${call}`);
-          times.push(row?.["QUERY PLAN"][0]["Execution Time"]);
-        }
+    const claims = JSON.stringify({ sub: admin.id });
+    const blocks = (call: string) =>
+      sql.begin(async (transaction) => {
+        await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
+        const [row] = await transaction.unsafe(
+          `explain (analyze, buffers, format json) select private.${call}`,
+        );
+        const { Plan } = row?.["QUERY PLAN"][0];
+        return Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
       });
-      // The machine may be busy with something else.
-      return Math.min(...times);
-    };
-    const list = await fastestOf(`private.list_api_keys('${id}')`);
-    assert(list < 50, `${list} ms`);
-    const usage = await fastestOf(`private.api_key_usage('${id}', '2026-11-01', '2026-11-30')`);
-    assert(usage < 1000, `${usage} ms`);
+    const listed = await blocks(`list_api_keys('${id}')`);
+    assert(listed < 10 * 400, `${listed} blocks`);
+    const used = await blocks(`api_key_usage('${id}', '2026-11-01', '2026-11-30')`);
+    assert(used < 5 * 400 * 30, `${used} blocks`);
   });
 });
 
@@ -212,7 +179,7 @@ describe("rotate_api_key()", () => {
     }
   });
 
-  it("cannot give a key a successor that has its successor's id, or its own", async () => {
+  it("takes the successor's id from the caller, but none that another key has, nor the key itself", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const other = await createApiKey(admin, id);
     for (const successor_id of [apiKeyId, other.id]) {
@@ -221,22 +188,20 @@ describe("rotate_api_key()", () => {
     }
     assertEquals((await stateOf(id, apiKeyId))?.expires_at, null);
     await getPage(token);
+    const successor_id = crypto.randomUUID();
+    assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
   });
 
   it("makes nothing when the key is revoked while it waits", async () => {
     const { id, apiKeyId } = await newOrganization(admin);
-    const errors: (string | undefined)[] = [];
-    await sql.begin(async (transaction) => {
+    const rotation = await sql.begin(async (transaction) => {
       await transaction`select from private.api_keys where id = ${apiKeyId} for update`;
-      const [holder] = await transaction`select pg_backend_pid() as pid`;
-      const rotation = tryToRotate(id, apiKeyId)
-        .then(({ error }) => void errors.push(error?.code));
-      await somebodyWaitsFor(sql, holder?.["pid"]);
+      const answer = tryToRotate(id, apiKeyId).then(({ error }) => error?.code);
+      await somebodyWaitsFor(sql, await pidOf(transaction));
       await transaction`update private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
-      return [rotation];
+      return { answer };
     });
-    while (errors.length === 0) await listApiKeys(admin, id);
-    assertEquals(errors, ["22023"]);
+    assertEquals(await rotation.answer, "22023");
     assertEquals((await listApiKeys(admin, id)).length, 1);
   });
 
@@ -271,14 +236,6 @@ describe("rotate_api_key()", () => {
     const [successor] = (await listApiKeys(admin, id)).filter((key) => key.id !== apiKeyId);
     // After a lost answer: the successor's own successor, at once.
     await getPage((await rotate(id, successor?.id ?? "", { overlap: "0" })).token);
-  });
-
-  it("takes the successor's id from the caller, so that a lost answer can be asked for again", async () => {
-    const { id, apiKeyId } = await newOrganization(admin);
-    const successor_id = crypto.randomUUID();
-    assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
-    const { error } = await tryToRotate(id, apiKeyId, { successor_id });
-    assertEquals(error?.code, "23505");
   });
 
   it("is refused for a revoked or expired key", async () => {
@@ -348,16 +305,7 @@ describe("api_key_usage()", () => {
     }
   });
 
-  it("counts no refused request", async () => {
-    const { id, apiKeyId, token } = await newOrganization(admin);
-    for (let i = 0; i < 60; i++) await statusOf(token);
-    await getProblem(429, token);
-    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
-    await getProblem(401, token);
-    assertEquals((await usageOf(id)).map(({ requests }) => requests), [60]);
-  });
-
-  it("is exact for many requests of many keys at once, whatever each is answered", async () => {
+  it("is exact for many requests of many keys at once, and counts none that is refused", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, Array(3).fill({}));
     const keys = await Promise.all(Array.from({ length: 10 }, () => createApiKey(admin, id)));
@@ -416,7 +364,7 @@ describe("api_key_usage()", () => {
     await setDay(unused.id, 401);
     const [first] = await sql`select private.run_upkeep() as more`;
     assertEquals(first?.["more"], true);
-    await runUpkeep(sql);
+    await runUpkeep();
     assertEquals((await usageOf(id)).map(({ requests }) => requests), [1, 1, 1]);
     await getPage(unused.token);
     assertEquals((await usageOf(id)).length, 4);
@@ -457,17 +405,5 @@ describe("api_key_usage()", () => {
     }
     assertEquals(statuses, [200, 400]);
     assertEquals((await usageOf(id)).map(counts), [[2, 1, 2]]);
-  });
-
-  it("does not count a request whose key ended while it waited for its turn", async () => {
-    const { id, apiKeyId, token } = await newOrganization(admin);
-    const answer = whileWaiting(
-      sql,
-      apiKeyId,
-      () => get(token),
-      () => revokeApiKey(admin, { organization_id: id, id: apiKeyId }),
-    );
-    assertEquals(await statusOnly(answer), 401);
-    assertEquals(await usageOf(id), []);
   });
 });

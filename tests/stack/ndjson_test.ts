@@ -68,15 +68,6 @@ describe("application/x-ndjson", () => {
     assertEquals([text, response.headers.get("X-Total-Count")], ["", "0"]);
   });
 
-  it("in pages, one after another, is the whole", async () => {
-    const { token } = await newLog(5);
-    let pages = "";
-    for (let offset = 0; offset < 6; offset += 2) {
-      pages += (await ask(token, `?${TWO_DAYS}&limit=2&offset=${offset}`, NDJSON)).text;
-    }
-    assertEquals(pages, (await ask(token, `?${TWO_DAYS}`, NDJSON)).text);
-  });
-
   it("leaves errors and seals as they are", async () => {
     const { token } = await newLog(0);
     const typeOf = async (query: string) =>

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
@@ -64,7 +64,7 @@ describe("openapi.json: the example of seals", () => {
   it("is what the service answers about the entries of the other example", async () => {
     const organization = await newOrganization(admin);
     await pageOfExample(organization);
-    await runUpkeep(sql);
+    await runUpkeep();
     const example = SEALS.content["application/json"].example;
     const { start, end, items: [seal] } = example;
     const response = await send(`/seals?start=${start}&end=${end}`, withKey(organization.token));
@@ -122,8 +122,10 @@ describe("openapi.json, asked about an answer,", () => {
     });
   }
 
-  async function assertRefused(response: Response, what = "not as in docs/openapi.json") {
-    await assertRejects(() => assertDocumented(response), Error, what);
+  function answerWithout(header: string): Response {
+    const fewer = answer();
+    fewer.headers.delete(header);
+    return fewer;
   }
 
   it("lets pass what it says, and fields more", async () => {
@@ -132,36 +134,25 @@ describe("openapi.json, asked about an answer,", () => {
     await assertDocumented(answer({ ...EXAMPLE_PAGE, more: 1, items }));
   });
 
-  it("refuses a field missing or of another type", async () => {
+  it("refuses fields and headers missing or of another form, and other media types and statuses", async () => {
     const items = [
       ...Object.keys(message ?? {}).map((name) => ({ ...message, [name]: undefined })),
       { ...message, created_at: "2026-11-06T09:09:18Z" },
       { ...message, data: { message_id: "m-1" } },
     ];
-    const bodies = [
-      ...Object.keys(EXAMPLE_PAGE).map((name) => ({ ...EXAMPLE_PAGE, [name]: undefined })),
-      ...items.map((item) => ({ ...EXAMPLE_PAGE, items: [item] })),
-      { ...EXAMPLE_PAGE, total: "2" },
-      { ...EXAMPLE_PAGE, start: "2026-02-30" },
+    const wrongs = [
+      ...Object.keys(EXAMPLE_PAGE).map((name) => answer({ ...EXAMPLE_PAGE, [name]: undefined })),
+      ...items.map((item) => answer({ ...EXAMPLE_PAGE, items: [item] })),
+      answer({ ...EXAMPLE_PAGE, total: "2" }),
+      answer({ ...EXAMPLE_PAGE, start: "2026-02-30" }),
+      ...["RateLimit", "RateLimit-Policy", "Link", "X-Request-Id", "Cache-Control"]
+        .map(answerWithout),
+      answer(EXAMPLE_PAGE, { ratelimit: "59" }),
+      answer(EXAMPLE_PAGE, { "content-type": "text/plain" }),
+      ...[201, 403, 503].map((status) => new Response("{}", { status })),
     ];
-    for (const body of bodies) await assertRefused(answer(body));
-  });
-
-  it("refuses a header missing or of another form, and another media type", async () => {
-    for (const name of ["RateLimit", "RateLimit-Policy", "Link", "X-Request-Id", "Cache-Control"]) {
-      const fewer = answer();
-      fewer.headers.delete(name);
-      await assertRefused(fewer, name);
-    }
-    await assertRefused(answer(EXAMPLE_PAGE, { ratelimit: "59" }));
-    const type = "text/plain";
-    await assertRefused(answer(EXAMPLE_PAGE, { "content-type": type }), `Content-Type ${type}`);
-  });
-
-  it("refuses a status that it does not have", async () => {
-    for (const status of [201, 403, 503]) {
-      assert(!DOCUMENTED_STATUSES.includes(status));
-      await assertRefused(new Response("{}", { status }), `status ${status}`);
+    for (const wrong of wrongs) {
+      await assertRejects(() => assertDocumented(wrong), Error, "not as in docs/openapi.json");
     }
   });
 });
@@ -190,11 +181,9 @@ async function copyOfRepository(): Promise<string> {
   const root = fileURLToPath(new URL("../..", import.meta.url));
   const copy = await Deno.makeTempDir();
   for (const name of ["deno.json", "deno.lock", "docs", "local", "tasks", "supabase", "console"]) {
-    await cp(`${root}${name}`, `${copy}/${name}`, {
-      recursive: true,
-      // A running start's database.
-      filter: (path) => path !== `${root}local/data`,
-    });
+    // Without a running start's database.
+    const filter = (path: string) => path !== `${root}local/data`;
+    await cp(`${root}${name}`, `${copy}/${name}`, { recursive: true, filter });
   }
   await Deno.symlink(`${root}node_modules`, `${copy}/node_modules`);
   return copy;

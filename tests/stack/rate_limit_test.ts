@@ -2,11 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   age,
-  createApiKey,
-  exhaust,
   get,
-  getPage,
-  getProblem,
   newOrganization,
   signUp,
   sql,
@@ -72,24 +68,10 @@ describe("rate limit", () => {
     assertEquals(await countedTimes(apiKeyId), 1);
   });
 
-  it("slides: a request is possible again when the oldest is 60 seconds old, and no sooner", async () => {
+  it("slides: a request is possible again when the oldest is 60 seconds old", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
-    // One nearly a minute old, 59 recent. The second leaves room for the test's own slowness.
-    await acceptedAgo(apiKeyId, [58, ...Array(59).fill(1)]);
-    assertEquals(await statusOf(token), 429);
     await acceptedAgo(apiKeyId, [60, ...Array(59).fill(1)]);
     assertEquals(await statuses(token, 2), [200, 429]);
-  });
-
-  it("RateLimit tells when the oldest request leaves the window, on accepted answers too", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
-    await acceptedAgo(apiKeyId, [20, 1]);
-    const response = await get(token);
-    await response.body?.cancel();
-    const [, left, seconds] = response.headers.get("RateLimit")
-      ?.match(/^"default";r=(\d+);t=(\d+)$/) ?? [];
-    assertEquals(left, "57");
-    assert(Number(seconds) <= 40 && Number(seconds) > 38, seconds);
   });
 
   it("keeps the time at which a request had its turn, not at which it began", async () => {
@@ -105,27 +87,28 @@ describe("rate limit", () => {
     assertEquals(row?.["after"], true);
   });
 
-  it("Retry-After is when the oldest request leaves the window, rounded up", async () => {
+  it("RateLimit, and Retry-After on a 429, tell when the oldest request leaves the window, rounded up", async () => {
+    // attacks/rate_limit_simulation_test.ts is exact; here, the headers.
     const { apiKeyId, token } = await newOrganization(admin);
-    for (const [age, expected] of [[0, 60], [19.5, 41], [58.5, 2]] as const) {
-      await acceptedAgo(apiKeyId, [age, ...Array(59).fill(0)]);
-      const { status, headers, body } = await get(token);
+    for (
+      const [age, others, status, left] of [
+        [20, 1, 200, 57],
+        [0, 59, 429, 0],
+        [19.5, 59, 429, 0],
+        [58.5, 59, 429, 0],
+      ] as const
+    ) {
+      const began = performance.now();
+      await acceptedAgo(apiKeyId, [age, ...Array(others).fill(0)]);
+      const { status: seen, headers, body } = await get(token);
       await body?.cancel();
-      assertEquals(status, 429);
-      const seconds = Number(headers.get("Retry-After"));
-      // Never more than it must be; less by what the test itself took.
-      assert(seconds <= expected && seconds > expected - 2, `${seconds} for ${expected}`);
-      assertEquals(headers.get("RateLimit"), `"default";r=0;t=${seconds}`);
-      assertEquals(headers.get("RateLimit-Policy"), '"default";q=60;w=60');
+      const took = (performance.now() - began) / 1000;
+      const seconds = Number(headers.get("RateLimit")?.match(/t=(\d+)$/)?.[1]);
+      assertEquals([seen, headers.get("RateLimit")], [status, `"default";r=${left};t=${seconds}`]);
+      assertEquals(headers.get("Retry-After"), status === 429 ? `${seconds}` : null);
+      const bounds = [Math.ceil(60 - age - took), Math.ceil(60 - age)] as const;
+      assert(seconds >= bounds[0] && seconds <= bounds[1], `${seconds}: not in ${bounds}`);
     }
-  });
-
-  it("is per key: another key of the same organization is not affected", async () => {
-    const { id, apiKeyId, token } = await newOrganization(admin);
-    const other = await createApiKey(admin, id, "other");
-    await exhaust(sql, apiKeyId);
-    await getProblem(429, token);
-    assertEquals((await getPage(other.token)).organization_id, id);
   });
 
   it("gives up on a counter that stays locked, so that other keys keep their connections", async () => {
