@@ -27,9 +27,8 @@ async function main(): Promise<boolean> {
   if (given.some((path) => path.startsWith("tests/browser"))) {
     Deno.env.set("CHROMIUM", await findBrowser());
   }
-  // The tests of faults start stacks of their own.
-  const needsStack = !isNamed &&
-    (!given.length || !given.every((path) => path.startsWith("tests/faults")));
+  // The pure tests need none, and those of faults start stacks of their own.
+  const needsStack = !isNamed && !(given.length && given.every(isWithoutStack));
   if (isNamed) console.log(`Testing ${Deno.env.get("SUPABASE_URL")}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
@@ -37,4 +36,8 @@ async function main(): Promise<boolean> {
   if (failed && stack) console.log(stack.faults.join(""));
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0;
+}
+
+function isWithoutStack(path: string): boolean {
+  return path.startsWith("tests/pure") || path.startsWith("tests/faults");
 }
