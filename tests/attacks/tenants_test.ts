@@ -367,20 +367,8 @@ describe("of a tenant's address, organization and keys", () => {
       assertEquals(await attack(by), []);
     });
 
-    it(`${by.name} learns nothing from explain: no table is looked into`, async () => {
-      const { tables, functions } = await servedObjects(sql);
-      for (const { name, columns } of tables) {
-        for (const column of columns) {
-          const condition = ["text", "uuid", "timestamptz"].includes(column.type)
-            ? `${column.name} >= '${value(column, RIGHT)}'`
-            : `${column.name} is not null`;
-          for (const explain of ["explain", "explain (analyze, verbose)"]) {
-            const statement = `${explain} select * from public.${name} where ${condition}`;
-            const outcome = await runAs(by.person, statement);
-            assertEquals(outcome, { code: "42501", tablesRead: [] }, statement);
-          }
-        }
-      }
+    it(`${by.name} learns nothing from explain: no function looks into a table`, async () => {
+      const { functions } = await servedObjects(sql);
       for (const { name, parameters } of functions) {
         if (ABOUT_ONESELF.includes(name)) continue;
         const given = parameters.map((each) => `${each.name} => '${value(each, RIGHT)}'`);
@@ -420,12 +408,6 @@ describe("of a tenant's address, organization and keys", () => {
 
 /** What would be wrong, and its undoing; the object that is then attacked. */
 const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] = [
-  ...["audit_entries", "organizations", "organization_members"].map((name) => ({
-    change: `grant select on public.${name} to authenticated`,
-    undo: `revoke select on public.${name} from authenticated`,
-    name,
-    finds: /^answered: .*GET/,
-  })),
   {
     change: "grant select (user_email) on public.audit_entries to authenticated",
     undo: "revoke select on public.audit_entries from authenticated",
@@ -447,14 +429,6 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
       drop function public.mine`,
     name: "audit_entries",
     finds: /^told apart: .*HEAD.*user_email=eq.*count=planned/,
-  },
-  {
-    change: `
-      create view public.addresses as select user_email from public.audit_entries;
-      grant select on public.addresses to authenticated`,
-    undo: "drop view public.addresses",
-    name: "addresses",
-    finds: /^told apart: .*user_email=like/,
   },
   {
     change: `
