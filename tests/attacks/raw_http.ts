@@ -1,3 +1,5 @@
+import { Buffer } from "node:buffer";
+
 /** Where a server listens: a raw socket knows no address but this. */
 export interface Server {
   hostname: string;
@@ -27,8 +29,17 @@ export async function sendRaw(server: Server, text: string): Promise<RawResponse
     late = true;
     connection.close();
   }, DEADLINE);
-  const answer = await exchange(connection, new TextEncoder().encode(text));
+  // A server may refuse before it has read everything.
+  const sent = writeAll(connection, text).catch(() => {});
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of connection.readable) chunks.push(chunk);
+  } catch {
+    // Cut off by the server, or by the deadline: what came, came.
+  }
+  await sent;
   clearTimeout(deadline);
+  const answer = Buffer.concat(chunks).toString("latin1");
   if (late) throw new Error(`no end of the answer in ${DEADLINE} ms: ${answer.slice(0, 500)}`);
   return parseResponses(answer);
 }
@@ -36,54 +47,32 @@ export async function sendRaw(server: Server, text: string): Promise<RawResponse
 /** Sends bytes and goes away, without waiting for an answer. */
 export async function sendAndLeave(server: Server, text: string): Promise<void> {
   using connection = await Deno.connect(server);
-  await connection.write(new TextEncoder().encode(text));
+  await writeAll(connection, text);
 }
 
-/** What comes back, one character a byte. A server may refuse before it has read everything. */
-async function exchange(connection: Deno.TcpConn, bytes: Uint8Array): Promise<string> {
-  const buffer = new Uint8Array(65_536);
-  let answer = "";
-  const sent = (async () => {
-    for (let n = 0; n < bytes.length;) n += await connection.write(bytes.subarray(n));
-  })().catch(() => {});
-  try {
-    for (;;) {
-      const length = await connection.read(buffer);
-      if (length === null) break;
-      answer += Array.from(buffer.subarray(0, length), (byte) => String.fromCharCode(byte)).join(
-        "",
-      );
-    }
-  } catch {
-    // Cut off by the server, or by the deadline: what came, came.
-  }
-  await sent;
-  return answer;
+async function writeAll(connection: Deno.TcpConn, text: string): Promise<void> {
+  const bytes = new TextEncoder().encode(text);
+  for (let n = 0; n < bytes.length;) n += await connection.write(bytes.subarray(n));
 }
 
+/** Answers, one character a byte. */
 function parseResponses(text: string): RawResponse[] {
   const responses: RawResponse[] = [];
   while (text !== "") {
-    const end = text.indexOf("\r\n\r\n");
-    const [statusLine = "", ...lines] = text.slice(0, end).split("\r\n");
-    const status = Number(statusLine.match(/^HTTP\/1\.[01] (\d{3}) /)?.[1]);
-    if (end < 0 || !status) throw new Error(`not HTTP: ${JSON.stringify(text.slice(0, 200))}`);
-    const headers = new Headers(lines.map((line): [string, string] => {
-      const colon = line.indexOf(":");
-      return [line.slice(0, colon), line.slice(colon + 1).trim()];
-    }));
-    let rest = text.slice(end + 4);
+    const [head = "", version] = text.match(/^HTTP\/1\.([01]) \d{3} .*?\r\n\r\n/s) ?? [];
+    if (!version) throw new Error(`not HTTP: ${JSON.stringify(text.slice(0, 200))}`);
+    const lines = head.trimEnd().matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm);
+    const headers = new Headers(Array.from(lines, ([, name = "", value = ""]) => [name, value]));
+    const status = Number(head.slice(9, 12));
+    let rest = text.slice(head.length);
     let body = "";
     if (headers.get("Transfer-Encoding") === "chunked") {
       [body, rest] = dechunk(rest);
-    } else if (headers.has("Content-Length")) {
-      const length = Number(headers.get("Content-Length"));
+    } else {
+      const length = Number(headers.get("Content-Length") ?? (status === 100 ? 0 : rest.length));
       [body, rest] = [rest.slice(0, length), rest.slice(length)];
-    } else if (status !== 100) {
-      [body, rest] = [rest, ""];
     }
-    const bytes = Uint8Array.from(body, (character) => character.charCodeAt(0));
-    responses.push({ status, headers, body: new TextDecoder().decode(bytes) });
+    responses.push({ status, headers, body: Buffer.from(body, "latin1").toString() });
     text = rest;
   }
   return responses;
@@ -92,12 +81,12 @@ function parseResponses(text: string): RawResponse[] {
 /** The body of a chunked answer, and what comes after it. */
 function dechunk(text: string): [body: string, rest: string] {
   let body = "";
-  for (let at = 0;;) {
-    const start = text.indexOf("\r\n", at) + 2;
-    const length = parseInt(text.slice(at, start), 16);
-    if (start < 2 || Number.isNaN(length)) throw new Error("a chunk without an end");
-    if (length === 0) return [body, text.slice(start + 2)];
-    body += text.slice(start, start + length);
-    at = start + length + 2;
+  for (;;) {
+    const [line, hex = ""] = text.match(/^([0-9a-f]+)\r\n/i) ?? [];
+    if (!line) throw new Error("a chunk without a length");
+    const end = line.length + parseInt(hex, 16);
+    body += text.slice(line.length, end);
+    text = text.slice(end + 2);
+    if (/^0+$/.test(hex)) return [body, text];
   }
 }

@@ -125,63 +125,40 @@ function conditions(column: Parameter, guess: Guess): string[] {
   return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${email}`);
 }
 
-/** Every way of reading, counting, ordering, joining, changing and failing that there is for a table. */
+/** Ways of reading, counting, ordering, joining and changing what meets a condition on a table. */
 function attacksOnTable(
   { name, columns }: ServedTable,
   others: ServedTable[],
   guess: Guess,
 ): Attack[] {
-  return columns.flatMap((column) => {
-    const [first = "", ...more] = conditions(column, guess);
-    const changed = { [column.name]: guess.organizationId };
-    const upsert = "return=representation,resolution=merge-duplicates";
+  const ofColumn = (column: Parameter, condition: string): Attack[] => {
+    const path = `${name}?${condition}`;
+    const returned = { Prefer: "return=representation,count=exact" };
     return [
-      ...[first, ...more].flatMap((condition) => attacksOnRows(name, column, condition)),
-      {
-        path: `${name}?${first}`,
-        init: { ...json(changed, "return=representation,count=exact"), method: "PATCH" },
-      },
-      { path: name, init: json(changed, upsert) },
-      ...others.flatMap((other) =>
-        [name, `${name}!inner`].map((join) => ({
-          path: `${other.name}?select=*,${join}(*)&${name}.${first}`,
-          init: { headers: { Prefer: "count=planned" } },
-        }))
-      ),
+      ...COUNTS.flatMap((count) => {
+        const headers = { Prefer: `count=${count}` };
+        return [
+          { path, init: { headers } },
+          { path: `${path}&select=${column.name}&limit=0`, init: { headers, method: "HEAD" } },
+        ];
+      }),
+      ...PLANS.map((Accept) => ({ path, init: { headers: { Accept } } })),
+      { path: `${path}&order=${column.name}.desc&limit=1` },
+      { path, init: { method: "DELETE", headers: returned } },
+      ...others.map((other) => ({
+        path: `${other.name}?select=*,${name}!inner(*)&${name}.${condition}`,
+        init: { headers: { Prefer: "count=planned" } },
+      })),
     ];
-  });
-}
-
-/** Asks about the rows of a table that meet a condition on a column. */
-function attacksOnRows(table: string, { name, type }: Parameter, condition: string): Attack[] {
-  const path = `${table}?${condition}`;
-  return [
-    ...COUNTS.flatMap((count) => {
-      const headers = { Prefer: `count=${count}` };
-      return [
-        { path, init: { headers } },
-        { path: `${path}&select=${name}&limit=0`, init: { headers, method: "HEAD" } },
-      ];
-    }),
-    // One row and several are different errors.
-    ...[...PLANS, "application/vnd.pgrst.object+json"].map((Accept) => ({
-      path,
-      init: { headers: { Accept } },
-    })),
-    { path: `${path}&order=${name}.desc&limit=1` },
-    { path: `${path}&select=${name}.max(),count()` },
-    // The error repeats a text that is no number.
-    ...(type === "text" ? [{ path: `${path}&select=${name}::int` }] : []),
-    {
-      path,
-      init: { method: "DELETE", headers: { Prefer: "return=representation,count=exact" } },
-    },
-  ];
+  };
+  return columns.flatMap((column) =>
+    conditions(column, guess).flatMap((condition) => ofColumn(column, condition))
+  );
 }
 
 /** A body, and how it is sent. */
-function json(body: object, prefer = "") {
-  const headers: Record<string, string> = { "Content-Type": "application/json", Prefer: prefer };
+function json(body: object) {
+  const headers = { "Content-Type": "application/json" };
   return { method: "POST", headers, body: JSON.stringify(body) };
 }
 
@@ -367,20 +344,8 @@ describe("of a tenant's address, organization and keys", () => {
       assertEquals(await attack(by), []);
     });
 
-    it(`${by.name} learns nothing from explain: no table is looked into`, async () => {
-      const { tables, functions } = await servedObjects(sql);
-      for (const { name, columns } of tables) {
-        for (const column of columns) {
-          const condition = ["text", "uuid", "timestamptz"].includes(column.type)
-            ? `${column.name} >= '${value(column, RIGHT)}'`
-            : `${column.name} is not null`;
-          for (const explain of ["explain", "explain (analyze, verbose)"]) {
-            const statement = `${explain} select * from public.${name} where ${condition}`;
-            const outcome = await runAs(by.person, statement);
-            assertEquals(outcome, { code: "42501", tablesRead: [] }, statement);
-          }
-        }
-      }
+    it(`${by.name} learns nothing from explain: no function looks into a table`, async () => {
+      const { functions } = await servedObjects(sql);
       for (const { name, parameters } of functions) {
         if (ABOUT_ONESELF.includes(name)) continue;
         const given = parameters.map((each) => `${each.name} => '${value(each, RIGHT)}'`);
@@ -420,12 +385,6 @@ describe("of a tenant's address, organization and keys", () => {
 
 /** What would be wrong, and its undoing; the object that is then attacked. */
 const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] = [
-  ...["audit_entries", "organizations", "organization_members"].map((name) => ({
-    change: `grant select on public.${name} to authenticated`,
-    undo: `revoke select on public.${name} from authenticated`,
-    name,
-    finds: /^answered: .*GET/,
-  })),
   {
     change: "grant select (user_email) on public.audit_entries to authenticated",
     undo: "revoke select on public.audit_entries from authenticated",
@@ -447,14 +406,6 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
       drop function public.mine`,
     name: "audit_entries",
     finds: /^told apart: .*HEAD.*user_email=eq.*count=planned/,
-  },
-  {
-    change: `
-      create view public.addresses as select user_email from public.audit_entries;
-      grant select on public.addresses to authenticated`,
-    undo: "drop view public.addresses",
-    name: "addresses",
-    finds: /^told apart: .*user_email=like/,
   },
   {
     change: `

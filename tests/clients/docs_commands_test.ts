@@ -11,14 +11,9 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
-import { type Ran, runRecipes } from "./recipes.ts";
+import { runRecipes } from "./recipes.ts";
 
 const admin = await signUp();
-
-/** The output of the command that has a text in it. */
-function outputOf(ran: Ran[], part: string): string {
-  return ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
-}
 
 /** The SQL that a page shows. */
 async function sqlOf(page: string): Promise<string[]> {
@@ -41,24 +36,24 @@ describe("docs/api.md", () => {
     }]);
     await runUpkeep(sql);
 
-    const ran = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
-    const page = JSON.parse(outputOf(ran, "offset=9"));
+    const { outputOf } = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
+    const page = JSON.parse(outputOf("offset=9"));
     assertEquals([page.total, page.items.length], [12, 1]);
     assertMatch(
-      outputOf(ran, "after=beginning"),
+      outputOf("after=beginning"),
       /^link: <.*after=\S+>; rel="next".*agent_added/si,
     );
-    assertEquals(JSON.parse(outputOf(ran, "x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
-    assertEquals(JSON.parse(outputOf(ran, "/seals")).items[0].entries, 1);
-    const { errors } = JSON.parse(outputOf(ran, "acton="));
+    assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
+    assertEquals(JSON.parse(outputOf("/seals")).items[0].entries, 1);
+    const { errors } = JSON.parse(outputOf("acton="));
     assertEquals(
       errors.map(({ parameter }: { parameter: string }) => parameter),
       ["start", "end", "limit", "acton"],
     );
-    assertEquals(JSON.parse(outputOf(ran, "pck_nonsense")).code, "unauthorized");
-    assertEquals(JSON.parse(outputOf(ran, "DELETE")).code, "method_not_allowed");
+    assertEquals(JSON.parse(outputOf("pck_nonsense")).code, "unauthorized");
+    assertEquals(JSON.parse(outputOf("DELETE")).code, "method_not_allowed");
     assertMatch(
-      outputOf(ran, "seq 60"),
+      outputOf("seq 60"),
       /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,
     );
   });
@@ -67,12 +62,12 @@ describe("docs/api.md", () => {
 describe("docs/operating.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
     const { id } = await newOrganization(admin);
-    const ran = await runRecipes(
+    const { outputOf } = await runRecipes(
       { API_URL, SECRET_KEY, DB_URL: DATABASE_URL, ORGANIZATION_ID: id },
       "operating.md",
     );
-    assertMatch(outputOf(ran, "rest/v1/audit_entries"), /^HTTP\/1\.1 201 /);
-    assertEquals(Object.keys(JSON.parse(outputOf(ran, "health"))), [
+    assertMatch(outputOf("rest/v1/audit_entries"), /^HTTP\/1\.1 201 /);
+    assertEquals(Object.keys(JSON.parse(outputOf("health"))), [
       "last_upkeep_at",
       "oldest_unsealed_day",
       "altered_days",
@@ -105,11 +100,11 @@ describe("docs/operating.md", () => {
 
 describe("SECURITY.md", () => {
   it("has commands that all run", async () => {
-    const ran = await runRecipes(
+    const { outputs } = await runRecipes(
       { OLD_DATABASE: DATABASE_URL, RESTORED_DATABASE: DATABASE_URL },
       "../SECURITY.md",
     );
-    assertEquals(ran.length, 1);
+    assertEquals(outputs.length, 1);
   });
 
   it("has SQL that finds administrators, and revokes all keys but those named", async () => {

@@ -143,15 +143,13 @@ describe("docs/integrating.md", () => {
       { created_at: "2026-11-20T23:59:59.999Z", action: "agent_added", data: {} },
     ]);
     await using siem = startSiem();
-    const ran = await runRecipes({
+    const { outputs, outputOf } = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: organization.token,
       REPOSITORY: fileURLToPath(new URL("../..", import.meta.url)),
       SIEM_URL: siem.url,
     });
 
-    const outputOf = (part: string) =>
-      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
     assertMatch(outputOf("poll()"), /agent_added.*\n.*after=.*\n"items":\[\]}$/s);
     assertEquals(outputOf("follow.sh sync"), "31");
     assertMatch(outputOf("export.ts"), /31 of 31 entries are in audit\.csv/);
@@ -160,7 +158,7 @@ describe("docs/integrating.md", () => {
     assertMatch(outputOf('end=2026-11-01"'), /"code":"invalid_parameters".*exit code 22/s);
     assertMatch(outputOf("pck_revoked"), /"code":"unauthorized".*exit code 22/s);
     assertMatch(outputOf("grep -i ratelimit"), /"default";r=\d+;t=\d+/);
-    assert(ran.every(({ output }) => output !== ""));
+    assert(outputs.every((output) => output !== ""));
   });
 
   for (const [language, { sync, tail, siem: load }] of Object.entries(LANGUAGES)) {

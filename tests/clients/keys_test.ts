@@ -34,9 +34,7 @@ describe("docs/keys.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
-    const ran = await runRecipes(environmentFor(id), "keys.md");
-    const outputOf = (part: string) =>
-      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
+    const { outputOf } = await runRecipes(environmentFor(id), "keys.md");
 
     const created = JSON.parse(outputOf("cat created.json"));
     assertMatch(created.token, /^pck_/);

@@ -3,10 +3,12 @@ import { runProgram } from "../run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
-/** A command of a recipe, and what it printed. */
+/** The commands of a page that were run. */
 export interface Ran {
-  command: string;
-  output: string;
+  /** What each has printed. */
+  outputs: string[];
+  /** What the first with a text in it has printed. */
+  outputOf(part: string): string;
 }
 
 /**
@@ -18,7 +20,7 @@ export interface Ran {
 export async function runRecipes(
   environment: Record<string, string>,
   page = "integrating.md",
-): Promise<Ran[]> {
+): Promise<Ran> {
   const folder = await Deno.makeTempDir();
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
@@ -29,11 +31,18 @@ export async function runRecipes(
     cwd: folder,
     env: environment,
   });
-  const outputs = stdout.split(`\n${END}\n`);
-  if (code === 0) {
-    return commands.map((command, i) => ({ command, output: outputs[i]?.trim() ?? "" }));
+  const outputs = stdout.split(`\n${END}\n`).map((output) => output.trim());
+  if (code !== 0) {
+    throw new Error(`failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${stderr}`);
   }
-  throw new Error(`failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${stderr}`);
+  outputs.pop();
+  return {
+    outputs,
+    outputOf(part) {
+      const output = outputs[commands.findIndex((command) => command.includes(part))];
+      return output ?? `no command has ${part}`;
+    },
+  };
 }
 
 /** Writes the files that a page in docs/ shows to a folder; the commands it shows. */

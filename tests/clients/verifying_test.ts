@@ -124,14 +124,12 @@ async function silently(statement: string): Promise<void> {
 describe("docs/verifying.md", () => {
   it("has commands that all run, find what was changed, and agree with verify.ts", async () => {
     const { token } = await newSealedLog();
-    const ran = await runRecipes({
+    const { outputs, outputOf } = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: token,
       REPOSITORY,
       NO_COLOR: "1",
     }, "verifying.md");
-    const outputOf = (part: string) =>
-      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
     assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
     const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
     assertEquals(ofFile, ofSeal);
@@ -141,9 +139,7 @@ describe("docs/verifying.md", () => {
       /^2026-11-20 differs from seal 3: [^]*exit code 1$/,
       /^The seal 9999 that you kept is not there[^]*exit code 1$/,
     ];
-    const verified = ran.map(({ output }) => output).filter((text) =>
-      /Keep this|problem/.test(text)
-    );
+    const verified = outputs.filter((text) => /Keep this|problem/.test(text));
     assertEquals(verified.length, expected.length, verified.join("\n"));
     for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
   });

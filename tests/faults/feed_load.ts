@@ -48,8 +48,8 @@ interface Run {
   tokens: Generator<string, never>;
   /** When the commit of each entry had ended, by the agent's name. */
   committedAt: Map<string, number>;
-  /** When the long transaction began and ended. */
-  held: { from: number; to: number };
+  /** Whether the long transaction is open. */
+  holding: boolean;
   lags: number[];
   whileHeld: number;
   writing: boolean;
@@ -65,18 +65,7 @@ export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFig
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
-  const { organizationId, tokens } = await makeKeys(sql);
-  const run: Run = {
-    sql,
-    url: `${stack.apiUrl}/functions/v1/public-audit-log`,
-    organizationId,
-    tokens: inTurn(tokens),
-    committedAt: new Map(),
-    held: { from: Infinity, to: -Infinity },
-    lags: [],
-    whileHeld: 0,
-    writing: true,
-  };
+  const run = await startRun(sql, stack.apiUrl);
   const following = QUERIES.map((query, n) => follow(run, query, randomFrom(100 + n)));
   // A failure is thrown where all are awaited.
   following.forEach((promise) => promise.catch(() => {}));
@@ -126,13 +115,13 @@ async function write(run: Run, random: Random, end: number): Promise<void> {
 /** Writes an entry, and commits it so long after. */
 async function hold(run: Run, milliseconds: number): Promise<void> {
   const name = crypto.randomUUID();
-  run.held = { from: performance.now(), to: Infinity };
+  run.holding = true;
   await run.sql.begin(async (transaction) => {
     await insert(run, transaction, randomFrom(0), name);
     await delay(milliseconds);
   });
-  run.held.to = performance.now();
-  run.committedAt.set(name, run.held.to);
+  run.holding = false;
+  run.committedAt.set(name, performance.now());
 }
 
 async function insert(run: Run, session: postgres.ISql, random: Random, name: string) {
@@ -171,7 +160,8 @@ async function follow(run: Run, query: string, random: Random) {
     const text = await response.text();
     const answeredAt = performance.now();
     assertEquals(response.status, 200, text);
-    const { items, total, limit }: Answer = JSON.parse(text);
+    const { items, total, limit } = JSON.parse(text);
+    const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
     const next = response.headers.get("Link")?.match(/^<([^>]+)>; rel="next"$/)?.[1];
     if (!next) throw new Error(`Link: ${response.headers.get("Link")}`);
     if (random(20) === 0) {
@@ -179,15 +169,15 @@ async function follow(run: Run, query: string, random: Random) {
       kills++;
       continue;
     }
-    for (const { agent_name: name } of items) {
+    for (const name of names) {
       assert(!seen.has(name), `${name} is repeated: ${query}`);
       seen.add(name);
       // Without a time its commit has not even been acknowledged: no lag at all.
       run.lags.push(Math.max(0, answeredAt - (run.committedAt.get(name) ?? answeredAt)));
-      if (run.held.to === Infinity) run.whileHeld++;
+      if (run.holding) run.whileHeld++;
     }
     stored.address = next;
-    stored.names.push(...items.map((item) => item.agent_name));
+    stored.names.push(...names);
     if (isLast && items.length < limit) {
       assertEquals(stored.names.length, total, `${query}: total`);
       assertEquals(stored.names.toSorted(), await matching(run, query), query);
@@ -195,12 +185,6 @@ async function follow(run: Run, query: string, random: Random) {
     }
     if (items.length < limit) await pace;
   }
-}
-
-interface Answer {
-  items: { agent_name: string }[];
-  total: number;
-  limit: number;
 }
 
 /** The names of all entries of a query, as the table has them. */
@@ -216,14 +200,25 @@ async function matching(run: Run, query: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-async function makeKeys(sql: postgres.Sql) {
+/** Makes an organization, its keys and what a run keeps of it. */
+async function startRun(sql: postgres.Sql, apiUrl: string): Promise<Run> {
   const [organization] = await sql`
     insert into public.organizations (name) values ('Followed') returning id`;
   const organizationId: string = organization?.["id"];
   const rows = await sql<{ token: string }[]>`
     select private.insert_api_key(${organizationId}, 'follower') ->> 'token' as token
     from generate_series(1, ${KEYS}::int)`;
-  return { organizationId, tokens: rows.map(({ token }) => token) };
+  return {
+    sql,
+    url: `${apiUrl}/functions/v1/public-audit-log`,
+    organizationId,
+    tokens: inTurn(rows.map(({ token }) => token)),
+    committedAt: new Map(),
+    holding: false,
+    lags: [],
+    whileHeld: 0,
+    writing: true,
+  };
 }
 
 function* inTurn(tokens: string[]): Generator<string, never> {

@@ -78,7 +78,7 @@ describe("docs/scaling.md", () => {
     const follower = await ask(other, resident.token, `?${ALL}&after=beginning`);
     const before = await ask(old, moved.token, `?${ALL}`);
 
-    const ran = await runRecipes({
+    const { outputOf } = await runRecipes({
       OLD_DB_URL: old.databaseUrl,
       NEW_DB_URL: other.databaseUrl,
       OLD_URL: `${old.apiUrl}/functions/v1/public-audit-log`,
@@ -88,8 +88,6 @@ describe("docs/scaling.md", () => {
       REPOSITORY,
       NO_COLOR: "1",
     }, "scaling.md");
-    const outputOf = (part: string) =>
-      ran.find(({ command }) => command.includes(part))?.output ?? `no command has ${part}`;
 
     const counted = "10 entries, counted 10, 3 seals, 1 keys; counts that are wrong: 0";
     assertEquals(outputOf("compare.sql"), `${counted}\n${counted}`);

@@ -5,30 +5,14 @@ import { underLoad } from "./load.ts";
 const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
-/** Sends PostgREST's process a signal. */
-function signal(name: Deno.Signal): void {
-  if (!stack.postgrest) throw new Error("There is no PostgREST: put one on the PATH");
-  Deno.kill(stack.postgrest.pid, name);
-}
-
 describe("the service mends itself, with only lawful answers, when", () => {
   it("PostgREST is killed, and killed again as soon as it is back", async () => {
     await underLoad({ stack, causes: /503|error reading a body|connection/ }, async (load) => {
       for (let kill = 0; kill < 4; kill++) {
-        signal("SIGKILL");
+        if (!stack.postgrest) throw new Error("There is no PostgREST: put one on the PATH");
+        Deno.kill(stack.postgrest.pid, "SIGKILL");
         await load.answers(8, 500);
         await load.answers(8, 200);
-      }
-    });
-  });
-
-  it("PostgREST stands still", async () => {
-    await underLoad({ stack, causes: /TimeoutError/ }, async (load) => {
-      signal("SIGSTOP");
-      try {
-        await load.answers(8, 500);
-      } finally {
-        signal("SIGCONT");
       }
     });
   });

@@ -12,18 +12,18 @@ import {
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 
 const [original, other] = [await startTemporaryStack(), await startTemporaryStack()];
-afterAll(() => Promise.all([original, other].map((stack) => stack[Symbol.asyncDispose]())));
+afterAll(async () => {
+  await sql.end();
+  await Promise.all([original, other].map((stack) => stack[Symbol.asyncDispose]()));
+});
+
+/** Connections to the original. Cut ones are made anew. */
+const sql = connect(original.postgres);
 
 /** A cluster under test: its connections, and what its end needs. */
 interface Cluster extends AsyncDisposable {
   sql: postgres.Sql;
   options: PostgresOptions;
-}
-
-interface Read {
-  names: string[];
-  next: string;
-  total: number;
 }
 
 function connect({ port, adminPassword }: PostgresOptions, database = "postgres"): postgres.Sql {
@@ -32,16 +32,23 @@ function connect({ port, adminPassword }: PostgresOptions, database = "postgres"
 }
 
 /** Asks the feed; null when the cursor is refused, which the API answers with 400. */
-async function read(sql: postgres.Sql, id: string, after: string): Promise<Read | null> {
+async function read(sql: postgres.Sql, id: string, after: string) {
   const [row] = await sql`
-    select page as answer from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after})`;
-  if (!row?.["answer"]) return null;
-  const { items, next, total } = row["answer"] as {
-    items: { agent_name: string }[];
-    next: string;
-    total: number;
-  };
+    select page from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after})`;
+  if (!row?.["page"]) return null;
+  const { items, next, total }: Page = row["page"];
   return { names: items.map((item) => item.agent_name).toSorted(), next, total };
+}
+
+interface Page {
+  items: { agent_name: string }[];
+  next: string;
+  total: number;
+}
+
+/** The cursor after all there is. */
+async function cursorOf(sql: postgres.Sql, id: string): Promise<string> {
+  return (await read(sql, id, "beginning"))?.next ?? "";
 }
 
 async function write(sql: postgres.ISql, id: string, ...names: string[]): Promise<void> {
@@ -102,7 +109,7 @@ async function snapshot(): Promise<string> {
 }
 
 /** Takes a copy of the original while it runs. */
-async function baseBackup(sql: postgres.Sql): Promise<string> {
+async function baseBackup(): Promise<string> {
   const session = await sql.reserve();
   await session`select pg_backup_start('test', true)`;
   const dataDir = await copyFolder(original.postgres.dataDir);
@@ -134,15 +141,15 @@ async function assertNotFollowed(sql: postgres.Sql, id: string, cursor: string):
 
 describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
   it("a dump into another cluster, whose transactions are fewer", async () => {
-    const [from, to] = [connect(original.postgres), connect(other.postgres)];
-    await from`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
-    const id = await newOrganization(from);
-    await write(from, id, "a", "b");
-    const cursor = (await read(from, id, "beginning"))?.next ?? "";
-    await write(from, id, "c");
+    const to = connect(other.postgres);
+    await sql`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
+    const id = await newOrganization(sql);
+    await write(sql, id, "a", "b");
+    const cursor = await cursorOf(sql, id);
+    await write(sql, id, "c");
 
     // As pg_restore does: the rows of all tables, without their triggers.
-    const tables = await from<{ name: string; columns: string }[]>`
+    const tables = await sql<{ name: string; columns: string }[]>`
       select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
       from pg_attribute a join pg_class c on c.oid = a.attrelid
       where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('public', 'private')
@@ -151,7 +158,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     const session = await to.reserve();
     await session`set session_replication_role = replica`;
     for (const { name, columns } of tables) {
-      const rows = await from.unsafe(`select row_to_json(t)::text as row from ${name} as t`);
+      const rows = await sql.unsafe(`select row_to_json(t)::text as row from ${name} as t`);
       await session.unsafe(`delete from ${name}`);
       for (const { row } of rows) {
         await session.unsafe(
@@ -169,8 +176,8 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     assertEquals(await read(to, id, cursor), null);
     await assertExact(to, id, ["a", "b", "c"]);
     // The original goes on.
-    assertEquals((await read(from, id, cursor))?.names, ["c"]);
-    await Promise.all([from.end(), to.end()]);
+    assertEquals((await read(sql, id, cursor))?.names, ["c"]);
+    await to.end();
   });
 
   it("the rows alone into a database that has its own keys of cursors", async () => {
@@ -186,15 +193,11 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a disk snapshot, once it is adopted", async () => {
-    const sql = connect(original.postgres);
     const id = await newOrganization(sql);
     await write(sql, id, "a");
-    await sql.end();
     const dataDir = await snapshot();
-    const later = connect(original.postgres);
-    await write(later, id, "lost 1", "lost 2");
-    const cursor = (await read(later, id, "beginning"))?.next ?? "";
-    await later.end();
+    await write(sql, id, "lost 1", "lost 2");
+    const cursor = await cursorOf(sql, id);
 
     await using copy = await startCopy(dataDir);
     await write(copy.sql, id, "b");
@@ -206,15 +209,13 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a point in time, after which the transactions' numbers are used again", async () => {
-    const sql = connect(original.postgres);
     const id = await newOrganization(sql);
-    const dataDir = await baseBackup(sql);
+    const dataDir = await baseBackup();
     await write(sql, id, "a");
     await sql`select pg_create_restore_point(${id})`;
     await write(sql, id, "lost 1", "lost 2");
-    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
+    const cursor = await cursorOf(sql, id);
     await sql`select pg_switch_wal()`;
-    await sql.end();
 
     const target = `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'\n`;
     await using copy = await recover(dataDir, "recovery", target);
@@ -229,14 +230,12 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a standby that is promoted; before that, it refuses to be followed", async () => {
-    const sql = connect(original.postgres);
     const id = await newOrganization(sql);
     await write(sql, id, "a");
-    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
-    const dataDir = await baseBackup(sql);
+    const cursor = await cursorOf(sql, id);
+    const dataDir = await baseBackup();
     await write(sql, id, "b");
     await sql`select pg_switch_wal()`;
-    await sql.end();
 
     await using copy = await recover(dataDir, "standby");
     await assertNotFollowed(copy.sql, id, cursor);
@@ -258,7 +257,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 
     const [sql, twin] = [connect(copy.options), connect(copy.options, "twin")];
     await write(twin, id, "b");
-    const cursor = (await read(sql, id, "beginning"))?.next ?? "";
+    const cursor = await cursorOf(sql, id);
     assertEquals(await read(twin, id, cursor), null);
     await assertExact(twin, id, ["a", "b"]);
     await Promise.all([sql.end(), twin.end()]);
@@ -267,7 +266,6 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 
 describe("after a crash", () => {
   it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
-    const sql = connect(original.postgres);
     const id = await newOrganization(sql);
     const [key] = await sql`select private.insert_api_key(${id}, 'reader') ->> 'token' as token`;
     const url = `${original.apiUrl}/functions/v1/public-audit-log`;
@@ -308,19 +306,16 @@ describe("after a crash", () => {
       Deno.kill(pid, "SIGKILL");
     }
     await Deno.remove(pidFile);
-    await sql.end({ timeout: 0 });
     await startPostgres(original.postgres);
 
-    const recovered = connect(original.postgres);
-    const all = await read(recovered, id, "beginning");
+    const all = await read(sql, id, "beginning");
     assertEquals(last.names.filter((name) => !all?.names.includes(name)), []);
     const lost = 20 - (all?.names.filter((name) => name.startsWith("lost")).length ?? 0);
     assert(lost > 0, "the crash lost nothing: the test says nothing");
     // Their transactions' numbers are used again.
-    await write(recovered, id, "new 1", "new 2");
+    await write(sql, id, "new 1", "new 2");
     const { names } = await get(last.next);
     assertEquals(names.filter((name) => !name.startsWith("lost")), ["new 1", "new 2"]);
-    await recovered.end();
   });
 });
 
