@@ -225,6 +225,24 @@ describe("delete_entries_before()", () => {
     assertEquals(await deleteEntriesBefore(sql, organization.id, "-infinity"), false);
     await assertExact(organization, 1);
   });
+
+  it("leaves its space to what is written next: ten rounds take that of one", async () => {
+    const { id } = await newOrganization(admin);
+    const size = async () => {
+      await sql`vacuum public.audit_entries`;
+      const [row] = await sql`select pg_total_relation_size('public.audit_entries')::int as bytes`;
+      return row?.["bytes"];
+    };
+    const empty = await size();
+    const sizes: number[] = [];
+    for (let round = 1; round <= 10; round++) {
+      await insertEntries(sql, id, `2020-01-${String(round).padStart(2, "0")}`, PIECE);
+      sizes.push(await size() - empty);
+      while (await deleteEntriesBefore(sql, id, "2020-02-01"));
+    }
+    const [first = 0, last = 0] = [sizes[0], sizes.at(-1)];
+    assert(last <= 1.5 * first, `${sizes} bytes after each round`);
+  });
 });
 
 /** All rows of an organization, in every table that has rows of organizations. */
