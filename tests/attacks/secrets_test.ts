@@ -117,6 +117,10 @@ async function useKey(
       headers: bearer,
     });
   }
+  await sql`
+    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    where api_key_id = ${keyId}`;
+  await send(429, url, { headers: bearer });
   await client.rpc("revoke_api_key", { organization_id: organizationId, api_key_id: keyId })
     .throwOnError();
   await send(401, url, { headers: bearer });
@@ -228,7 +232,7 @@ describe("no token is", () => {
     for (const line of kept) assert(line.startsWith("private.api_key_hashes "), line);
   });
 
-  const statuses = [400, 401, 404, 405, 500].map((status) => `"status":${status}`);
+  const statuses = [400, 401, 404, 405, 429, 500].map((status) => `"status":${status}`);
   /** Where no hash is either: its text, and what shows that all was tried. */
   const places: [place: string, text: string, shown: string[]][] = [
     ["an answer of the function", written.answers, statuses],
