@@ -178,7 +178,7 @@ describe("malformed HTTP", () => {
     it(`${way}: is refused, or is the one request that it says; nothing smuggled in it is answered`, async () => {
       const { id, token } = await newOrganization(admin);
       const query = "start=2026-03-01&end=2026-03-02";
-      for (const { name, text, answers } of malformedRequests(target.home, query, token)) {
+      for (const [name, text, answers] of malformedRequests(target.home, query, token)) {
         const responses = await sendRaw(target, text).catch((error) => {
           throw new Error(`${name}: ${error.message}`);
         });

@@ -1,10 +1,5 @@
-/** Bytes that are not quite HTTP, or not quite one request, and how they may be answered. */
-export interface Malformed {
-  name: string;
-  text: string;
-  /** The statuses of the answers, in order; empty: closed without one. */
-  answers: RegExp;
-}
+/** Bytes that are not quite HTTP, or not quite one request, and the statuses of the answers, in order. */
+export type Malformed = [name: string, text: string, answers: RegExp];
 
 /**
  * Shapes with which requests are smuggled past a gateway and servers brought down. The query must be
@@ -20,7 +15,7 @@ export function malformedRequests(home: string, query: string, token: string): M
   /** The right request, with more headers and a body; in both another one may be hidden. */
   const withMore = (headers: string, body = "") =>
     right.replace(close, `${close}${headers}`) + body;
-  const shapes: [name: string, text: string, answers: RegExp][] = [
+  return [
     // Where one request ends and the next begins: a server that reads it in two ways lets one through.
     [
       "Content-Length and Transfer-Encoding",
@@ -56,9 +51,7 @@ export function malformedRequests(home: string, query: string, token: string): M
     ["NUL in a header", right.replace("Host: a", "Host: a\0b"), /^400$/],
     ["no Host", right.replace("Host: a\r\n", ""), /^(200|400)$/],
     ["two Hosts", right.replace("Host: a", "Host: a\r\nHost: b"), /^(200|400)$/],
-    ...["a b", "[::", "a:99999", "a:b", "%zz", "<>", "a b/\\<>^|"].map((
-      host,
-    ): [string, string, RegExp] => [
+    ...["a b", "[::", "a:99999", "a:b", "%zz", "<>", "a b/\\<>^|"].map((host): Malformed => [
       `the Host ${host}`,
       right.replace("Host: a", `Host: ${host}`),
       /^40[04]$/,
@@ -97,7 +90,6 @@ export function malformedRequests(home: string, query: string, token: string): M
     ["an expectation", withMore("Expect: 100-continue\r\n"), /^(100 )?200$/],
     ["TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", /^400$/],
   ];
-  return shapes.map(([name, text, answers]) => ({ name, text, answers }));
 }
 
 /** Beginnings of requests, for one who then goes away. */
