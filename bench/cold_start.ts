@@ -1,6 +1,6 @@
 import { startEdgeFunction } from "../local/edge_function.ts";
 import edgeFunction from "../supabase/functions/public-audit-log/deno.json" with { type: "json" };
-import { median } from "./load.ts";
+import { byTurns, median, printHead, printRow } from "./report.ts";
 
 /** Packages that a bare `Deno.serve` is measured with. */
 const PACKAGES = {
@@ -25,26 +25,20 @@ export async function measureColdStarts(rounds: number): Promise<void> {
     new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url),
   );
 
-  const seen = new Map<string, number[]>();
-  // The first round fills caches and is not counted.
-  for (let round = 0; round <= rounds; round++) {
-    for (const [name, main] of mains) {
-      const start = performance.now();
-      await using process = await startEdgeFunction({
-        apiUrl: "http://127.0.0.1:1",
-        secretKey: "none",
-        main,
-        log: () => {},
-      });
-      await (await fetch(`http://127.0.0.1:${process.port}/public-audit-log`)).body?.cancel();
-      if (round) seen.set(name, [...seen.get(name) ?? [], performance.now() - start]);
-    }
-  }
-  console.log("\n| process | median | lowest | highest |\n| --- | ---: | ---: | ---: |");
-  for (const [name, times] of seen) {
-    const [low, high] = [Math.min(...times), Math.max(...times)];
-    console.log(
-      `| ${name} | ${median(times).toFixed(0)} | ${low.toFixed(0)} | ${high.toFixed(0)} |`,
-    );
+  const seen = await byTurns(rounds, Array.from(mains), async ([, main]) => {
+    const start = performance.now();
+    await using process = await startEdgeFunction({
+      apiUrl: "http://127.0.0.1:1",
+      secretKey: "none",
+      main,
+      log: () => {},
+    });
+    await (await fetch(`http://127.0.0.1:${process.port}/public-audit-log`)).body?.cancel();
+    return performance.now() - start;
+  });
+  printHead("process", "median", "lowest", "highest");
+  for (const [[name], times] of seen) {
+    const figures = [median(times), Math.min(...times), Math.max(...times)];
+    printRow(name, ...figures.map((figure) => figure.toFixed(0)));
   }
 }

@@ -13,6 +13,7 @@ export interface DataSet {
 
 /** Makes a data set, or what is missing of it, and new keys. */
 export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
+  await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const organizationId = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
   await sql`
     insert into public.organizations (id, name)
@@ -20,9 +21,11 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   const [row] = await sql`
     select coalesce(sum(entries), 0)::int as n from private.entry_counts
     where organization_id = ${organizationId}`;
+  const organization = `'${organizationId}'::uuid`;
+  const log = { entries, firstDay: "2025-01-01", days: 365, organization };
   for (let n: number = row?.["n"]; n < entries; n += BATCH) {
     progress(entries, n);
-    await insertEntries(sql, organizationId, entries, n, Math.min(n + BATCH, entries));
+    await sql.unsafe(insertionOf(log, n, Math.min(n + BATCH, entries)));
   }
   progress(entries, entries);
   await sql`vacuum (analyze) public.audit_entries`;
@@ -32,21 +35,32 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   return { entries, organizationId, tokens, exhaustedToken };
 }
 
-/** Nine of ten entries between 8 and 18 o'clock, the others at any time of the day. */
-async function insertEntries(
-  sql: postgres.Sql,
-  organizationId: string,
-  entries: number,
-  from: number,
-  to: number,
-): Promise<void> {
-  await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+export interface EntriesOptions {
+  /** How many the whole log has, spread evenly over so many days. */
+  entries: number;
+  firstDay: string;
+  days: number;
+  /** SQL of an entry's organization and of its transaction's number; `n` is the entry's place in the log. */
+  organization: string;
+  transaction?: string;
+}
+
+/**
+ * SQL that inserts the entries of a log from one place to before another: nine of ten between 8 and 18 o'clock,
+ * the others at any time of the day.
+ */
+export function insertionOf(options: EntriesOptions, from: number, to: number): string {
+  const { entries, firstDay, days, organization, transaction = "pg_current_xact_id()" } = options;
+  return `
+    insert into public.audit_entries
+      (id, organization_id, created_at, transaction_id, action, user_email, agent_name, data)
     select
-      ${organizationId},
-      '2025-01-01T00:00:00Z'::timestamptz + day * interval '1 day'
+      gen_random_uuid(),
+      ${organization},
+      '${firstDay}Z'::timestamptz + day * interval '1 day'
         + case when n % 10 = 0 then fraction * interval '1 day'
           else interval '8 hours' + fraction * interval '10 hours' end,
+      ${transaction},
       (case
         when n % 1000 = 0 then 'agent_added'
         when n % 100 < 20 then 'conversation_created'
@@ -64,8 +78,8 @@ async function insertEntries(
     from (
       select n, floor(position) as day, position - floor(position) as fraction
       from (
-        select n, n * 365.0 / ${entries} as position
-        from generate_series(${from}::int, ${to - 1}::int) as n
+        select n, n * ${days}.0 / ${entries} as position
+        from generate_series(${from}, ${to - 1}) as n
       ) as positions
     ) as times`;
 }

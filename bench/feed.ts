@@ -2,7 +2,8 @@ import { parseArgs } from "node:util";
 import postgres from "postgres";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { makeDataSet } from "./data_set.ts";
-import { load, median } from "./load.ts";
+import { load } from "./load.ts";
+import { byTurns, median, printHead, printRow } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 import { measureFeedWrites } from "./writes.ts";
 
@@ -32,7 +33,6 @@ async function main(): Promise<void> {
 
 async function measureCosts({ apiUrl, databaseUrl }: BenchStack): Promise<void> {
   const sql = postgres(databaseUrl, { max: 4, onnotice: () => {} });
-  await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const { organizationId: id, tokens } = await makeDataSet(sql, 1_000_000);
   await measurePages(sql, id);
   await measurePolls(sql, apiUrl, id, tokens);
@@ -44,9 +44,9 @@ async function measureFollowers(stack: BenchStack): Promise<void> {
   const seconds = Number(flags.seconds);
   console.log(`\nFollowers beside 16 writers for ${seconds} s, one transaction held open`);
   const figures = await followUnderLoad({ stack, seconds, heldSeconds: Math.min(20, seconds / 2) });
-  console.log("\n| follower | entries | polls | killed |\n| --- | ---: | ---: | ---: |");
+  printHead("follower", "entries", "polls", "killed");
   for (const { query, entries, polls, kills } of figures.followers) {
-    console.log(`| \`${query}\` | ${entries} | ${polls} | ${kills} |`);
+    printRow(`\`${query}\``, entries, polls, kills);
   }
   console.log(
     `\n${figures.entries} entries, 0 missed, 0 repeated; from commit to delivery: median ` +
@@ -57,10 +57,8 @@ async function measureFollowers(stack: BenchStack): Promise<void> {
 
 /** What the pages of batches cost in the database, first and last, in milliseconds. */
 async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
-  console.log(`\nPages of ${PAGE} in the database\n`);
-  console.log(
-    "| batch | pages | first, ms | last, ms | ratio |\n| --- | ---: | ---: | ---: | ---: |",
-  );
+  console.log(`\nPages of ${PAGE} in the database`);
+  printHead("batch", "pages", "first, ms", "last, ms", "ratio");
   const all = await followPages(sql, id, null, "beginning");
   printPages("the first, 1,000,000 entries", all);
   printPages("by offsets, the same pages", await offsetPages(sql, id, all.length));
@@ -91,10 +89,7 @@ function printPages(name: string, times: number[]): void {
   const edge = Math.min(EDGE, Math.floor(times.length / 4));
   // The first one makes the plans.
   const [first, last] = [median(times.slice(1, edge)), median(times.slice(-edge))];
-  const ratio = (last / first).toFixed(2);
-  console.log(
-    `| ${name} | ${times.length} | ${first.toFixed(2)} | ${last.toFixed(2)} | ${ratio} |`,
-  );
+  printRow(name, times.length, first.toFixed(2), last.toFixed(2), (last / first).toFixed(2));
 }
 
 /** One page of the feed. */
@@ -196,21 +191,13 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
     "one day, first page": day,
     "a page of 100 new entries": `start=2024-07-01&end=2024-07-01&after=${unread}`,
   };
-  const seen = new Map<string, number[]>();
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [name, query] of Object.entries(cases)) {
-      await sql`update private.rate_limits set accepted_at = '{}'`;
-      const { medianLatency } = await load({
-        url: `${url}?${query}`,
-        tokens,
-        status: 200,
-        connections: 1,
-        seconds: 2,
-      });
-      if (round) seen.set(name, [...seen.get(name) ?? [], medianLatency]);
-    }
-  }
+  const seen = await byTurns(ROUNDS, Object.entries(cases), async ([, query]) => {
+    await sql`update private.rate_limits set accepted_at = '{}'`;
+    const options = { tokens, status: 200, connections: 1, seconds: 2 };
+    return (await load({ ...options, url: `${url}?${query}` })).medianLatency;
+  });
   await sql`delete from public.audit_entries where organization_id = ${id} and created_at < '2025-01-01'`;
-  console.log("\nOver one connection, by turns\n\n| request | median, ms |\n| --- | ---: |");
-  for (const [name, times] of seen) console.log(`| ${name} | ${median(times).toFixed(2)} |`);
+  console.log("\nOver one connection, by turns");
+  printHead("request", "median, ms");
+  for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));
 }

@@ -1,11 +1,9 @@
-import { Buffer } from "node:buffer";
-import { randomFillSync } from "node:crypto";
-import { once } from "node:events";
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import postgres from "postgres";
-import { databaseUrl } from "../local/postgres.ts";
-import { randomFrom } from "../tests/random.ts";
+import { freePort } from "../local/free_port.ts";
+import { databaseUrl, startPostgres, stopPostgres } from "../local/postgres.ts";
+import { insertionOf } from "./data_set.ts";
 import { startBenchStack } from "./stack.ts";
 
 /** A log of five years. */
@@ -14,288 +12,145 @@ export interface GrownLog {
   organizations: number;
 }
 
-/** The first day, and how many there are: until 2025-12-31. */
-export const FIRST_DAY = Date.UTC(2021, 0, 1);
+/** How many days it has, from 2021-01-01 to 2025-12-31. */
 export const DAYS = 1826;
 
-/** How much of the log the largest organization has, if it is not the only one. */
-const LARGEST = 0.2;
-/** Entries that are made once, and written again and again with other ids, times and transactions. */
-const TEMPLATE_ENTRIES = 200_000;
+/** How many days are written at once. */
+const BATCH = 30;
 const TRANSACTIONS = 1_000_000;
 const LEAST_FREE_BYTES = 10e9;
-const DAY_MICROSECONDS = 86_400e6;
+
+/** With these no log should be kept. */
+const SETTINGS = [
+  "fsync=off",
+  "full_page_writes=off",
+  "synchronous_commit=off",
+  "wal_level=minimal",
+  "max_wal_senders=0",
+  "autovacuum=off",
+  "session_replication_role=replica",
+  "work_mem=512MB",
+  "maintenance_work_mem=2GB",
+];
 
 /** The id of an organization by its rank: 1 is the largest. */
 export function organizationId(rank: number): string {
-  return `${"0123456789abcdef"[(rank * 7) % 16]}0000000-0000-4000-a000-${
-    String(rank).padStart(12, "0")
-  }`;
+  const first = "0123456789abcdef"[(rank * 7) % 16];
+  return `${first}0000000-0000-4000-a000-${String(rank).padStart(12, "0")}`;
 }
 
 /**
- * Makes a log in the stack of a folder, unless it is there already. Loaded as a dump is: without triggers,
- * indexes and checks, which come back afterwards, with settings that no log should be kept with.
+ * Makes a log in the stack of a folder, unless it is there already. Its entries are written without
+ * indexes and triggers, which come back afterwards.
  *
  * @throws {Error} if the disk has too little room; then the log is not there.
  */
 export async function loadGrownLog(dataDir: string, log: GrownLog): Promise<void> {
-  if (await isLoaded(dataDir, log)) return;
-  await restartWith(dataDir, [
-    "alter system set fsync = off",
-    "alter system set full_page_writes = off",
-    "alter system set wal_level = minimal",
-    "alter system set max_wal_senders = 0",
-    "alter system set max_wal_size = '512MB'",
-    "alter system set autovacuum = off",
-    "alter system set synchronous_commit = off",
-  ]);
-  {
-    await using stack = await startBenchStack(dataDir);
-    const sql = await connectAsAdmin(dataDir, stack.databaseUrl);
-    await step("organizations and transaction numbers", () => prepare(sql, log));
+  if (await isLoaded(dataDir)) return;
+  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
+  const port = freePort();
+  const server = { dataDir: join(dataDir, "postgres"), port, adminPassword, settings: SETTINGS };
+  await startPostgres(server);
+  const sql = postgres(databaseUrl(port, "supabase_admin", adminPassword), {
+    max: 1,
+    onnotice: () => {},
+  });
+  try {
     await load(sql, dataDir, log);
+  } finally {
     await sql.end();
+    await stopPostgres(server.dataDir);
   }
-  await restartWith(dataDir, ["alter system reset all"]);
 }
 
-async function isLoaded(dataDir: string, log: GrownLog): Promise<boolean> {
+/** Whether a log is there; makes an empty one. */
+async function isLoaded(dataDir: string): Promise<boolean> {
   await using stack = await startBenchStack(dataDir);
   const sql = postgres(stack.databaseUrl, { max: 1 });
-  const [row] = await sql`
-    select coalesce(sum(entries), 0)::int as entries from private.entry_counts
-    where organization_id = ${organizationId(1)}`;
+  const entries = await sql`
+    select from public.audit_entries where organization_id = ${organizationId(1)} limit 1`;
   await sql.end();
-  return row?.["entries"] >= log.entries / log.organizations * 0.9;
+  return entries.length > 0;
 }
 
-/** Changes settings, and starts Postgres again with them. */
-async function restartWith(dataDir: string, settings: string[]): Promise<void> {
-  await using stack = await startBenchStack(dataDir);
-  const sql = await connectAsAdmin(dataDir, stack.databaseUrl);
-  for (const setting of settings) await sql.unsafe(setting);
-  await sql.end();
-}
-
-async function connectAsAdmin(dataDir: string, url: string): Promise<postgres.Sql> {
-  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
-  const port = Number(new URL(url).port);
-  const sql = postgres(databaseUrl(port, "supabase_admin", adminPassword), {
-    max: 4,
-    onnotice: () => {},
-    connection: { session_replication_role: "replica", maintenance_work_mem: "2GB" },
-  });
-  return sql;
-}
-
-async function prepare(sql: postgres.Sql, { organizations }: GrownLog): Promise<void> {
+async function load(sql: postgres.Sql, dataDir: string, log: GrownLog): Promise<void> {
+  const { entries, organizations } = log;
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
   await sql`
     insert into public.organizations (id, name)
     select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
     on conflict do nothing`;
   // Numbers that entries may have: of transactions that are over.
-  const [row] = await sql`select pg_current_xact_id()::text::bigint::int as number`;
   await sql.unsafe(`do $$ begin
-    for n in ${row?.["number"]}..${
-    TRANSACTIONS + 1000
-  } loop perform pg_current_xact_id(); commit; end loop;
+    for n in 1..${TRANSACTIONS + 1000} loop perform pg_current_xact_id(); commit; end loop;
   end $$`);
-}
-
-async function load(sql: postgres.Sql, dataDir: string, log: GrownLog): Promise<void> {
-  const table = "'public.audit_entries'::regclass";
-  const indexes = await sql.unsafe(`
-    select pg_get_indexdef(indexrelid) as statement, indexrelid::regclass as name
-    from pg_index where indrelid = ${table} and not indisprimary`);
-  const constraints = await sql.unsafe(`
-    select format('alter table public.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
-      || case when contype = 'p' then '' else ' not valid' end as statement, conname as name
-    from pg_constraint where conrelid = ${table} and contype in ('c', 'f', 'p')`);
-  // Dropped, because a trigger that does not fire still collects its transition table.
-  const triggers = await sql.unsafe(`
-    select pg_get_triggerdef(oid) as statement, tgname as name
-    from pg_trigger where tgrelid = ${table} and not tgisinternal`);
-  await step("entries", async () => {
-    await sql.begin(async (transaction) => {
-      await transaction`truncate public.audit_entries`;
-      for (const { name } of indexes) await transaction.unsafe(`drop index ${name}`);
-      for (const { name } of constraints) {
-        await transaction`alter table public.audit_entries drop constraint ${sql(name)}`;
-      }
-      for (const { name } of triggers) {
-        await transaction`drop trigger ${sql(name)} on public.audit_entries`;
-      }
-      // Into a table that is new in this transaction: written once, as if vacuumed.
-      const copy = await transaction`
-        copy public.audit_entries (id, organization_id, created_at, transaction_id, action, user_email, agent_name, data)
-        from stdin with (format binary, freeze)`.writable();
-      for await (const bytes of copyOf(dataDir, log)) {
-        if (!copy.write(bytes)) await once(copy, "drain");
-      }
-      copy.end();
-      await once(copy, "finish");
-    });
+  // The trigger, too: one that does not fire still collects its transition table.
+  const parts = await sql`
+    select format('drop index %s', indexrelid::regclass) as dropping, pg_get_indexdef(indexrelid) as making
+    from pg_index where indrelid = 'public.audit_entries'::regclass and not indisprimary
+    union all
+    select format('alter table public.audit_entries drop constraint %I', conname),
+      format('alter table public.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
+    from pg_constraint where conrelid = 'public.audit_entries'::regclass and contype = 'p'
+    union all
+    select 'drop trigger count_inserted on public.audit_entries', pg_get_triggerdef(oid)
+    from pg_trigger where tgrelid = 'public.audit_entries'::regclass and tgname = 'count_inserted'`;
+  await sql.begin(async (transaction) => {
+    // Into tables that are new in this transaction, for which minimal wal_level writes no log of changes.
+    await transaction`truncate public.audit_entries, private.entry_counts, private.days_to_seal`;
+    for (const { dropping } of parts) await transaction.unsafe(dropping);
+    for (let day = 0; day < DAYS; day += BATCH) {
+      await checkRoom(dataDir);
+      const [from = 0, to = 0] = [day, Math.min(day + BATCH, DAYS)]
+        .map((each) => Math.ceil(each * entries / DAYS));
+      await step(`${to} entries`, () => transaction.unsafe(writingOf(log, ids, from, to)));
+    }
   });
   // One after another: sorting takes room on the disk, too.
-  for (const { statement, name } of [...indexes, ...constraints, ...triggers]) {
-    await step(name, () => sql.unsafe(statement));
-  }
-  await step("statistics", () => sql`vacuum (analyze) public.audit_entries`);
-  await step("counts", () => countEntries(sql, log));
-  await step(
-    "their statistics",
-    () => sql`vacuum (analyze) private.entry_counts, private.monthly_entry_counts`,
-  );
-}
-
-/**
- * As repair_entry_counts does, two organizations at a time; then in the order in which the upkeep of each
- * night writes: the days of one organization lie far apart.
- */
-async function countEntries(sql: postgres.Sql, { organizations }: GrownLog): Promise<void> {
-  await sql`
-    truncate private.entry_counts, private.monthly_entry_counts, private.sealed_days, private.days_to_seal,
-      private.seals`;
-  await sql`create unlogged table private.unsorted_counts (like private.entry_counts)`;
-  const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
-  let rank = 0;
-  const work = async () => {
-    while (rank < organizations) {
-      const id = organizationId(++rank);
-      await sql`
-        insert into private.unsorted_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-        select ${id}, day, action, 0, count(*), array[${sql.unsafe(hours.join())}]::integer[], 0
-        from (
-          select e.action, (e.created_at at time zone 'UTC')::date as day,
-            extract(hour from e.created_at at time zone 'UTC')::integer as hour
-          from public.audit_entries e
-          where e.organization_id = ${id}
-        ) as e
-        group by action, day`;
-    }
-  };
-  await Promise.all([work(), work()]);
-  await sql`
-    insert into private.entry_counts
-    select * from private.unsorted_counts order by day, organization_id, action`;
-  await sql`drop table private.unsorted_counts`;
+  for (const { making } of parts) await step(making, () => sql.unsafe(making));
   await sql`
     insert into private.monthly_entry_counts
     select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
     from private.entry_counts group by 1, 2, 3`;
+  await step(
+    "statistics",
+    () =>
+      sql`vacuum (analyze) public.audit_entries, private.entry_counts, private.monthly_entry_counts`,
+  );
 }
 
-/** The entries in the order of their times, as Postgres takes them in binary. */
-async function* copyOf(dataDir: string, { entries, organizations }: GrownLog) {
-  const header = Buffer.alloc(19);
-  header.write("PGCOPY\n\xff\r\n\0", "latin1");
-  yield header;
-  const { rows, bytes } = makeTemplate(organizations);
-  const started = performance.now();
-  const ids = Buffer.alloc(TEMPLATE_ENTRIES * 16);
-  for (let first = 0; first < entries; first += TEMPLATE_ENTRIES) {
-    await checkRoom(dataDir);
-    randomFillSync(ids);
-    // Copied: what was written before may still be on its way.
-    const block = Buffer.from(bytes);
-    const last = Math.min(first + TEMPLATE_ENTRIES, entries);
-    for (let n = first; n < last; n++) {
-      const row = rows[n - first] ?? 0;
-      const position = n * DAYS / entries;
-      const day = Math.floor(position);
-      const hour = n % 10 === 0 ? (position - day) * 24 : 8 + (position - day) * 10;
-      const time = FIRST_DAY * 1000 + Math.floor((day + hour / 24) * DAY_MICROSECONDS);
-      // A version 7 UUID.
-      ids.copy(block, row + ID, (n - first) * 16, (n - first + 1) * 16);
-      block.writeUIntBE(Math.floor(time / 1000), row + ID, 6);
-      block[row + ID + 6] = 0x70 | (block[row + ID + 6] ?? 0) & 0x0f;
-      block[row + ID + 8] = 0x80 | (block[row + ID + 8] ?? 0) & 0x3f;
-      const sinceEpoch = time - POSTGRES_EPOCH * 1000;
-      block.writeInt32BE(Math.floor(sinceEpoch / 2 ** 32), row + TIME);
-      block.writeUInt32BE(sinceEpoch % 2 ** 32, row + TIME + 4);
-      block.writeUInt32BE(1000 + Math.floor(n / entries * TRANSACTIONS), row + TRANSACTION + 4);
-    }
-    yield block.subarray(0, rows[last - first]);
-    progress(last, entries, (performance.now() - started) / 1000);
-  }
-  yield Buffer.from([0xff, 0xff]);
-}
-
-/** Postgres counts from 2000 on, in microseconds. */
-const POSTGRES_EPOCH = Date.UTC(2000, 0, 1);
-// Where fields of a fixed length begin in a row: after how many fields there are, and each one's length.
-const ID = 2 + 4;
-const ORGANIZATION = ID + 16 + 4;
-const TIME = ORGANIZATION + 16 + 4;
-const TRANSACTION = TIME + 8 + 4;
-
-interface Template {
-  bytes: Buffer;
-  /** Where each row begins, and where the last one ends. */
-  rows: number[];
-}
-
-/** Entries of organizations of very different sizes, the largest with a fifth, in a random order. */
-function makeTemplate(organizations: number): Template {
-  const random = randomFrom(18);
-  const text = (value: string) => [int32(Buffer.byteLength(value)), Buffer.from(value)];
-  const uuid = () =>
-    Array.from({ length: 4 }, () => random(2 ** 32).toString(16).padStart(8, "0")).join("")
-      .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-  const rows: number[] = [];
-  const parts: Buffer[] = [];
-  let length = 0;
-  for (let n = 0; n < TEMPLATE_ENTRIES; n++) {
-    rows.push(length);
-    const data = JSON.stringify({
-      message_id: uuid(),
-      conversation_id: uuid(),
-      agent_id: uuid(),
-      platform_agent_sid: `AG${uuid().replaceAll("-", "")}`,
-    });
-    const row = Buffer.concat([
-      Buffer.from([0, 8]),
-      int32(16),
-      Buffer.alloc(16),
-      int32(16),
-      Buffer.from(organizationId(randomRank(random, organizations)).replaceAll("-", ""), "hex"),
-      int32(8),
-      Buffer.alloc(8),
-      int32(8),
-      Buffer.alloc(8),
-      ...text(randomAction(random)),
-      ...text(`user${random(50)}@example.com`),
-      ...text(`Assistant ${random(7)}`),
-      // jsonb: a version, then text.
-      ...text(`\x01${data}`),
-    ]);
-    parts.push(row);
-    length += row.length;
-  }
-  rows.push(length);
-  return { bytes: Buffer.concat(parts), rows };
-}
-
-/** After the largest, ranks by their logarithm: a tenth of the ranks has as much as the tenth before. */
-function randomRank(random: (below: number) => number, organizations: number): number {
-  if (organizations === 1 || random(1e6) < LARGEST * 1e6) return 1;
-  return 1 + Math.floor(organizations ** (random(2 ** 32) / 2 ** 32));
-}
-
-/** As often as in the other data sets of the benchmark. */
-function randomAction(random: (below: number) => number): string {
-  const percent = random(1000) / 10;
-  if (percent < 0.1) return "agent_added";
-  if (percent < 20) return "conversation_created";
-  return percent < 28 ? "feedback_given" : "message_created";
-}
-
-function int32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeInt32BE(value);
-  return bytes;
+/**
+ * Writes entries of whole days and their counts, in the order in which the upkeep of each night writes those.
+ * The largest organization has a fifth of the entries. After it, a tenth of the ranks has as many as the tenth
+ * before.
+ */
+function writingOf(
+  { entries, organizations }: GrownLog,
+  ids: string[],
+  from: number,
+  to: number,
+): string {
+  const rank = organizations === 1
+    ? "1"
+    : `case when random() < 0.2 then 1 else 1 + floor(power(${organizations}, random()))::int end`;
+  const insertion = insertionOf(
+    {
+      entries,
+      firstDay: "2021-01-01",
+      days: DAYS,
+      organization: `('{${ids}}'::uuid[])[${rank}]`,
+      transaction: `(1000 + n::bigint * ${TRANSACTIONS} / ${entries})::text::xid8`,
+    },
+    from,
+    to,
+  );
+  const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
+  return `
+    with written as (${insertion} returning organization_id, created_at at time zone 'UTC' as time, action)
+    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
+    select organization_id, time::date, action, 0, count(*), array[${hours}]::integer[]
+    from (select *, extract(hour from time) as hour from written) as entries
+    group by 2, 1, 3 order by 2, 1, 3`;
 }
 
 /** @throws {Error} if less than 10 GB are free. */
@@ -306,21 +161,8 @@ async function checkRoom(folder: string): Promise<void> {
   }
 }
 
-async function step<T>(name: string, take: () => PromiseLike<T>): Promise<T> {
+async function step(name: string, take: () => PromiseLike<unknown>): Promise<void> {
   const started = performance.now();
-  const result = await take();
-  console.log(`  ${name}: ${((performance.now() - started) / 1000).toFixed(0)} s`);
-  return result;
-}
-
-let shown = 0;
-function progress(done: number, entries: number, seconds: number): void {
-  const percent = Math.floor(100 * done / entries);
-  if (percent === shown) return;
-  shown = percent;
-  const left = seconds / done * (entries - done) / 60;
-  console.log(
-    `  ${percent} %, ${(done / seconds / 1000).toFixed(0)},000 entries a second, ` +
-      `${left.toFixed(0)} minutes left`,
-  );
+  await take();
+  console.log(`  ${((performance.now() - started) / 1000).toFixed(1).padStart(6)} s  ${name}`);
 }

@@ -1,6 +1,7 @@
 import type postgres from "postgres";
 import { makeKeys, startFunctionUnderLoad } from "./function_under_load.ts";
-import { dataApiProcesses, processorTime } from "./processes.ts";
+import { dataApiProcesses, whileTimed } from "./processes.ts";
+import { printHead, printRow } from "./report.ts";
 
 const DAY = "2026-03-01";
 const REQUESTS = 200;
@@ -38,9 +39,15 @@ export async function measureLargestPages(): Promise<boolean> {
   await using load = await startFunctionUnderLoad();
   const { sql, edgeFunction, stack } = load;
   let isBounded = true;
-  console.log(
-    "\n| pages of | MB | at a time | all 200 | function, MiB | PostgREST | Postgres, one backend | CPU of the function, ms a page | of all |\n" +
-      "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |",
+  printHead(
+    "pages of",
+    "MB",
+    "at a time",
+    "function, MiB",
+    "PostgREST",
+    "one backend",
+    "CPU of the function, ms",
+    "of all",
   );
   for (const [is, longest] of Object.entries(LONGEST)) {
     const organizationId = crypto.randomUUID();
@@ -51,26 +58,24 @@ export async function measureLargestPages(): Promise<boolean> {
       const pids = await dataApiProcesses(stack.pid, sql);
       const all = [edgeFunction.pid, ...pids.postgrest, ...pids.postgres];
       for (const pid of all) await resetPeak(pid);
-      const before = await Promise.all([[edgeFunction.pid], all].map(processorTime));
-      const pages = await send(load.url, tokens, atATime);
-      const after = await Promise.all([[edgeFunction.pid], all].map(processorTime));
-      const times = after.map((time, i) => (time - (before[i] ?? NaN)) / REQUESTS);
-      const [ofFunction = NaN, ofPostgrest = NaN] = await Promise.all(
+      const { result: pages, times } = await whileTimed(
+        [[edgeFunction.pid], all],
+        () => send(load.url, tokens, atATime),
+      );
+      const peaks = await Promise.all(
         [[edgeFunction.pid], pids.postgrest, pids.postgres].map(peak),
       );
-      const ofPostgres = await peak(pids.postgres);
-      isBounded &&= ofFunction <= mebibytes && pages.succeeded === REQUESTS;
-      const cells = [
-        is,
+      const isKept = (peaks[0] ?? NaN) <= mebibytes && pages.succeeded === REQUESTS;
+      isBounded &&= isKept;
+      printRow(
+        `${is}${
+          isKept ? "" : `: FAILED, ${pages.succeeded} of ${REQUESTS} within ${mebibytes} MiB`
+        }`,
         (pages.bytes / 1e6).toFixed(1),
         atATime,
-        pages.succeeded === REQUESTS ? "200" : `${pages.succeeded} of ${REQUESTS}`,
-        `${ofFunction.toFixed(0)} (at most ${mebibytes})`,
-        ofPostgrest.toFixed(0),
-        ofPostgres.toFixed(0),
-        ...times.map((time) => time.toFixed(1)),
-      ];
-      console.log(`| ${cells.join(" | ")} |`);
+        ...peaks.map((peak) => peak.toFixed(0)),
+        ...times.map((time) => (time / REQUESTS).toFixed(1)),
+      );
     }
   }
   for (const fault of new Set(load.faults)) console.log(fault);

@@ -1,5 +1,6 @@
 // @ts-types="npm:@types/autocannon@7.12.7"
 import autocannon from "npm:autocannon@9.0.0";
+import { median } from "./report.ts";
 
 export interface Load {
   /** Answers a second. */
@@ -77,9 +78,4 @@ export async function sendRequests(options: autocannon.Options): Promise<Sent> {
     });
   });
   return { statuses, latencies, errors, duration };
-}
-
-/** The middle value. */
-export function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
 }

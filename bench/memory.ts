@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
 import { measureLargestPages } from "./largest_pages.ts";
 import { sendRequests } from "./load.ts";
+import { printHead, printRow } from "./report.ts";
 
 const { values: given } = parseArgs({
   options: { requests: { type: "string", default: "50000" } },
@@ -33,31 +34,26 @@ async function measureGrowth(): Promise<boolean> {
   await (await fetch(load.url)).body?.cancel();
   const memory = [await residentMemory(edgeFunction.pid)];
   const statuses = new Map<number, number>();
-  console.log("\n| requests | MiB |\n| ---: | ---: |");
-  console.log(`| 1 | ${memory[0]?.toFixed(1)} |`);
+  printHead("requests", "MiB");
+  printRow(1, memory[0]?.toFixed(1) ?? "");
   for (let round = 1; round <= ROUNDS; round++) {
     for (let part = 0; part < 4; part++) {
       await sql`update private.rate_limits set accepted_at = '{}'`;
       await send(load.url, tokens, ROUND / 4, statuses);
     }
     memory.push(await residentMemory(edgeFunction.pid));
-    console.log(`| ${(ROUND * round).toLocaleString("en")} | ${memory.at(-1)?.toFixed(1)} |`);
+    printRow(ROUND * round, memory.at(-1)?.toFixed(1) ?? "");
   }
-  console.log(`\nAnswers: ${JSON.stringify(Object.fromEntries(statuses))}`);
   const growth = (memory.at(-1) ?? NaN) / (memory[1] ?? NaN);
-  const others = Array.from(statuses.keys()).filter((status) =>
-    ![200, 400, 401, 405].includes(status)
-  );
   const isFlat = growth <= MAX_GROWTH;
-  // Of a process that has ended there is no memory and no answer.
-  const unanswered = ROUNDS * ROUND - Array.from(statuses.values()).reduce((a, b) => a + b, 0);
+  const answered = [200, 400, 401, 405].reduce((sum, is) => sum + (statuses.get(is) ?? 0), 0);
+  const isAnswered = answered === ROUNDS * ROUND;
   console.log(
-    `${isFlat ? "flat" : "NOT FLAT"}: ${growth.toFixed(2)} of what it was after ` +
-      `${ROUND.toLocaleString("en")} requests, at most ${MAX_GROWTH} allowed`,
+    `\n${isFlat ? "flat" : "NOT FLAT"}: ${growth.toFixed(2)} of what it was after ` +
+      `${ROUND} requests, at most ${MAX_GROWTH} allowed\n` +
+      `${isAnswered ? "answers" : "FAILED, answers"}: ${JSON.stringify([...statuses])}`,
   );
-  if (others.length) console.log(`FAILED: answers with ${others.join(", ")}`);
-  if (unanswered) console.log(`FAILED: ${unanswered} requests without an answer`);
-  return isFlat && others.length === 0 && unanswered === 0;
+  return isFlat && isAnswered;
 }
 
 /** A quarter each: no token, so no call of the database; another method; a bad query; a page. */

@@ -22,3 +22,11 @@ export async function processorTime(pids: number[]): Promise<number> {
   }));
   return times.reduce((a, b) => a + b, 0);
 }
+
+/** Does something; the processor time that groups of processes have used meanwhile, in milliseconds each. */
+export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
+  const before = await Promise.all(groups.map(processorTime));
+  const result = await run();
+  const after = await Promise.all(groups.map(processorTime));
+  return { result, times: after.map((time, n) => time - (before[n] ?? NaN)) };
+}

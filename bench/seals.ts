@@ -2,6 +2,8 @@ import { parseArgs } from "node:util";
 import postgres from "postgres";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { peak, resetPeak } from "./largest_pages.ts";
+import { printHead, printRow } from "./report.ts";
+import { runUpkeep } from "./upkeep.ts";
 
 // What the upkeep costs that seals days: the memory of one long day, and the time of a night with many
 // organizations.
@@ -20,17 +22,11 @@ const ORGANIZATIONS_AT_ONCE = 500;
 await using stack = await startTemporaryStack();
 const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
 
-console.log(
-  "\n| one day of | sealed in, s | entries a second | peak of the backend, MiB | its own |",
-);
-console.log("| ---: | ---: | ---: | ---: | ---: |");
+printHead("one day of", "sealed in, s", "entries a second", "peak of the backend, MiB", "its own");
 for (const entries of [Number(given.entries) / 10, Number(given.entries)]) {
   await write([crypto.randomUUID()], entries);
-  await measure(({ seconds, mebibytes, own }) =>
-    `| ${entries} | ${seconds.toFixed(1)} | ${
-      (entries / seconds).toFixed(0)
-    } | ${mebibytes} | ${own} |`
-  );
+  const { seconds, mebibytes, own } = await measure();
+  printRow(entries, seconds.toFixed(1), (entries / seconds).toFixed(0), mebibytes, own);
 }
 
 const organizations = Number(given.organizations);
@@ -39,17 +35,16 @@ for (let n = 0; n < organizations; n += ORGANIZATIONS_AT_ONCE) {
   const count = Math.min(ORGANIZATIONS_AT_ONCE, organizations - n);
   await write(Array.from({ length: count }, () => crypto.randomUUID()), ENTRIES_A_DAY);
 }
-await measure(({ seconds, pieces, longest }) =>
-  `sealed in ${seconds.toFixed(1)} s, ${pieces} pieces, the longest ${longest.toFixed(2)} s`
-);
+const printNight = async (what: string) => {
+  const { seconds, pieces, longest } = await measure();
+  console.log(
+    `${what}: ${seconds.toFixed(2)} s, ${pieces} pieces, the longest ${longest.toFixed(2)} s`,
+  );
+};
+await printNight("sealed");
 await sql`update private.sealed_days set checked_at = checked_at - interval '31 days'`;
-await measure(({ seconds, pieces, longest }) =>
-  `all of it checked again in ${seconds.toFixed(1)} s, ${pieces} pieces, the longest ` +
-  `${longest.toFixed(2)} s; a night has a thirtieth`
-);
-await measure(({ seconds }) => `nothing to do: ${(seconds * 1000).toFixed(0)} ms`);
-const [seals] = await sql`select count(*)::int as count from private.seals`;
-console.log(`${seals?.["count"]} seals`);
+await printNight("all of it checked again; a night has a thirtieth");
+await printNight("nothing to do");
 await sql.end();
 
 /** Writes so many entries for each organization, all on 1 March 2026. */
@@ -71,36 +66,18 @@ async function write(ids: string[], entries: number): Promise<void> {
   await sql`vacuum (analyze) public.audit_entries, private.entry_counts`;
 }
 
-interface Measured {
-  seconds: number;
-  pieces: number;
-  /** The longest piece, in seconds. */
-  longest: number;
-  /** The most memory that the backend had in RAM; shared buffers that it touched are in it. */
-  mebibytes: number;
-  /** Without those. */
-  own: number;
-}
-
-/** Runs the upkeep to its end with a backend of its own, and prints what it cost. */
-async function measure(line: (measured: Measured) => string): Promise<void> {
+/**
+ * Runs the upkeep to its end with a backend of its own: what it cost, with the most memory that the backend
+ * had in RAM in MiB, and that without the shared buffers that it touched.
+ */
+async function measure() {
   const upkeep = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
   const [backend] = await upkeep`select pg_backend_pid() as pid`;
   await resetPeak(backend?.["pid"]);
-  const start = performance.now();
-  let pieces = 0;
-  let longest = 0;
-  for (let more = true; more; pieces++) {
-    const begin = performance.now();
-    const [row] = await upkeep`select private.run_upkeep() as more`;
-    more = row?.["more"];
-    longest = Math.max(longest, (performance.now() - begin) / 1000);
-  }
-  const seconds = (performance.now() - start) / 1000;
+  const cost = await runUpkeep(upkeep);
   const mebibytes = Math.round(await peak([backend?.["pid"]]));
   const status = await Deno.readTextFile(`/proc/${backend?.["pid"]}/status`);
   const shared = Number(status.match(/^RssShmem:\s+(\d+) kB$/m)?.[1]) / 1024;
-  const own = Math.round(mebibytes - shared);
-  console.log(line({ seconds, pieces, longest, mebibytes, own }));
   await upkeep.end();
+  return { ...cost, mebibytes, own: Math.round(mebibytes - shared) };
 }

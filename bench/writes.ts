@@ -1,5 +1,5 @@
 import type postgres from "postgres";
-import { median } from "./load.ts";
+import { byTurns, median, printHead, printRow } from "./report.ts";
 
 const ORGANIZATIONS = Array.from(
   { length: 5 },
@@ -13,7 +13,7 @@ export async function measureWrites(
   databaseUrl: string,
   rounds: number,
 ): Promise<void> {
-  console.log("\nInserts a second into one organization (pgbench), with the counts and without\n");
+  console.log("\nInserts a second into one organization (pgbench), with the counts and without");
   await makeOrganizations(sql);
   await compareInserts(databaseUrl, rounds, async (isWith) => {
     const state = isWith ? "enable" : "disable";
@@ -30,7 +30,7 @@ export async function measureFeedWrites(
   databaseUrl: string,
   rounds: number,
 ): Promise<void> {
-  console.log("\nInserts a second with the feed's column and index, and without\n");
+  console.log("\nInserts a second with the feed's column and index, and without");
   await makeOrganizations(sql);
   const tables = { with: "public.bench_with_feed", without: "public.bench_without_feed" };
   for (const table of Object.values(tables)) {
@@ -47,7 +47,7 @@ export async function measureFeedWrites(
   await compareInserts(
     databaseUrl,
     rounds,
-    (isWith) => Promise.resolve(isWith ? tables.with : tables.without),
+    (isWith) => Promise.resolve(tables[isWith ? "with" : "without"]),
   );
   for (const table of Object.values(tables)) await sql.unsafe(`drop table ${table}`);
   await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
@@ -62,21 +62,15 @@ async function compareInserts(
   rounds: number,
   prepare: (isWith: boolean) => Promise<string>,
 ): Promise<void> {
-  console.log("| writers | with, 1/s | without, 1/s | cost |\n| ---: | ---: | ---: | ---: |");
+  printHead("writers", "with, 1/s", "without, 1/s", "cost");
   for (const clients of [1, 16]) {
-    const seen: Record<string, number[]> = { true: [], false: [] };
-    // Round 0 warms up and is not counted.
-    for (let round = 0; round <= rounds; round++) {
-      for (const isWith of round % 2 ? [true, false] : [false, true]) {
-        const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()")
-          .replace("public.audit_entries", await prepare(isWith));
-        const { perSecond } = await pgbench(databaseUrl, insert, clients, SECONDS);
-        if (round) seen[`${isWith}`]?.push(perSecond);
-      }
-    }
-    const [counted = NaN, bare = NaN] = [true, false].map((each) => median(seen[`${each}`] ?? []));
-    const cost = (bare / counted).toFixed(2);
-    console.log(`| ${clients} | ${counted.toFixed(0)} | ${bare.toFixed(0)} | ${cost} |`);
+    const seen = await byTurns(rounds, [true, false], async (isWith) => {
+      const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()")
+        .replace("public.audit_entries", await prepare(isWith));
+      return (await pgbench(databaseUrl, insert, clients, SECONDS)).perSecond;
+    });
+    const [counted, bare] = [median(seen.get(true)), median(seen.get(false))];
+    printRow(clients, counted.toFixed(0), bare.toFixed(0), (bare / counted).toFixed(2));
   }
 }
 
