@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import postgres from "postgres";
 import { DAYS, type GrownLog, loadGrownLog, organizationId } from "./growth_data.ts";
-import { byTurns, median, printHead, printRow } from "./report.ts";
+import { byTurns, median, printHead, printRow, ratios } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 import { runUpkeep } from "./upkeep.ts";
 import { insertOf, pgbench } from "./writes.ts";
@@ -169,7 +169,7 @@ async function measurePages(subjects: Subject[]): Promise<void> {
       Array.from(costs.values(), (each) => each.map((cost) => cost[kind]));
     const [processor, elapsed] = [of("processor"), of("elapsed")];
     const medians = elapsed.map((values) => median(values).toFixed(2)).join(", ");
-    printRow(name, ...comparison(processor, 2), medians, ratios(elapsed));
+    printRow(name, ...comparison(processor, 2), medians, ratiosToFirst(elapsed));
   }
 }
 
@@ -207,16 +207,14 @@ async function processorTime({ pid }: Subject): Promise<number> {
   return Number((await Deno.readTextFile(`/proc/${pid}/schedstat`)).split(" ")[0]) / 1e6;
 }
 
-/** The medians, and the ratios to the first one. */
+/** The medians, and the others' ratios to the first one. */
 function comparison(columns: number[][], digits: number): string[] {
-  return [...columns.map((values) => median(values).toFixed(digits)), ratios(columns)];
+  return [...columns.map((values) => median(values).toFixed(digits)), ratiosToFirst(columns)];
 }
 
 /** The median of the ratios of each round to the first column. */
-function ratios([first = [], ...others]: number[][]): string {
-  return others.map((values) =>
-    median(values.map((value, n) => value / (first[n] ?? NaN))).toFixed(2)
-  ).join(", ");
+function ratiosToFirst([first = [], ...others]: number[][]): string {
+  return others.map((values) => median(ratios(values, first)).toFixed(2)).join(", ");
 }
 
 /** Inserts a second by 1 and 16 writers, one entry a transaction. */
