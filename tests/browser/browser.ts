@@ -40,13 +40,17 @@ export interface OpenedPage {
   origins: Set<string>;
 }
 
-/** Opens the console, signed in if a person is given. */
+/** Opens the console; with a person, signed in and on the screen that one comes to. */
 export async function openConsole(
   person: Person | null,
   options: BrowserContextOptions = {},
 ): Promise<OpenedPage> {
   const opened = await openPage(CONSOLE_URL, options);
-  if (person) await signIn(opened.page, person);
+  if (person) {
+    await signIn(opened.page, person);
+    // Until its heading is there, that screen's address may replace one that a test goes to.
+    await opened.page.getByRole("heading", { level: 1 }).waitFor();
+  }
   return opened;
 }
 

@@ -170,6 +170,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByText("is wrong").waitFor();
       await check("sign-in-refused");
       await signIn(page, admin);
+      await page.getByRole("heading", { name: "Log" }).waitFor();
       await page.goto(`${CONSOLE_URL}#/${crypto.randomUUID()}/log`);
       await page.getByText("You do not administer the organization in the address").waitFor();
       await check("not-administered");
