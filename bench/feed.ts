@@ -5,7 +5,6 @@ import { makeDataSet } from "./data_set.ts";
 import { load } from "./load.ts";
 import { byTurns, median, printHead, printRow } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
-import { measureFeedWrites } from "./writes.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -36,7 +35,6 @@ async function measureCosts({ apiUrl, databaseUrl }: BenchStack): Promise<void> 
   const { organizationId: id, tokens } = await makeDataSet(sql, 1_000_000);
   await measurePages(sql, id);
   await measurePolls(sql, apiUrl, id, tokens);
-  await measureFeedWrites(sql, databaseUrl, ROUNDS);
   await sql.end();
 }
 

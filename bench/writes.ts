@@ -1,5 +1,5 @@
 import type postgres from "postgres";
-import { byTurns, median, printHead, printRow } from "./report.ts";
+import { byTurns, printHead, printRow, ratios, spread } from "./report.ts";
 
 const ORGANIZATIONS = Array.from(
   { length: 5 },
@@ -13,65 +13,20 @@ export async function measureWrites(
   databaseUrl: string,
   rounds: number,
 ): Promise<void> {
-  console.log("\nInserts a second into one organization (pgbench), with the counts and without");
+  console.log("\nInserts a second into one organization (pgbench), one entry a transaction");
   await makeOrganizations(sql);
-  await compareInserts(databaseUrl, rounds, async (isWith) => {
-    const state = isWith ? "enable" : "disable";
-    await sql.unsafe(`alter table public.audit_entries ${state} trigger count_inserted`);
-    return "public.audit_entries";
-  });
-  await sql`alter table public.audit_entries enable trigger count_inserted`;
-  await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
-}
-
-/** Inserts by 1 and 16 writers with the feed's column and index and without, by turns. */
-export async function measureFeedWrites(
-  sql: postgres.Sql,
-  databaseUrl: string,
-  rounds: number,
-): Promise<void> {
-  console.log("\nInserts a second with the feed's column and index, and without");
-  await makeOrganizations(sql);
-  const tables = { with: "public.bench_with_feed", without: "public.bench_without_feed" };
-  for (const table of Object.values(tables)) {
-    await sql.unsafe(`
-      drop table if exists ${table};
-      create table ${table} (
-        like public.audit_entries including all, foreign key (organization_id) references public.organizations
-      );
-      create trigger count_inserted after insert on ${table} referencing new table as changed
-        for each statement execute function private.count_entries()`);
-  }
-  // The index goes with its column.
-  await sql.unsafe(`alter table ${tables.without} drop column transaction_id`);
-  await compareInserts(
-    databaseUrl,
-    rounds,
-    (isWith) => Promise.resolve(tables[isWith ? "with" : "without"]),
-  );
-  for (const table of Object.values(tables)) await sql.unsafe(`drop table ${table}`);
-  await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
-}
-
-/**
- * Inserts one entry a transaction, with something and without it, and prints what it costs; `prepare`
- * names the table.
- */
-async function compareInserts(
-  databaseUrl: string,
-  rounds: number,
-  prepare: (isWith: boolean) => Promise<string>,
-): Promise<void> {
-  printHead("writers", "with, 1/s", "without, 1/s", "cost");
+  const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()");
+  printHead("writers", "with counts, 1/s", "without, 1/s", "cost");
   for (const clients of [1, 16]) {
-    const seen = await byTurns(rounds, [true, false], async (isWith) => {
-      const insert = insertOf(`'${ORGANIZATIONS[0]}'`, "clock_timestamp()")
-        .replace("public.audit_entries", await prepare(isWith));
+    const seen = await byTurns(rounds, ["enable", "disable"], async (state) => {
+      await sql.unsafe(`alter table public.audit_entries ${state} trigger count_inserted`);
       return (await pgbench(databaseUrl, insert, clients, SECONDS)).perSecond;
     });
-    const [counted, bare] = [median(seen.get(true)), median(seen.get(false))];
-    printRow(clients, counted.toFixed(0), bare.toFixed(0), (bare / counted).toFixed(2));
+    const [counted, bare] = [seen.get("enable"), seen.get("disable")];
+    printRow(clients, spread(counted), spread(bare), spread(ratios(bare, counted), 2));
   }
+  await sql`alter table public.audit_entries enable trigger count_inserted`;
+  await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
 }
 
 /** Random transactions over five organizations and many days, beside folds: how many deadlocks. */
