@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
 import metadata from "../deno.json" with { type: "json" };
-import { formatted, writeFile } from "../tasks/generated_file.ts";
+import { formatted } from "../tasks/formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
@@ -278,7 +278,7 @@ const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }
 for (const [name, text] of Object.entries(FILES)) {
   const file = new URL(name, import.meta.url);
   if (!isCheck) {
-    await writeFile(file, text);
+    await Deno.writeTextFile(file, text);
     console.log(`Written: docs/${name}`);
   } else if (await Deno.readTextFile(file).catch(() => "") !== text) {
     console.error(`docs/${name} is out of step with the function: deno task openapi`);

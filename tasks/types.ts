@@ -1,6 +1,6 @@
 import { supabase } from "../local/supabase_cli.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import { formatted, writeFile } from "./generated_file.ts";
+import { formatted } from "./formatted.ts";
 
 /** The types of the database's public schema, as generated. */
 export const TYPES_FILE = new URL(
@@ -10,7 +10,7 @@ export const TYPES_FILE = new URL(
 
 if (import.meta.main) {
   await using stack = await startTemporaryStack();
-  await writeFile(TYPES_FILE, await databaseTypes(stack.databaseUrl));
+  await Deno.writeTextFile(TYPES_FILE, await databaseTypes(stack.databaseUrl));
   console.log("Written: supabase/functions/public-audit-log/database.types.ts");
 }
 

@@ -18,10 +18,3 @@ export async function formatted(extension: "json" | "ts", text: string): Promise
   if (success) return decoder.decode(stdout);
   throw new Error(`deno fmt --ext=${extension}: ${decoder.decode(stderr)}`);
 }
-
-/** Writes a text file atomically: to a file beside it, which then replaces it. */
-export async function writeFile(path: URL, text: string): Promise<void> {
-  const unfinished = new URL(`${path.href}.unfinished`);
-  await Deno.writeTextFile(unfinished, text);
-  await Deno.rename(unfinished, path);
-}
