@@ -1,7 +1,7 @@
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import { type BrowserContextOptions, chromium, type Page } from "npm:playwright-core@1.65.1";
-import { client, newOrganization, type Person, signUp } from "../helpers.ts";
+import { newOrganization, type Person, signUp } from "../helpers.ts";
 
 export type { Page };
 
@@ -97,12 +97,6 @@ export async function newAdmin(organizationName?: string) {
 export async function openAsAdmin(organizationName?: string) {
   const created = await newAdmin(organizationName);
   return { ...created, ...await openConsole(created.admin) };
-}
-
-/** Makes a person a member of an organization. */
-export async function join(person: Person, organizationId: string, role: "admin" | "member") {
-  await client("service_role").from("organization_members")
-    .insert({ organization_id: organizationId, user_id: person.id, role }).throwOnError();
 }
 
 /** Goes to a screen by its link. */

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
+  addMember,
   age,
   createApiKey,
   get,
@@ -14,7 +15,6 @@ import {
   choose,
   CONSOLE_URL,
   goTo,
-  join,
   newAdmin,
   openAsAdmin,
   openConsole,
@@ -409,7 +409,7 @@ describe("the list of keys", () => {
     const { page } = await openKeys(
       async ({ admin, organization: { id, token, apiKeyId } }) => {
         const colleague = await signUp();
-        await join(colleague, id, "admin");
+        await addMember(id, colleague, "admin");
         await revokeApiKey(colleague, await createApiKey(admin, id, "test of a colleague"));
         for (let i = 0; i < 5; i++) await get(token);
         await age(sql, apiKeyId, "30 seconds");

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
+  addMember,
   client,
   createApiKey,
   get,
@@ -13,7 +14,6 @@ import {
   choose,
   CONSOLE_URL,
   goTo,
-  join,
   newAdmin,
   openAsAdmin,
   openConsole,
@@ -154,7 +154,7 @@ describe("organizations", () => {
   it("a member is told whom to ask, and sees nothing of the organization but its name", async () => {
     const { organization } = await newAdmin("Analytical Engines");
     const member = await signUp();
-    await join(member, organization.id, "member");
+    await addMember(organization.id, member, "member");
     const { page } = await openConsole(member);
     await page.goto(`${CONSOLE_URL}#/${organization.id}/keys`);
     await page.getByText("Ask an administrator of Analytical Engines").waitFor();
@@ -193,7 +193,7 @@ describe("organizations", () => {
   it("shows nothing of one that the person does not administer, not even by its address", async () => {
     const { organization: other } = await newAdmin("The other one");
     const { admin, organization } = await newAdmin("One's own");
-    await join(admin, other.id, "member");
+    await addMember(other.id, admin, "member");
     await writeEntries(other.id, [{ created_at: new Date().toISOString(), agent_name: "secret" }]);
     const { page } = await openConsole(admin);
     for (const screen of ["log", "keys", "seals"]) {

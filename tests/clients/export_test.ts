@@ -23,7 +23,6 @@ const LONGEST_RUN_MS = 30_000;
 const KILLED = 137;
 
 const admin = await signUp();
-// A failed test may have left a transaction open.
 
 /** Values that a careless writer of JSON or CSV breaks. */
 const AWKWARD = [

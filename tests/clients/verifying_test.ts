@@ -3,11 +3,13 @@ import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import {
   AUDIT_LOG_URL,
+  letChecksGrowOld,
   newOrganization,
   type Organization,
   runUpkeep,
   send,
   signUp,
+  silently,
   sql,
   writeEntries,
 } from "../helpers.ts";
@@ -108,19 +110,6 @@ async function newExport() {
   return { ...organization, exported };
 }
 
-/** Runs a statement past the triggers, as an owner can. */
-async function silently(statement: string): Promise<void> {
-  await sql.begin(async (transaction) => {
-    for (const table of ["public.audit_entries", "private.seals"]) {
-      await transaction.unsafe(`alter table ${table} disable trigger user`);
-    }
-    await transaction.unsafe(statement);
-    for (const table of ["public.audit_entries", "private.seals"]) {
-      await transaction.unsafe(`alter table ${table} enable trigger user`);
-    }
-  });
-}
-
 describe("docs/verifying.md", () => {
   it("has commands that all run, find what was changed, and agree with verify.ts", async () => {
     const { token } = await newSealedLog();
@@ -194,12 +183,12 @@ describe("verify.ts", () => {
 
   it("says which day the service has found altered, and when it was sealed", async () => {
     const { id, exported } = await newExport();
-    await silently(`
-      update public.audit_entries set user_email = 'eve@example.com'
-      where organization_id = '${id}' and created_at < '2026-11-19'`);
-    await sql`
-      update private.sealed_days set checked_at = checked_at - interval '31 days'
-      where organization_id = ${id}`;
+    await silently((transaction) =>
+      transaction`
+        update public.audit_entries set user_email = 'eve@example.com'
+        where organization_id = ${id} and created_at < '2026-11-19'`
+    );
+    await letChecksGrowOld(id);
     await runUpkeep(sql);
     const { code, lines } = await exported.verify();
     assertEquals(code, 1);
@@ -228,10 +217,12 @@ describe("verify.ts", () => {
   it("tells from a kept seal that the database was restored from an older backup", async () => {
     const { id, exported } = await newExport();
     const kept = await exported.keep();
-    await silently(`
-      delete from private.seals where organization_id = '${id}' and sequence = 3;
-      delete from private.sealed_days where organization_id = '${id}' and day = '2026-11-20';
-      delete from public.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`);
+    await silently((transaction) =>
+      transaction.unsafe(`
+        delete from private.seals where organization_id = '${id}' and sequence = 3;
+        delete from private.sealed_days where organization_id = '${id}' and day = '2026-11-20';
+        delete from public.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`)
+    );
     const shorter = await exported.verify(`--kept=${kept}`);
     assertEquals(shorter.code, 1);
     assertMatch(shorter.lines[0] ?? "", /^The seal 3 that you kept is not there, the last is 2: /);

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { client, rolledBack, signUp, sql } from "../helpers.ts";
+import { rolledBack, sql } from "../helpers.ts";
 
 // What each client role may do, whole: the table in SECURITY.md. A new table, function or grant trips
 // the test here: think about who may reach it, then write it down there. What no schema should have is
@@ -161,20 +161,5 @@ describe("every table and every function", () => {
           and obj_description(oid, 'pg_proc') is null`),
       [],
     );
-  });
-});
-
-describe("the Data API", () => {
-  it("does not serve the schema private to anyone", async () => {
-    const person = await signUp();
-    for (const caller of [client("anon"), person.client, client("service_role")]) {
-      for (
-        const table of ["rate_limits", "api_key_hashes", "api_keys", "log_reads", "entry_counts"]
-      ) {
-        const { error } = await caller.schema("private" as "public")
-          .from(table as "organizations").select("*");
-        assertEquals(error?.code, "PGRST106");
-      }
-    }
   });
 });

@@ -10,6 +10,7 @@ import {
   insertEntries,
   inTokyo,
   killWithin,
+  letChecksGrowOld,
   newOrganization,
   type Organization,
   pidOf,
@@ -50,9 +51,7 @@ async function runDocumented(run: Run, call: string, id: string): Promise<void> 
 /** What the seals of an organization declare, and its altered days, however often they are checked. */
 async function sealed(id: string) {
   await runUpkeep();
-  await sql`
-    update private.sealed_days set checked_at = checked_at - interval '31 days'
-    where organization_id = ${id}`;
+  await letChecksGrowOld(id);
   await runUpkeep();
   const seals = await sql`
     select day::text, entries::int, added::int, removed::int from private.seals

@@ -1,18 +1,19 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
-import type postgres from "postgres";
 import {
   type Entry,
   errorOf,
   exhaust,
   insertEntries,
   inTokyo,
+  letChecksGrowOld,
   newOrganization,
   rolledBack,
   runUpkeep,
   send,
   signUp,
+  silently,
   sql,
   statusOnly,
   withKey,
@@ -92,22 +93,6 @@ function entriesOn(day: string, count: number, given: Entry = {}): Entry[] {
     agent_name: `agent ${n}`,
     ...given,
   }));
-}
-
-/** Runs statements past every trigger, as an owner can. */
-async function silently(run: (transaction: postgres.TransactionSql) => Promise<unknown>) {
-  await sql.begin(async (transaction) => {
-    await transaction`alter table public.audit_entries disable trigger user`;
-    await run(transaction);
-    await transaction`alter table public.audit_entries enable trigger user`;
-  });
-}
-
-/** As if the sealed days of an organization had not been checked for a long time. */
-async function letChecksGrowOld(organizationId: string): Promise<void> {
-  await sql`
-    update private.sealed_days set checked_at = checked_at - interval '31 days'
-    where organization_id = ${organizationId}`;
 }
 
 async function sealedDay(count = 5) {
@@ -238,7 +223,6 @@ describe("a log restored to another server", () => {
     await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "late" }));
     // As if the entries' and seals' transactions were of a server that has counted much further.
     await silently(async (transaction) => {
-      await transaction`alter table private.seals disable trigger user`;
       await transaction`
         update public.audit_entries
         set transaction_id = (transaction_id::text::bigint + 1000000000)::text::xid8
@@ -250,7 +234,6 @@ describe("a log restored to another server", () => {
           select max(transaction_id::text::bigint) as x from public.audit_entries where organization_id = ${id}
         ) as late
         where organization_id = ${id}`;
-      await transaction`alter table private.seals enable trigger user`;
       await transaction`update private.feed_keys set system_identifier = 1`;
       // Before it is adopted, the upkeep would take all that is written now for what was sealed.
       const early = transaction.savepoint((savepoint) => savepoint`select private.run_upkeep()`);

@@ -12,10 +12,8 @@ import {
   pick,
   type Random,
   randomFrom,
-  send,
   signUp,
   sql,
-  TWO_DAYS,
   writeEntries,
 } from "../helpers.ts";
 
@@ -95,21 +93,5 @@ describe("random organizations, keys, days and actions", () => {
       assertEquals(page.items, expected, query.toString());
       assertEquals([page.organization_id, page.total], [tenant.id, expected.length]);
     }
-  });
-});
-
-describe("two organizations", () => {
-  it("cannot be chosen: headers, cookies and a body name no organization", async () => {
-    const [mine, other] = await Promise.all([newOrganization(admin), newOrganization(admin)]);
-    const response = await send(`?${TWO_DAYS}`, {
-      headers: {
-        Authorization: `Bearer ${mine.token}`,
-        apikey: other.token,
-        Cookie: `organization_id=${other.id}`,
-        "X-Organization-Id": other.id,
-        "Content-Profile": "private",
-      },
-    });
-    assertEquals((await response.json()).organization_id, mine.id);
   });
 });
