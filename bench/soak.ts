@@ -93,10 +93,12 @@ async function writeEntries(): Promise<number> {
   let written = 0;
   while (performance.now() < end) {
     const { count } = await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      insert into public.audit_entries
+        (organization_id, created_at, action, user_email, agent_name, data)
       select
         ${pick(random, ORGANIZATIONS)}, now() - ${random(DAYS + 1)} * interval '1 day',
-        ${pick(random, ACTIONS)}::public.audit_action, 'ada@example.com', 'Assistant'
+        ${pick(random, ACTIONS)}::public.audit_action, 'ada@example.com', 'Assistant',
+        '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'
       from generate_series(0, ${random(5)}::int)`;
     written += count;
     await pause(50);
