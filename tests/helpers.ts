@@ -60,11 +60,12 @@ export async function rolledBack<T>(
   }
 }
 
-/** Runs statements in a session of another time zone than the service's; other settings end with it, too. */
+/** Runs statements in a session of another time zone and form of dates than the service's. */
 export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> {
   const session = await sql.reserve();
   try {
     await session`set timezone = 'Asia/Tokyo'`;
+    await session`set datestyle = 'German'`;
     return await run(session);
   } finally {
     await session`reset all`;

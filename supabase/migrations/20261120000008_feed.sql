@@ -342,7 +342,8 @@ create function private.read_feed(
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
 as $$
 declare
-  scope constant text := concat_ws(' ', organization_id, start_date, end_date, action);
+  -- Dates as JSON has them: as text they would depend on the session.
+  scope constant text := concat_ws(' ', organization_id, to_json(start_date) #>> '{}', to_json(end_date) #>> '{}', action);
   present constant pg_snapshot := private.present_snapshot();
   range_start constant timestamptz := start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';

@@ -12,6 +12,7 @@ import {
   newOrganization,
   pidOf,
   revokeApiKey,
+  rolledBack,
   runUpkeep,
   send,
   signUp,
@@ -387,6 +388,21 @@ describe("api_key_usage()", () => {
     await setDay(apiKeyId, 1);
     await getPage(token);
     assertEquals((await usageOf(id)).map(counts), [[2, 1, 2], [3, 1, 3], [1, 0, 2]]);
+  });
+
+  it("is of the UTC day in a session of any time zone", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    // In one of the two it is another day.
+    for (const zone of ["Pacific/Kiritimati", "Etc/GMT+12"]) {
+      await rolledBack(sql, async (transaction) => {
+        await transaction`select set_config('timezone', ${zone}, true)`;
+        await transaction`select private.count_request(${id}, ${apiKeyId})`;
+        const [row] = await transaction`
+          select day = (clock_timestamp() at time zone 'UTC')::date as "isToday"
+          from private.rate_limits where api_key_id = ${apiKeyId}`;
+        assertEquals(row?.["isToday"], true, zone);
+      });
+    }
   });
 
   it("counts what a key delivers that looked exhausted before its turn", async () => {

@@ -258,10 +258,7 @@ describe("seals", () => {
     const late = days.map((day) => ({ created_at: `${day}T20:00:00Z` }));
     for (const expected of [[[1, 0], [1, 0]], [[1, 0], [1, 0], [2, 1], [2, 1]]]) {
       await writeEntries(id, late);
-      await inTokyo(async (session) => {
-        await session`set datestyle = 'German'`;
-        await runUpkeep(session);
-      });
+      await inTokyo(runUpkeep);
       const { altered, seals } = await listSeals(id);
       assertEquals(altered, []);
       assertEquals(seals.map(({ entries, added }) => [entries, added]), expected);
