@@ -9,7 +9,7 @@ import { startGateway } from "../../local/gateway.ts";
 import { databaseUrl } from "../../local/postgres.ts";
 import { type Stack, startStack } from "../../local/stack.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { MESSAGE_DATA, TWO_DAYS } from "../helpers.ts";
+import { insertEntries, TWO_DAYS } from "../helpers.ts";
 
 // Keys are made, used rightly and used wrongly on a stack of this file's own; then everything that
 // was written anywhere is searched for them.
@@ -74,7 +74,7 @@ async function useKey(
   sql: postgres.Sql,
   log: (text: string) => void,
 ): Promise<string> {
-  const { id: keyId, organizationId, token, client } = await newKey(stack);
+  const { id: keyId, organizationId, token, client } = await newKey(stack, sql);
   const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
   tokens.push(typo);
 
@@ -128,26 +128,21 @@ async function useKey(
 }
 
 /** A key that has taken another's place, as the admin console makes them; some tries are refused. */
-async function newKey({ apiUrl, publishableKey, secretKey }: Stack) {
-  const auth = { persistSession: false, autoRefreshToken: false };
-  const platform = createClient(apiUrl, secretKey, { auth });
-  const client = createClient(apiUrl, publishableKey, { auth });
+async function newKey({ apiUrl, publishableKey }: Stack, sql: postgres.Sql) {
+  const client = createClient(apiUrl, publishableKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
   const { data: { user } } = await client.auth.signUp({
     email: `${crypto.randomUUID()}@example.com`,
     password: crypto.randomUUID(),
   });
-  const { data: { id: organization_id } } = await platform.from("organizations")
-    .insert({ name: "Test" }).select("id").single().throwOnError();
-  await platform.from("organization_members")
-    .insert({ organization_id, user_id: user?.id, role: "admin" }).throwOnError();
-  await platform.from("audit_entries").insert({
-    organization_id,
-    created_at: "2026-03-01T12:00:00Z",
-    action: "message_created",
-    user_email: "ada@example.com",
-    agent_name: "Assistant",
-    data: MESSAGE_DATA,
-  }).throwOnError();
+  const [organization] = await sql`
+    insert into public.organizations (name) values ('Test') returning id`;
+  const organization_id: string = organization?.["id"];
+  await sql`
+    insert into public.organization_members (organization_id, user_id, role)
+    values (${organization_id}, ${user?.id ?? ""}, 'admin')`;
+  await insertEntries(sql, organization_id, "2026-03-01", 1);
   const refused = await client.rpc("create_api_key", { organization_id, name: " " });
   assertEquals(refused.error?.code, "22023");
   const { data: first } = await client.rpc("create_api_key", { organization_id, name: "test" })

@@ -3,6 +3,7 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
+import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
 import { runRecipes } from "../clients/recipes.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
@@ -110,13 +111,14 @@ describe("docs/scaling.md", () => {
     await upkeep(to);
     const seals = await ask(other, moved.token, "/seals?start=2026-11-01&end=2026-11-20");
     assertEquals(seals.body.altered, []);
+    const { items }: SealsPage = seals.body;
     assertEquals(
-      seals.body.items.slice(3).map(({ sequence, day, entries, added, removed }: Seal) =>
+      items.slice(3).map(({ sequence, day, entries, added, removed }) =>
         [sequence, day, entries, added, removed].join(" ")
       ),
       ["4 2026-11-18 4 1 0", "5 2026-11-19 2 1 0"],
     );
-    assertEquals(seals.body.items[3].previous, seals.body.items[2].seal);
+    assertEquals(items[3]?.previous, items[2]?.seal);
     const [health] = await to`select private.health() ->> 'miscounted_days' as days`;
     assertEquals(health?.["days"], "[]");
 
@@ -127,11 +129,3 @@ describe("docs/scaling.md", () => {
     assertEquals((await ask(other, stays.token, `?${ALL}`)).status, 401);
   });
 });
-
-interface Seal {
-  sequence: number;
-  day: string;
-  entries: number;
-  added: number;
-  removed: number;
-}

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
+import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
 import {
   type Entry,
   errorOf,
@@ -22,17 +23,7 @@ import {
 
 const admin = await signUp();
 
-interface Seal {
-  sequence: number;
-  day: string;
-  entries: number;
-  added: number;
-  removed: number;
-  sha256: string;
-  sealed_at: string;
-  previous: string;
-  seal: string;
-}
+type Seal = SealsPage["items"][number];
 
 function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
@@ -46,11 +37,7 @@ async function listSeals(
 ) {
   const { data } = await admin.client
     .rpc("list_seals", { organization_id, start_date, end_date, page_limit: 1000 }).throwOnError();
-  const { total, altered, items } = data as unknown as {
-    total: number;
-    altered: string[];
-    items: Seal[];
-  };
+  const { total, altered, items } = data as unknown as SealsPage;
   return { total, altered, seals: items };
 }
 
@@ -184,7 +171,7 @@ describe("GET …/public-audit-log/seals", () => {
     let next: string | undefined = `/seals?${MARCH}&limit=1`;
     while (next) {
       const response: Response = await send(next, withKey(token));
-      const { items, total } = await response.json() as { items: Seal[]; total: number };
+      const { items, total } = await response.json() as SealsPage;
       assertEquals([items.length, total], [1, 4]);
       days.push(`${items[0]?.sequence} ${items[0]?.day}`);
       next = response.headers.get("Link")
