@@ -33,7 +33,8 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
 
 /** Whether the service accepts a token; asking counts as one request of its limit. */
 async function isAccepted(token: string, apiUrl: string): Promise<boolean> {
-  const response = await fetch(`${apiUrl}/functions/v1/public-audit-log`, {
+  const query = "start=2026-01-01&end=2026-01-01&limit=1";
+  const response = await fetch(`${apiUrl}/functions/v1/public-audit-log?${query}`, {
     headers: { Authorization: `Bearer ${token}` },
   });
   await response.body?.cancel();

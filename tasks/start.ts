@@ -27,7 +27,12 @@ Deno.exit();
 
 async function main(): Promise<void> {
   using lock = await lockDataDir(DATA_DIR);
-  if (!lock) throw new Error(`Already running. Its addresses: ${taskCommand("status")}`);
+  if (!lock) {
+    throw new Error(
+      `Already running. Its addresses: ${taskCommand("status")}\n` +
+        "To start another beside it, give that one --api-port, --db-port and --data-dir.",
+    );
+  }
   await stopOrphan(DATA_DIR);
   await Deno.writeTextFile(STATUS_FILE, "");
   checkPort(API_PORT, "api-port");

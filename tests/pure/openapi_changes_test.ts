@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { incompatibleChanges } from "./compatibility.ts";
@@ -85,17 +85,32 @@ describe("the contract", () => {
   it("is as it was released, or has a newer version and a word in the changelog", async () => {
     const changelog = await Deno.readTextFile(`${DOCS}../CHANGELOG.md`);
     const { version } = document.info;
+    const released = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
+    const missing = released.find((version) => !RELEASES.includes(version ?? "")) ?? version;
+    assertEquals(
+      released.reverse(),
+      RELEASES,
+      "each version in CHANGELOG.md has its file in docs/releases, and no other: to release " +
+        `${missing}, cp docs/openapi.json docs/releases/${missing}.json`,
+    );
+    assertEquals(
+      [...RELEASES, version].sort(byVersion).at(-1),
+      version,
+      "the version is older than the last in docs/releases: raise it in deno.json, then deno task openapi",
+    );
     if (RELEASES.includes(version)) {
       assertEquals(
         document,
         JSON.parse(await Deno.readTextFile(`${DOCS}releases/${version}.json`)),
+        `docs/openapi.json differs from docs/releases/${version}.json, which was released: raise the ` +
+          "version in deno.json, then deno task openapi",
       );
     } else {
-      assertEquals([...RELEASES, version].sort(byVersion).at(-1), version);
-      assertMatch(changelog, /^## \[Unreleased\]\n\n### /m);
+      assert(
+        /^## \[Unreleased\]\n\n### /m.test(changelog),
+        `CHANGELOG.md says nothing under ## [Unreleased] about version ${version}`,
+      );
     }
-    const released = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
-    assertEquals(released.reverse(), RELEASES);
   });
 });
 
