@@ -215,7 +215,7 @@ create function private.list_unseen(
   out last_created_at timestamptz,
   out last_id uuid
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   bound constant pg_snapshot := cursor.bound;
@@ -339,7 +339,7 @@ create function private.read_feed(
   out entries integer
 )
 -- Stable: all its statements see one snapshot, the one that pg_current_snapshot() returns.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   -- Dates as JSON has them: as text they would depend on the session.
