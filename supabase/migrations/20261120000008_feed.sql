@@ -84,7 +84,7 @@ begin
           else btrim(m[1], '()')::bigint
         end
       ) over (order by n) as distance
-      from regexp_matches(split_part(packed, ':', 3), '\(\d+\)|.', 'g') with ordinality as list (m, n)
+      from regexp_matches(split_part(packed, ':', 3), '[(][0-9]+[)]|.', 'g') with ordinality as list (m, n)
     ) as in_progress
   );
 end
