@@ -144,18 +144,18 @@ declare
   key constant record := private.feed_key(scope);
   iv constant bytea := extensions.gen_random_bytes(16);
   format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
+  fields constant text := array_to_string(
+    array[
+      private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
+      cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
+      to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text, ''
+    ], ';', ''
+  );
   message bytea;
 begin
   message := iv || extensions.encrypt_iv(
-    convert_to(
-      array_to_string(
-        array[
-          private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
-          cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
-          to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text
-        ], ';', ''
-      ), 'UTF8'
-    ),
+    -- In steps of 256, because the length would tell how many transactions of others are in progress.
+    convert_to(rpad(fields, (length(fields) / 256 + 1) * 256), 'UTF8'),
     key.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
   message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);

@@ -211,6 +211,15 @@ describe("the feed", () => {
     await session.end();
   });
 
+  it("has cursors of one length, with one transaction in progress or some more", async () => {
+    const lengths = await sql`
+      select distinct length(private.encode_cursor(
+        (seen, null, null, null, null, null, null)::private.feed_cursor, 'test'
+      ))
+      from unnest('{100:100:,100:1000:100,100:1000:100\\,200\\,300\\,400\\,500}'::pg_snapshot[]) as seen`;
+    assertEquals(lengths.length, 1);
+  });
+
   it("gives entries of the same microsecond once each, of one transaction or of several", async () => {
     const { id } = await newOrganization(admin);
     const empty = await read(sql, id, "beginning");
