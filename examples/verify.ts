@@ -255,6 +255,8 @@ async function hashOf(path: string): Promise<{ sha256: string; entries: number }
   const list = createHash("sha256");
   let block = createHash("sha256");
   let entries = 0;
+  // A last line without its line break.
+  let isLineOpen = false;
   using file = await Deno.open(path);
   for await (const chunk of file.readable) {
     let start = 0;
@@ -265,8 +267,10 @@ async function hashOf(path: string): Promise<{ sha256: string; entries: number }
       start = i + 1;
     }
     block.update(chunk.subarray(start));
+    isLineOpen = chunk.at(-1) !== LINE_BREAK;
   }
-  if (entries % BLOCK > 0) list.update(`${block.digest("hex")}\n`);
+  if (isLineOpen) entries++;
+  if (isLineOpen || entries % BLOCK > 0) list.update(`${block.digest("hex")}\n`);
   return { sha256: list.digest("hex"), entries };
 }
 

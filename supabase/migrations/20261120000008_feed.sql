@@ -84,7 +84,7 @@ begin
           else btrim(m[1], '()')::bigint
         end
       ) over (order by n) as distance
-      from regexp_matches(split_part(packed, ':', 3), '\(\d+\)|.', 'g') with ordinality as list (m, n)
+      from regexp_matches(split_part(packed, ':', 3), '[(][0-9]+[)]|.', 'g') with ordinality as list (m, n)
     ) as in_progress
   );
 end
@@ -144,18 +144,18 @@ declare
   key constant record := private.feed_key(scope);
   iv constant bytea := extensions.gen_random_bytes(16);
   format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
+  fields constant text := array_to_string(
+    array[
+      private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
+      cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
+      to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text, ''
+    ], ';', ''
+  );
   message bytea;
 begin
   message := iv || extensions.encrypt_iv(
-    convert_to(
-      array_to_string(
-        array[
-          private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
-          cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
-          to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text
-        ], ';', ''
-      ), 'UTF8'
-    ),
+    -- In steps of 256, because the length would tell how many transactions of others are in progress.
+    convert_to(rpad(fields, (length(fields) / 256 + 1) * 256), 'UTF8'),
     key.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
   message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
@@ -215,7 +215,7 @@ create function private.list_unseen(
   out last_created_at timestamptz,
   out last_id uuid
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   bound constant pg_snapshot := cursor.bound;
@@ -339,7 +339,7 @@ create function private.read_feed(
   out entries integer
 )
 -- Stable: all its statements see one snapshot, the one that pg_current_snapshot() returns.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   -- Dates as JSON has them: as text they would depend on the session.

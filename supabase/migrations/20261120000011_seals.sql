@@ -147,7 +147,7 @@ create function private.examine_day(
   out removed_before bigint
 )
 -- Stable: all its statements see one snapshot.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan'
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';

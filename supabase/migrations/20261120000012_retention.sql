@@ -117,6 +117,8 @@ begin
   -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
   -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  -- A writer that does not commit must not stop the upkeep of all.
+  perform set_config('lock_timeout', '5s', true);
   perform from public.organizations o where o.id = delete_organization.organization_id for update;
   perform private.delete_old_days(organization_id, 'infinity');
   -- Looked for from the end: at the beginning the index still has the deleted ones.
@@ -135,5 +137,5 @@ begin
   return false;
 end
 $$;
-comment on function private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization.';
+comment on function private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit within 5 seconds.';
 revoke execute on function private.delete_organization from public, anon, authenticated, service_role;

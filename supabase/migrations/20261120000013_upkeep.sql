@@ -42,9 +42,11 @@ revoke execute on function private.delete_old_log_reads from public, anon, authe
 
 create table private.upkeep_state (
   is_only boolean primary key default true check (is_only),
-  last_run_at timestamptz
+  last_run_at timestamptz,
+  compacted_at timestamptz
 );
 comment on table private.upkeep_state is 'One row: when the upkeep last finished.';
+comment on column private.upkeep_state.compacted_at is 'When the run in progress had compacted all counts; null before.';
 alter table private.upkeep_state enable row level security;
 revoke all on private.upkeep_state from public, anon, authenticated, service_role;
 insert into private.upkeep_state default values;
@@ -60,11 +62,20 @@ begin
   perform private.feed_key('');
   -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
-  has_more := private.compact_entry_counts();
-  has_more := private.seal_days() or has_more;
+  -- Pieces of their own: writers of late entries wait until the counts that these pieces lock are committed, and
+  -- a long day takes minutes to seal. An hour: an interrupted run leaves its time behind.
+  perform from private.upkeep_state u where u.compacted_at > clock_timestamp() - interval '1 hour';
+  if not found then
+    if not private.compact_entry_counts() then
+      insert into private.upkeep_state (compacted_at) values (clock_timestamp())
+      on conflict (is_only) do update set compacted_at = excluded.compacted_at;
+    end if;
+    return true;
+  end if;
+  has_more := private.seal_days();
   has_more := private.scrub_days() or has_more;
   has_more := private.delete_old_log_reads() or has_more;
-  update private.upkeep_state set last_run_at = clock_timestamp() where not has_more;
+  update private.upkeep_state set last_run_at = clock_timestamp(), compacted_at = null where not has_more;
   return has_more;
 end
 $$;

@@ -167,6 +167,19 @@ describe("verify.ts", () => {
     }
   });
 
+  it("sees a line that has no line break, also right after a whole block", async () => {
+    const organization = await newOrganization(admin);
+    const entry = { created_at: "2026-11-20T12:00:00Z" };
+    await writeEntries(organization.id, Array(1000).fill(entry));
+    await runUpkeep(sql);
+    const exported = new Export(organization);
+    await exported.fetch("2026-11-20");
+    await exported.edit("2026-11-20", (text) => `${text}{}`);
+    const { code, lines } = await exported.verify();
+    assertEquals(code, 1);
+    assertMatch(lines[0] ?? "", /^2026-11-20 differs from seal 1: 1000 .*, the file has 1001;/);
+  });
+
   it("passes over declared changes, and says so", async () => {
     const { id, exported } = await newExport();
     const kept = await exported.keep();

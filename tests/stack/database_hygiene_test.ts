@@ -137,3 +137,12 @@ describe("nothing in the schema breaks the advisor's rule", () => {
     });
   }
 });
+
+describe("a generic plan", () => {
+  it("is never compiled (jit), however high its estimates are", async () => {
+    const compiled = await sql`
+      select oid::regprocedure from pg_proc
+      where 'plan_cache_mode=force_generic_plan' = any (proconfig) and not 'jit=off' = any (proconfig)`;
+    assertEquals([...compiled], []);
+  });
+});

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import {
   age,
   AUDIT_LOG_URL,
+  connect,
   createApiKey,
   type Entry,
   exhaust,
@@ -195,6 +196,28 @@ describe("the feed", () => {
         }
       }
     });
+  });
+
+  it("keeps transactions in progress in its cursor, also where backslashes are escapes", async () => {
+    const snapshot = "100:300:100,101,150,299";
+    // A new session, because each parses a function once.
+    const session = connect();
+    const [, [row]] = await session.begin((transaction) => [
+      transaction`set local standard_conforming_strings = off`,
+      transaction`
+      select private.unpack_snapshot(private.pack_snapshot(${snapshot})) as unpacked`,
+    ]);
+    assertEquals(row?.["unpacked"], snapshot);
+    await session.end();
+  });
+
+  it("has cursors of one length, with one transaction in progress or some more", async () => {
+    const lengths = await sql`
+      select distinct length(private.encode_cursor(
+        (seen, null, null, null, null, null, null)::private.feed_cursor, 'test'
+      ))
+      from unnest('{100:100:,100:1000:100,100:1000:100\\,200\\,300\\,400\\,500}'::pg_snapshot[]) as seen`;
+    assertEquals(lengths.length, 1);
   });
 
   it("gives entries of the same microsecond once each, of one transaction or of several", async () => {

@@ -350,6 +350,19 @@ describe("delete_organization()", () => {
     assertEquals(Object.values(await rowsOf(id)).flat(), []);
   });
 
+  it("gives up after 5 seconds if a writer does not commit, because the upkeep waits for it", async () => {
+    const { id } = await newOrganization(admin);
+    assert(await deleteOrganization(sql, id));
+    const writer = await sql.reserve();
+    await writer`begin`;
+    await insertEntries(writer, id, "2020-01-01", 1);
+    assertEquals((await errorOf(deleteOrganization(sql, id))).code, "55P03");
+    await runUpkeep();
+    await writer`rollback`;
+    writer.release();
+    assertEquals(await deleteOrganization(sql, id), false);
+  });
+
   it("is the only way for seals to go: neither one, nor the organization alone", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 1);

@@ -5,10 +5,12 @@ import {
   killWithin,
   newOrganization,
   type Organization,
+  pidOf,
   type Run,
   runUpkeep,
   runUpkeepWithoutWaiting,
   signUp,
+  somebodyWaitsFor,
   sql,
 } from "../helpers.ts";
 
@@ -121,6 +123,29 @@ describe("run_upkeep()", () => {
     await runUpkeep();
     assertEquals(await left(organization), { counts: 0, lastSeal: 750 });
     await assertExact(organization, 1500);
+  });
+
+  it("keeps no late entry waiting while it seals a day, however long that takes", async () => {
+    const organization = await organizationWithBacklog(0);
+    const [writer, holder] = [await sql.reserve(), await sql.reserve()];
+    await write(writer, organization.id, 1);
+    await runUpkeep();
+    await write(writer, organization.id, 1);
+
+    // As if the day took long to seal.
+    await holder`begin`;
+    await holder`select from private.sealed_days where organization_id = ${organization.id} for update`;
+    const upkeep = runUpkeep();
+    await somebodyWaitsFor(sql, await pidOf(holder));
+    await writer`set lock_timeout = '1s'`;
+    await write(writer, organization.id, 1).finally(() => holder`rollback`);
+    await upkeep;
+
+    await runUpkeep();
+    assertEquals(await left(organization), { counts: 0, lastSeal: 3 });
+    await assertExact(organization, 6);
+    await writer`reset lock_timeout`;
+    for (const connection of [writer, holder]) connection.release();
   });
 
   it("passes over all that a writer holds, however much, and ends", async () => {
