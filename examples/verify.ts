@@ -111,6 +111,14 @@ function readOptions() {
   if (!url === (seals.length === 0)) {
     throw new Stop(WRONG_ARGUMENTS, "Give --url or --seals, and not both. Try --help.");
   }
+  const address = URL.parse(url ?? "");
+  const isLocal = ["127.0.0.1", "[::1]", "localhost"].includes(address?.hostname ?? "");
+  if (url && address?.protocol !== "https:" && !isLocal) {
+    throw new Stop(
+      WRONG_ARGUMENTS,
+      "--url: an https address, or others could read the key. Try --help.",
+    );
+  }
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
   if (kept !== undefined && !seal) {
     const right = "must be a sequence, a colon and a seal of 64 digits";

@@ -262,6 +262,8 @@ describe("verify.ts", () => {
     const { exported, id, apiKeyId } = await newExport();
     assertEquals((await exported.verify("--kept=1")).code, 2);
     assertEquals((await exported.verify("--keep=1")).code, 2);
+    // Or others could read the key.
+    assertEquals((await exported.verify("--url=http://audit.example/log")).code, 2);
     await admin.client.rpc("revoke_api_key", { organization_id: id, api_key_id: apiKeyId })
       .throwOnError();
     assertEquals((await exported.verify()).code, 3);
