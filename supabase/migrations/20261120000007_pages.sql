@@ -146,32 +146,37 @@ begin
     limit 1;
   end if;
 
-  select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
-  from (
-    select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
-    from private.entry_counts c
-    where c.organization_id = read_page.organization_id
-      and c.day between first_day and last_day
-      and (read_page.action is null or c.action = read_page.action)
-    group by c.day
-  ) as d
-  where d.running_total > skip
-  order by d.day
-  limit 1;
+  if first_day < last_day then
+    select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
+    from (
+      select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
+      from private.entry_counts c
+      where c.organization_id = read_page.organization_id
+        and c.day between first_day and last_day
+        and (read_page.action is null or c.action = read_page.action)
+      group by c.day
+    ) as d
+    where d.running_total > skip
+    order by d.day
+    limit 1;
+  end if;
 
-  select first_day::timestamp at time zone 'UTC' + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
-  into strict first_hour, skip
-  from (
-    select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as running_total
-    from private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
-    where c.organization_id = read_page.organization_id
-      and c.day = first_day
-      and (read_page.action is null or c.action = read_page.action)
-    group by u.hour
-  ) as h
-  where h.running_total > skip
-  order by h.hour
-  limit 1;
+  first_hour := first_day::timestamp at time zone 'UTC';
+  if skip > 0 then
+    select first_hour + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
+    into strict first_hour, skip
+    from (
+      select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as running_total
+      from private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
+      where c.organization_id = read_page.organization_id
+        and c.day = first_day
+        and (read_page.action is null or c.action = read_page.action)
+      group by u.hour
+    ) as h
+    where h.running_total > skip
+    order by h.hour
+    limit 1;
+  end if;
 
   select coalesce(
     string_agg(i.item, E',\n' order by i.created_at, i.id) filter (where not newest_first),
