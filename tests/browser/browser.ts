@@ -84,7 +84,8 @@ export async function signIn(page: Page, { email, password }: Person): Promise<v
   await page.getByLabel("E-mail").fill(email);
   await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("button", { name: email }).waitFor();
+  // Named as it is seen, for whoever speaks to the browser.
+  await page.getByRole("button", { name: new RegExp(`^${email}`) }).waitFor();
 }
 
 /** A person who administers one organization of their own. */
@@ -126,6 +127,13 @@ export function recordCalls(page: Page): string[] {
   return calls;
 }
 
+/** Hides the tab from the page, or shows it again. */
+export async function setVisibility(page: Page, state: "hidden" | "visible"): Promise<void> {
+  await page.evaluate(`
+    Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+}
+
 export function today(): string {
   return new Date().toISOString().slice(0, 10);
 }
@@ -139,7 +147,10 @@ export async function shell(command: string, env: Record<string, string> = {}): 
 
 /** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */
 export async function violations(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+  const { violations } = await new AxeBuilder({ page })
+    // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
+    .options({ rules: { "label-content-name-mismatch": { enabled: true } } })
+    .analyze();
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 

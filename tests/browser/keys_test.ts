@@ -21,6 +21,7 @@ import {
   type Page,
   recordCalls,
   row,
+  setVisibility,
   shell,
   today,
 } from "./browser.ts";
@@ -405,17 +406,24 @@ describe("the list of keys", () => {
     await row(page, "Revoked").waitFor();
   });
 
-  it("tells who revoked each, how often it is used by day, and what it used in the last minute", async () => {
+  it("tells who revoked each, how often it is used by day (UTC), and what it used in the last minute", async () => {
     const { page } = await openKeys(
       async ({ admin, organization: { id, token, apiKeyId } }) => {
         const colleague = await signUp();
         await addMember(id, colleague, "admin");
         await revokeApiKey(colleague, await createApiKey(admin, id, "test of a colleague"));
+        // On the day before where the viewer is.
+        await sql`
+          update private.api_keys
+          set created_at = '2026-01-02T03:00:00Z', revoked_at = '2026-02-02T03:00:00Z'
+          where organization_id = ${id} and revoked_at is not null`;
         for (let i = 0; i < 5; i++) await get(token);
         await age(sql, apiKeyId, "30 seconds");
       },
     );
-    await row(page, "test of a colleague").getByText(/by .*@example\.com/).first().waitFor();
+    const revoked = row(page, "test of a colleague");
+    await revoked.getByText(/^2026-02-02 by .*@example\.com/).waitFor();
+    await revoked.getByText("2026-01-02").waitFor();
     const used = row(page, "5 requests, 5 today");
     await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
     await used.getByText("5 of 60 in the last minute").waitFor();
@@ -448,18 +456,19 @@ describe("the list of keys", () => {
     await row(page, "test").waitFor();
     await get(token);
     const calls = recordCalls(page);
-    const setVisibility = (state: "hidden" | "visible") =>
-      page.evaluate(`
-        Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
-        document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
-    await setVisibility("hidden");
+    await setVisibility(page, "hidden");
     await page.clock.runFor("00:30");
     assertEquals(calls, []);
-    await setVisibility("visible");
+    await setVisibility(page, "visible");
     await row(page, "1 of 60 in the last minute").waitFor();
     await get(token);
     await page.clock.fastForward("00:10");
     await row(page, "2 of 60 in the last minute").waitFor();
+    await page.clock.fastForward("05:00");
+    await row(page, "test").getByText(/^[56] minutes ago/).waitFor();
+    // Also when the list is as before.
+    await page.clock.fastForward("30:00");
+    await row(page, "test").getByText(/^3[56] minutes ago/).waitFor();
   });
 
   it("says so when it is empty", async () => {

@@ -4,12 +4,14 @@ import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
   CONSOLE_URL,
+  goTo,
   newAdmin,
   openConsole,
   overflow,
   type Page,
   recordCalls,
   row,
+  setVisibility,
   today,
 } from "./browser.ts";
 
@@ -61,6 +63,9 @@ describe("the log", () => {
     assertStringIncludes(page.url(), "page=3");
     await page.goBack();
     await page.getByText("51–100 of 120 entries").waitFor();
+    await page.goto(`${page.url()}4`);
+    await page.getByRole("button", { name: "Show the last page" }).click();
+    await page.getByText("101–120 of 120 entries").waitFor();
   });
 
   it("is filtered by days typed by keyboard and by action, and a link restores all of it", async () => {
@@ -105,6 +110,23 @@ describe("the log", () => {
       await page.getByText(String(preset), { exact: true }).click();
       await page.getByText(`of ${total} entr`).waitFor();
     }
+  });
+
+  it("shows today and not yesterday when somebody looks at it again after midnight in UTC", async () => {
+    const [yesterday, day] = [daysAgo(1), today()];
+    const { page } = await openLog([
+      { created_at: `${yesterday}T12:00:00Z`, agent_name: "agent of yesterday" },
+      { created_at: `${day}T00:00:00Z`, agent_name: "agent of today" },
+    ], "range=today");
+    await page.clock.install({ time: `${yesterday}T23:00:00Z` });
+    await page.reload();
+    await page.getByRole("button", { name: `Days ${yesterday}` }).waitFor();
+    await row(page, "agent of yesterday").waitFor();
+    await page.clock.fastForward("01:30:00");
+    await setVisibility(page, "visible");
+    await page.getByRole("button", { name: `Days ${day}` }).waitFor();
+    await row(page, "agent of today").waitFor();
+    assertEquals(await agents(page), ["agent of today"]);
   });
 
   it("asks for no day that is only half typed", async () => {
@@ -156,22 +178,30 @@ describe("the log", () => {
     assertEquals(await agents(page), ["agent right"]);
   });
 
-  it("says which entries a page has only once it shows them", async () => {
+  it("dims the page and the chart of before while those that were chosen are read", async () => {
     const { page } = await openLog(hourly(daysAgo(1), 60));
+    const dimmed = page.locator("[aria-busy=true]");
     await page.getByText("1–50 of 60 entries").waitFor();
     const held = Promise.withResolvers<void>();
-    await page.route("**/rpc/read_audit_log", async (route) => {
+    await page.route(/read_audit_log|daily_entry_counts/, async (route) => {
       await held.promise;
       await route.continue();
     });
     await page.getByRole("button", { name: "Older entries" }).click();
-    await page.locator("[aria-busy=true]").getByText("1–50 of 60 entries").waitFor();
+    await dimmed.getByText("1–50 of 60 entries").waitFor();
+    assertEquals(
+      await page.evaluate("getComputedStyle(document.querySelector('[aria-busy=true]')).opacity"),
+      "0.5",
+    );
+    await page.getByText("30 days", { exact: true }).click();
+    await dimmed.getByText("60 entries", { exact: true }).waitFor();
     held.resolve();
-    await page.locator("[aria-busy=false]").getByText("51–60 of 60 entries").waitFor();
+    await page.locator("[aria-busy=false]").getByText("1–50 of 60 entries").waitFor();
+    await dimmed.waitFor({ state: "detached" });
   });
 
-  it("says so when it has no entries, or none on a page, and when any of it cannot be read", async () => {
-    const { page } = await openLog([], "page=4");
+  it("says so when it has no entries, and when any of it cannot be read", async () => {
+    const { page } = await openLog([]);
     await page.getByRole("heading", { name: "No entries" }).waitFor();
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
       await page.route(
@@ -185,6 +215,33 @@ describe("the log", () => {
       await page.getByRole("button", { name: "Try again" }).click();
       await page.getByText("The server could not do it").waitFor({ state: "hidden" });
     }
+  });
+});
+
+describe("a screen that breaks", () => {
+  it("leaves the way to the others, and is whole again when read again", async () => {
+    const { page } = await openLog([{ created_at: new Date().toISOString() }]);
+    await page.getByText("1–1 of 1 entry").waitFor();
+    const broken = {
+      id: "",
+      created_at: "never",
+      action: "",
+      user_email: "",
+      agent_name: "",
+      data: {},
+    };
+    await page.route(
+      "**/rpc/read_audit_log",
+      (route) => route.fulfill({ json: { total: 1, items: JSON.stringify([broken]) } }),
+      { times: 1 },
+    );
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByText("This page has broken (RangeError").waitFor();
+    await goTo(page, "API keys");
+    await row(page, "test").waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
   });
 });
 

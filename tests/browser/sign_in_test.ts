@@ -19,6 +19,7 @@ import {
   openConsole,
   type Page,
   row,
+  setVisibility,
   signIn,
   today,
 } from "./browser.ts";
@@ -128,11 +129,28 @@ describe("signing out", () => {
     const elsewhere = await openConsole(admin);
     await signOut(here.page, admin.email, "Sign out everywhere");
     // Someone looks at the other one again.
-    await elsewhere.page.evaluate(
-      `document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))`,
-    );
+    await setVisibility(elsewhere.page, "visible");
     await elsewhere.page.getByText("You were signed out elsewhere. Sign in again.").waitFor();
     assertEquals(await keptSessions(elsewhere.page), []);
+  });
+
+  it("and another person in, in one tab, leaves nothing of the first in the other", async () => {
+    const { page, admin } = await openAsAdmin("Of the first person");
+    const { admin: next } = await newAdmin("Of the next");
+    await goTo(page, "API keys");
+    await row(page, "test").waitFor();
+    await page.getByRole("button", { name: "Create key" }).click();
+    const another = await page.context().newPage();
+    await another.goto(CONSOLE_URL);
+    await signOut(another, admin.email);
+    await page.getByText("Your session has ended. Sign in again.").waitFor();
+    await signIn(another, next);
+    await page.getByRole("button", { name: next.email }).waitFor();
+    await page.getByText("You do not administer the organization in the address").waitFor();
+    assert(!(await page.content()).includes("Of the first person"));
+    assertEquals(await page.getByRole("dialog").count(), 0);
+    await page.getByRole("link", { name: "Of the next" }).click();
+    await page.getByText("No entries").waitFor();
   });
 
   it("alone leaves the sessions of other browsers", async () => {
