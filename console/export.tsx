@@ -108,7 +108,7 @@ export function Export({ organization, filter, onClose }: ExportProps) {
             : <Button onClick={() => work.mutate()}>Export {format.toUpperCase()}</Button>}
         </div>
         <Copyable
-          title="The same with an API key"
+          title="The same with an API key, 1,000 entries at a time"
           label="curl"
           text={curl(filter, format)}
         />

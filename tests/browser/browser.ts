@@ -40,12 +40,13 @@ export interface OpenedPage {
   origins: Set<string>;
 }
 
-/** Opens the console; with a person, signed in and on the screen that one comes to. */
+/** Opens the console at one of its addresses; with a person, signed in and on its screen. */
 export async function openConsole(
   person: Person | null,
+  address = "",
   options: BrowserContextOptions = {},
 ): Promise<OpenedPage> {
-  const opened = await openPage(CONSOLE_URL, options);
+  const opened = await openPage(`${CONSOLE_URL}${address}`, options);
   if (person) {
     await signIn(opened.page, person);
     // Until its heading is there, that screen's address may replace one that a test goes to.
@@ -133,6 +134,9 @@ export async function setVisibility(page: Page, state: "hidden" | "visible"): Pr
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
     document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
 }
+
+/** What the Data API answers when its database is gone. */
+export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
 
 export function today(): string {
   return new Date().toISOString().slice(0, 10);

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, sql, writeEntries } from "../helpers.ts";
-import { choose, CONSOLE_URL, newAdmin, openConsole, type Page, shell } from "./browser.ts";
+import { choose, newAdmin, openConsole, type Page, shell } from "./browser.ts";
 
 const ONE_DAY = "start=2026-03-01&end=2026-03-01";
 
@@ -14,8 +14,7 @@ async function openDay(count: number) {
       case n % 4 when 0 then 'feedback_given' else 'agent_added' end::public.audit_action,
       'ada@example.com', '=1+"' || n || E'",\n', '{"big": 12345678901234567890.10, "x": ",\\"data\\":"}'
     from generate_series(1, ${count}) as n`;
-  const { page } = await openConsole(admin);
-  await page.goto(`${CONSOLE_URL}#/${organization.id}/log?${ONE_DAY}`);
+  const { page } = await openConsole(admin, `#/${organization.id}/log?${ONE_DAY}`);
   // Downloads: headless, nobody answers the dialog for a file.
   await page.evaluate("window.showSaveFilePicker = undefined");
   await page.getByText("newest first").waitFor();

@@ -16,8 +16,10 @@ import {
   CONSOLE_URL,
   goTo,
   newAdmin,
+  NO_DATABASE,
   openAsAdmin,
   openConsole,
+  overflow,
   type Page,
   recordCalls,
   row,
@@ -237,7 +239,7 @@ describe("creating a key", () => {
     await page.route("**/rpc/create_api_key", async (route) => {
       asked.resolve();
       await answer.promise;
-      await route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } });
+      await route.fulfill(NO_DATABASE);
     }, { times: 1 });
     await startCreating(page, "SIEM");
     await nameField(page).press("Enter");
@@ -395,9 +397,7 @@ describe("the list of keys", () => {
     await search.pressSequentially("KEY ");
     assertEquals(await search.inputValue(), "KEY 04");
     await page.getByText("10 keys").waitFor();
-    const address = page.url();
-    const another = await openConsole(admin);
-    await another.page.goto(address);
+    const another = await openConsole(admin, new URL(page.url()).hash);
     await another.page.getByText("10 keys").waitFor();
     await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
     await search.fill("");
@@ -436,10 +436,7 @@ describe("the list of keys", () => {
 
   it("does not call a key unused when its use cannot be read", async () => {
     const { page } = await openKeys(({ organization }) => get(organization.token));
-    await page.route(
-      "**/rpc/api_key_usage",
-      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
-    );
+    await page.route("**/rpc/api_key_usage", (route) => route.fulfill(NO_DATABASE));
     await page.reload();
     await page.getByText("The server could not do it (503, PGRST002).").waitFor();
     assertEquals(await row(page, "test").getByText("none").count(), 0);
@@ -492,10 +489,7 @@ describe("the list of keys", () => {
     for (const width of [320, 1440]) {
       await page.setViewportSize({ width, height: 900 });
       for (const name of names) await row(page, name).waitFor();
-      assertEquals(
-        await page.evaluate("document.documentElement.scrollWidth - innerWidth <= 0"),
-        true,
-      );
+      assertEquals(await overflow(page), 0);
     }
     assertEquals(complaints, []);
   });

@@ -3,9 +3,9 @@ import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
-  CONSOLE_URL,
   goTo,
   newAdmin,
+  NO_DATABASE,
   openConsole,
   overflow,
   type Page,
@@ -19,8 +19,7 @@ import {
 async function openLog(entries: Entry[], address = "") {
   const { admin, organization } = await newAdmin();
   if (entries.length) await writeEntries(organization.id, entries);
-  const opened = await openConsole(admin);
-  if (address) await opened.page.goto(`${CONSOLE_URL}#/${organization.id}/log?${address}`);
+  const opened = await openConsole(admin, `#/${organization.id}/log?${address}`);
   return { ...opened, admin, organization };
 }
 
@@ -91,8 +90,7 @@ describe("the log", () => {
     await page.getByText("1–1 of 1 entry").waitFor();
     await page.getByText("Local time").click();
     await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
-    const another = await openConsole(admin);
-    await another.page.goto(page.url());
+    const another = await openConsole(admin, new URL(page.url()).hash);
     await another.page.getByText("1–1 of 1 entry").waitFor();
     await another.page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
     await page.goBack();
@@ -204,11 +202,7 @@ describe("the log", () => {
     const { page } = await openLog([]);
     await page.getByRole("heading", { name: "No entries" }).waitFor();
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
-      await page.route(
-        `**/rpc/${name}`,
-        (route) =>
-          route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
-      );
+      await page.route(`**/rpc/${name}`, (route) => route.fulfill(NO_DATABASE));
       await page.getByRole("button", { name: "Refresh" }).click();
       await page.getByText("The server could not do it (503, PGRST002).").waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
@@ -293,8 +287,6 @@ describe("an entry", () => {
 
   it("that a link names and the log does not have is said to be missing, also while following", async () => {
     const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    // Without what the page has read before.
-    await page.reload();
     await page.getByRole("dialog").getByRole("heading", { name: "Not here" }).waitFor();
   });
 
@@ -306,30 +298,23 @@ describe("an entry", () => {
     await page.getByRole("row").getByRole("link").focus();
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
-    const link = page.url();
+    const link = new URL(page.url()).hash;
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
     await writeEntries(organization.id, hourly(today(), 60));
-    const another = await openConsole(admin);
-    await another.page.goto(link);
+    const another = await openConsole(admin, link);
     await another.page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first()
       .waitFor();
   });
 });
 
 describe("the chart of days", () => {
-  const entries = [1, 2, 3].flatMap((days) => hourly(daysAgo(days), days));
-
-  it("names each day with its entries", async () => {
-    const { page } = await openLog(entries);
+  it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
+    const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
     assertEquals(await page.getByRole("option").count(), 7);
     await page.getByText("6 entries", { exact: true }).waitFor();
-  });
-
-  it("gives the days that one drags over", async () => {
-    const { page } = await openLog(entries);
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
     if (!from || !to) throw new Error("no bars");
@@ -341,10 +326,6 @@ describe("the chart of days", () => {
     assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
     await page.goBack();
     await page.getByText("1–6 of 6 entries").waitFor();
-  });
-
-  it("gives days by keyboard, too", async () => {
-    const { page } = await openLog(entries);
     await page.getByRole("option", { name: today() }).focus();
     for (const key of ["ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter"]) {
       await page.keyboard.press(key);
