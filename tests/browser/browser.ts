@@ -113,6 +113,11 @@ export async function choose(page: Page, select: string, option: string): Promis
   await page.getByRole("option", { name: option, exact: true }).click();
 }
 
+export async function closeDialog(page: Page): Promise<void> {
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+}
+
 /** The row of a key, an entry or a day, by something that it shows. */
 export function row(page: Page, text: string) {
   return page.getByRole("row").filter({ hasText: text });

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
+  closeDialog,
   goTo,
   newAdmin,
   NO_DATABASE,
@@ -263,8 +264,7 @@ describe("an entry", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     assertEquals(await copied("ID"), JSON.parse(json).id);
-    await page.keyboard.press("Escape");
-    await dialog.waitFor({ state: "hidden" });
+    await closeDialog(page);
     assert(!page.url().includes("entry="));
   });
 
@@ -279,8 +279,7 @@ describe("an entry", () => {
     assert(before > 0);
     await cell.click();
     await page.getByRole("dialog").waitFor();
-    await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await closeDialog(page);
     assertEquals(await page.evaluate("scrollY"), before);
     assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
   });
@@ -299,8 +298,7 @@ describe("an entry", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
     const link = new URL(page.url()).hash;
-    await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await closeDialog(page);
     assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
     await writeEntries(organization.id, hourly(today(), 60));
     const another = await openConsole(admin, link);
@@ -400,8 +398,7 @@ describe("hostile data", () => {
         const shown = await dialog.getByRole("group", { name: "JSON" }).innerText();
         assertEquals(JSON.parse(shown).data, { "<b>text": text });
         assertEquals(await overflow(page), 0);
-        await page.keyboard.press("Escape");
-        await dialog.waitFor({ state: "hidden" });
+        await closeDialog(page);
       }
       const heights = await page.getByRole("row").evaluateAll((rows) =>
         rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
@@ -435,8 +432,7 @@ describe("1,000 rows", () => {
     for (let n = 0; n < 5; n++) {
       await page.getByRole("row").nth(n + 2).click();
       await page.getByRole("dialog").waitFor();
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
     }
     await page.getByText("Local time").click();
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();

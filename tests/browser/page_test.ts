@@ -11,6 +11,7 @@ import {
   writeEntries,
 } from "../helpers.ts";
 import {
+  closeDialog,
   CONSOLE_URL,
   goTo,
   newAdmin,
@@ -195,12 +196,10 @@ for (const colorScheme of ["light", "dark"] as const) {
         await page.getByRole("combobox", { name: "Organization" }).click();
         await page.getByRole("option", { name: "Difference Engines" }).waitFor();
       });
-      await page.keyboard.press("Escape");
       await check("account", async () => {
         await button(admin.email).click();
         await page.getByRole("menuitem", { name: "Sign out everywhere" }).waitFor();
       });
-      await page.keyboard.press("Escape");
       await check("log-days", async () => {
         await button(/^Days/).click();
         await page.getByRole("button", { name: /^1 / }).first().waitFor();
@@ -209,13 +208,11 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("row").getByRole("link").first().click();
       await page.getByRole("group", { name: "JSON" }).waitFor();
       await check("log-entry");
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
       await button("Export").click();
       await page.getByRole("dialog", { name: "Export" }).waitFor();
       await check("log-export");
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
       await button("Follow").click();
       await page.getByText("Following.").waitFor();
       await check("log-following");
@@ -245,14 +242,12 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("menuitem", { name: "Rotate …" }).click();
       await button("Rotate key").waitFor();
       await check("key-rotate");
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
       await row(page, "5 requests, 5 today").getByRole("button", { name: /^Actions/ }).click();
       await page.getByRole("menuitem", { name: "Revoke …" }).click();
       await button("Revoke key").waitFor();
       await check("key-revoke");
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
       await button("Create key").click();
       const name = page.getByRole("dialog").getByRole("textbox", { name: "Name" });
       await name.press("Enter");
