@@ -1,13 +1,22 @@
 import { Alert, Button, Modal, Progress, SegmentedControl, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { AUDIT_LOG_URL, type LogFilter, type Organization, readFeed } from "./data.ts";
+import {
+  AUDIT_LOG_URL,
+  type FeedPage,
+  type LogFilter,
+  type Organization,
+  readFeed,
+} from "./data.ts";
 import { count } from "./days.ts";
 import { Copyable, Failure } from "./parts.tsx";
 
 type Format = "ndjson" | "csv";
 
 const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name"] as const;
+
+/** How long until a page that failed is asked for again. */
+const RETRY_MS = 1_000;
 
 export interface ExportProps {
   organization: Organization;
@@ -99,7 +108,7 @@ export function Export({ organization, filter, onClose }: ExportProps) {
             : <Button onClick={() => work.mutate()}>Export {format.toUpperCase()}</Button>}
         </div>
         <Copyable
-          title="The same with an API key"
+          title="The same with an API key, 1,000 entries at a time"
           label="curl"
           text={curl(filter, format)}
         />
@@ -167,13 +176,29 @@ async function exportTo(
   if (format === "csv") await file.write(`${COLUMNS.join(",")},data\r\n`);
   let written = 0;
   for (let after = "beginning";;) {
-    const { items, total, next, isCaughtUp } = await readFeed(filter, after, signal);
+    const { items, total, next, isCaughtUp } = await readPage(filter, after, signal);
     const text = format === "csv" ? items.map(csvRecord) : items.map((item) => `${item}\n`);
     await file.write(text.join(""));
     written += items.length;
     onProgress({ written, total });
     if (isCaughtUp) return written;
     after = next;
+  }
+}
+
+/** A page, asked for twice more when it fails: otherwise one lost answer would cost the whole export. */
+async function readPage(
+  filter: LogFilter,
+  after: string,
+  signal: AbortSignal,
+  retries = 2,
+): Promise<FeedPage> {
+  try {
+    return await readFeed(filter, after, signal);
+  } catch (error) {
+    if (retries === 0 || signal.aborted) throw error;
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    return readPage(filter, after, signal, retries - 1);
   }
 }
 

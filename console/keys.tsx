@@ -65,6 +65,8 @@ export function Keys() {
     queryFn: () => listApiKeys(organization.id),
     // Paused while the tab is hidden.
     refetchInterval: REFRESH_INTERVAL_MS,
+    // Also when the answer is the same: "2 minutes ago" has become wrong.
+    notifyOnChangeProps: "all",
   });
   const days = presetDays("30d");
   const use = useQuery({

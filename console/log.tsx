@@ -120,7 +120,7 @@ export function Log() {
         </Alert>
       )}
       {days.data && countDays(days.data) > 1 && (
-        <div className={days.isPlaceholderData ? "stale" : ""}>
+        <div aria-busy={days.isPlaceholderData}>
           <Histogram days={days.data} onSelect={chooseDays} />
         </div>
       )}
@@ -130,10 +130,7 @@ export function Log() {
       />
       {isFollowing && <FeedState feed={feed} />}
       {entries.isLoading && <Loading what="entries" />}
-      <div
-        aria-busy={entries.isPlaceholderData}
-        className={entries.isPlaceholderData ? "results stale" : "results"}
-      >
+      <div className="results" aria-busy={entries.isPlaceholderData}>
         {items && items.length > 0 && (
           <EntryTable entries={items} zone={shownZone} openId={address.entry} onOpen={open} />
         )}

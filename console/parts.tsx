@@ -123,7 +123,12 @@ export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () 
 
 /** What is left when a screen breaks. */
 export function Broken({ error }: { error: unknown }) {
-  return <Failure error={new Error(`This page has broken (${String(error)}). Reload it.`)} />;
+  return (
+    <Failure
+      error={new Error(`This page has broken (${String(error)}).`)}
+      onRetry={() => location.reload()}
+    />
+  );
 }
 
 /** A view without anything in it, and what to do about it. */

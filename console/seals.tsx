@@ -54,7 +54,7 @@ export function Seals() {
       <Failure error={days.error} onRetry={days.refetch} />
       {days.isPending && <Loading what="seals" />}
       {days.data && (
-        <div className={days.isPlaceholderData ? "results stale" : "results"}>
+        <div className="results" aria-busy={days.isPlaceholderData}>
           <SealTable days={days.data} />
         </div>
       )}
@@ -66,7 +66,9 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
   return (
     <section className="card" aria-label="Latest seal">
       <div className="row between">
-        <strong>Latest seal, number {sequence.toLocaleString("en")}, of {day}</strong>
+        <strong>
+          Latest seal, number {sequence.toLocaleString("en")}, of <span className="day">{day}</span>
+        </strong>
         <Copy label="latest seal" text={seal} />
       </div>
       <code className="wrap">{seal}</code>

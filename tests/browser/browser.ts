@@ -40,12 +40,13 @@ export interface OpenedPage {
   origins: Set<string>;
 }
 
-/** Opens the console; with a person, signed in and on the screen that one comes to. */
+/** Opens the console at one of its addresses; with a person, signed in and on its screen. */
 export async function openConsole(
   person: Person | null,
+  address = "",
   options: BrowserContextOptions = {},
 ): Promise<OpenedPage> {
-  const opened = await openPage(CONSOLE_URL, options);
+  const opened = await openPage(`${CONSOLE_URL}${address}`, options);
   if (person) {
     await signIn(opened.page, person);
     // Until its heading is there, that screen's address may replace one that a test goes to.
@@ -84,7 +85,8 @@ export async function signIn(page: Page, { email, password }: Person): Promise<v
   await page.getByLabel("E-mail").fill(email);
   await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("button", { name: email }).waitFor();
+  // Named as it is seen, for whoever speaks to the browser.
+  await page.getByRole("button", { name: new RegExp(`^${email}`) }).waitFor();
 }
 
 /** A person who administers one organization of their own. */
@@ -111,6 +113,11 @@ export async function choose(page: Page, select: string, option: string): Promis
   await page.getByRole("option", { name: option, exact: true }).click();
 }
 
+export async function closeDialog(page: Page): Promise<void> {
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+}
+
 /** The row of a key, an entry or a day, by something that it shows. */
 export function row(page: Page, text: string) {
   return page.getByRole("row").filter({ hasText: text });
@@ -126,6 +133,16 @@ export function recordCalls(page: Page): string[] {
   return calls;
 }
 
+/** Hides the tab from the page, or shows it again. */
+export async function setVisibility(page: Page, state: "hidden" | "visible"): Promise<void> {
+  await page.evaluate(`
+    Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+}
+
+/** What the Data API answers when its database is gone. */
+export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
+
 export function today(): string {
   return new Date().toISOString().slice(0, 10);
 }
@@ -139,7 +156,10 @@ export async function shell(command: string, env: Record<string, string> = {}): 
 
 /** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */
 export async function violations(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
+  const { violations } = await new AxeBuilder({ page })
+    // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
+    .options({ rules: { "label-content-name-mismatch": { enabled: true } } })
+    .analyze();
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 

@@ -16,11 +16,14 @@ import {
   CONSOLE_URL,
   goTo,
   newAdmin,
+  NO_DATABASE,
   openAsAdmin,
   openConsole,
+  overflow,
   type Page,
   recordCalls,
   row,
+  setVisibility,
   shell,
   today,
 } from "./browser.ts";
@@ -236,7 +239,7 @@ describe("creating a key", () => {
     await page.route("**/rpc/create_api_key", async (route) => {
       asked.resolve();
       await answer.promise;
-      await route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } });
+      await route.fulfill(NO_DATABASE);
     }, { times: 1 });
     await startCreating(page, "SIEM");
     await nameField(page).press("Enter");
@@ -394,9 +397,7 @@ describe("the list of keys", () => {
     await search.pressSequentially("KEY ");
     assertEquals(await search.inputValue(), "KEY 04");
     await page.getByText("10 keys").waitFor();
-    const address = page.url();
-    const another = await openConsole(admin);
-    await another.page.goto(address);
+    const another = await openConsole(admin, new URL(page.url()).hash);
     await another.page.getByText("10 keys").waitFor();
     await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
     await search.fill("");
@@ -405,17 +406,24 @@ describe("the list of keys", () => {
     await row(page, "Revoked").waitFor();
   });
 
-  it("tells who revoked each, how often it is used by day, and what it used in the last minute", async () => {
+  it("tells who revoked each, how often it is used by day (UTC), and what it used in the last minute", async () => {
     const { page } = await openKeys(
       async ({ admin, organization: { id, token, apiKeyId } }) => {
         const colleague = await signUp();
         await addMember(id, colleague, "admin");
         await revokeApiKey(colleague, await createApiKey(admin, id, "test of a colleague"));
+        // On the day before where the viewer is.
+        await sql`
+          update private.api_keys
+          set created_at = '2026-01-02T03:00:00Z', revoked_at = '2026-02-02T03:00:00Z'
+          where organization_id = ${id} and revoked_at is not null`;
         for (let i = 0; i < 5; i++) await get(token);
         await age(sql, apiKeyId, "30 seconds");
       },
     );
-    await row(page, "test of a colleague").getByText(/by .*@example\.com/).first().waitFor();
+    const revoked = row(page, "test of a colleague");
+    await revoked.getByText(/^2026-02-02 by .*@example\.com/).waitFor();
+    await revoked.getByText("2026-01-02").waitFor();
     const used = row(page, "5 requests, 5 today");
     await used.getByRole("img", { name: /^Requests by day: (0 ){29}5$/ }).waitFor();
     await used.getByText("5 of 60 in the last minute").waitFor();
@@ -428,10 +436,7 @@ describe("the list of keys", () => {
 
   it("does not call a key unused when its use cannot be read", async () => {
     const { page } = await openKeys(({ organization }) => get(organization.token));
-    await page.route(
-      "**/rpc/api_key_usage",
-      (route) => route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
-    );
+    await page.route("**/rpc/api_key_usage", (route) => route.fulfill(NO_DATABASE));
     await page.reload();
     await page.getByText("The server could not do it (503, PGRST002).").waitFor();
     assertEquals(await row(page, "test").getByText("none").count(), 0);
@@ -448,18 +453,19 @@ describe("the list of keys", () => {
     await row(page, "test").waitFor();
     await get(token);
     const calls = recordCalls(page);
-    const setVisibility = (state: "hidden" | "visible") =>
-      page.evaluate(`
-        Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
-        document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
-    await setVisibility("hidden");
+    await setVisibility(page, "hidden");
     await page.clock.runFor("00:30");
     assertEquals(calls, []);
-    await setVisibility("visible");
+    await setVisibility(page, "visible");
     await row(page, "1 of 60 in the last minute").waitFor();
     await get(token);
     await page.clock.fastForward("00:10");
     await row(page, "2 of 60 in the last minute").waitFor();
+    await page.clock.fastForward("05:00");
+    await row(page, "test").getByText(/^[56] minutes ago/).waitFor();
+    // Also when the list is as before.
+    await page.clock.fastForward("30:00");
+    await row(page, "test").getByText(/^3[56] minutes ago/).waitFor();
   });
 
   it("says so when it is empty", async () => {
@@ -483,10 +489,7 @@ describe("the list of keys", () => {
     for (const width of [320, 1440]) {
       await page.setViewportSize({ width, height: 900 });
       for (const name of names) await row(page, name).waitFor();
-      assertEquals(
-        await page.evaluate("document.documentElement.scrollWidth - innerWidth <= 0"),
-        true,
-      );
+      assertEquals(await overflow(page), 0);
     }
     assertEquals(complaints, []);
   });

@@ -3,13 +3,16 @@ import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
   choose,
-  CONSOLE_URL,
+  closeDialog,
+  goTo,
   newAdmin,
+  NO_DATABASE,
   openConsole,
   overflow,
   type Page,
   recordCalls,
   row,
+  setVisibility,
   today,
 } from "./browser.ts";
 
@@ -17,8 +20,7 @@ import {
 async function openLog(entries: Entry[], address = "") {
   const { admin, organization } = await newAdmin();
   if (entries.length) await writeEntries(organization.id, entries);
-  const opened = await openConsole(admin);
-  if (address) await opened.page.goto(`${CONSOLE_URL}#/${organization.id}/log?${address}`);
+  const opened = await openConsole(admin, `#/${organization.id}/log?${address}`);
   return { ...opened, admin, organization };
 }
 
@@ -61,6 +63,9 @@ describe("the log", () => {
     assertStringIncludes(page.url(), "page=3");
     await page.goBack();
     await page.getByText("51–100 of 120 entries").waitFor();
+    await page.goto(`${page.url()}4`);
+    await page.getByRole("button", { name: "Show the last page" }).click();
+    await page.getByText("101–120 of 120 entries").waitFor();
   });
 
   it("is filtered by days typed by keyboard and by action, and a link restores all of it", async () => {
@@ -86,8 +91,7 @@ describe("the log", () => {
     await page.getByText("1–1 of 1 entry").waitFor();
     await page.getByText("Local time").click();
     await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
-    const another = await openConsole(admin);
-    await another.page.goto(page.url());
+    const another = await openConsole(admin, new URL(page.url()).hash);
     await another.page.getByText("1–1 of 1 entry").waitFor();
     await another.page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
     await page.goBack();
@@ -105,6 +109,23 @@ describe("the log", () => {
       await page.getByText(String(preset), { exact: true }).click();
       await page.getByText(`of ${total} entr`).waitFor();
     }
+  });
+
+  it("shows today and not yesterday when somebody looks at it again after midnight in UTC", async () => {
+    const [yesterday, day] = [daysAgo(1), today()];
+    const { page } = await openLog([
+      { created_at: `${yesterday}T12:00:00Z`, agent_name: "agent of yesterday" },
+      { created_at: `${day}T00:00:00Z`, agent_name: "agent of today" },
+    ], "range=today");
+    await page.clock.install({ time: `${yesterday}T23:00:00Z` });
+    await page.reload();
+    await page.getByRole("button", { name: `Days ${yesterday}` }).waitFor();
+    await row(page, "agent of yesterday").waitFor();
+    await page.clock.fastForward("01:30:00");
+    await setVisibility(page, "visible");
+    await page.getByRole("button", { name: `Days ${day}` }).waitFor();
+    await row(page, "agent of today").waitFor();
+    assertEquals(await agents(page), ["agent of today"]);
   });
 
   it("asks for no day that is only half typed", async () => {
@@ -156,35 +177,66 @@ describe("the log", () => {
     assertEquals(await agents(page), ["agent right"]);
   });
 
-  it("says which entries a page has only once it shows them", async () => {
+  it("dims the page and the chart of before while those that were chosen are read", async () => {
     const { page } = await openLog(hourly(daysAgo(1), 60));
+    const dimmed = page.locator("[aria-busy=true]");
     await page.getByText("1–50 of 60 entries").waitFor();
     const held = Promise.withResolvers<void>();
-    await page.route("**/rpc/read_audit_log", async (route) => {
+    await page.route(/read_audit_log|daily_entry_counts/, async (route) => {
       await held.promise;
       await route.continue();
     });
     await page.getByRole("button", { name: "Older entries" }).click();
-    await page.locator("[aria-busy=true]").getByText("1–50 of 60 entries").waitFor();
+    await dimmed.getByText("1–50 of 60 entries").waitFor();
+    assertEquals(
+      await page.evaluate("getComputedStyle(document.querySelector('[aria-busy=true]')).opacity"),
+      "0.5",
+    );
+    await page.getByText("30 days", { exact: true }).click();
+    await dimmed.getByText("60 entries", { exact: true }).waitFor();
     held.resolve();
-    await page.locator("[aria-busy=false]").getByText("51–60 of 60 entries").waitFor();
+    await page.locator("[aria-busy=false]").getByText("1–50 of 60 entries").waitFor();
+    await dimmed.waitFor({ state: "detached" });
   });
 
-  it("says so when it has no entries, or none on a page, and when any of it cannot be read", async () => {
-    const { page } = await openLog([], "page=4");
+  it("says so when it has no entries, and when any of it cannot be read", async () => {
+    const { page } = await openLog([]);
     await page.getByRole("heading", { name: "No entries" }).waitFor();
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
-      await page.route(
-        `**/rpc/${name}`,
-        (route) =>
-          route.fulfill({ status: 503, json: { code: "PGRST002", message: "no database" } }),
-      );
+      await page.route(`**/rpc/${name}`, (route) => route.fulfill(NO_DATABASE));
       await page.getByRole("button", { name: "Refresh" }).click();
       await page.getByText("The server could not do it (503, PGRST002).").waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
       await page.getByRole("button", { name: "Try again" }).click();
       await page.getByText("The server could not do it").waitFor({ state: "hidden" });
     }
+  });
+});
+
+describe("a screen that breaks", () => {
+  it("leaves the way to the others, and is whole again when read again", async () => {
+    const { page } = await openLog([{ created_at: new Date().toISOString() }]);
+    await page.getByText("1–1 of 1 entry").waitFor();
+    const broken = {
+      id: "",
+      created_at: "never",
+      action: "",
+      user_email: "",
+      agent_name: "",
+      data: {},
+    };
+    await page.route(
+      "**/rpc/read_audit_log",
+      (route) => route.fulfill({ json: { total: 1, items: JSON.stringify([broken]) } }),
+      { times: 1 },
+    );
+    await page.getByRole("button", { name: "Refresh" }).click();
+    await page.getByText("This page has broken (RangeError").waitFor();
+    await goTo(page, "API keys");
+    await row(page, "test").waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
   });
 });
 
@@ -212,8 +264,7 @@ describe("an entry", () => {
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     assertEquals(await copied("ID"), JSON.parse(json).id);
-    await page.keyboard.press("Escape");
-    await dialog.waitFor({ state: "hidden" });
+    await closeDialog(page);
     assert(!page.url().includes("entry="));
   });
 
@@ -228,16 +279,13 @@ describe("an entry", () => {
     assert(before > 0);
     await cell.click();
     await page.getByRole("dialog").waitFor();
-    await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    await closeDialog(page);
     assertEquals(await page.evaluate("scrollY"), before);
     assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
   });
 
   it("that a link names and the log does not have is said to be missing, also while following", async () => {
     const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    // Without what the page has read before.
-    await page.reload();
     await page.getByRole("dialog").getByRole("heading", { name: "Not here" }).waitFor();
   });
 
@@ -249,30 +297,22 @@ describe("an entry", () => {
     await page.getByRole("row").getByRole("link").focus();
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
-    const link = page.url();
-    await page.keyboard.press("Escape");
-    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    const link = new URL(page.url()).hash;
+    await closeDialog(page);
     assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
     await writeEntries(organization.id, hourly(today(), 60));
-    const another = await openConsole(admin);
-    await another.page.goto(link);
+    const another = await openConsole(admin, link);
     await another.page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first()
       .waitFor();
   });
 });
 
 describe("the chart of days", () => {
-  const entries = [1, 2, 3].flatMap((days) => hourly(daysAgo(days), days));
-
-  it("names each day with its entries", async () => {
-    const { page } = await openLog(entries);
+  it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
+    const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
     assertEquals(await page.getByRole("option").count(), 7);
     await page.getByText("6 entries", { exact: true }).waitFor();
-  });
-
-  it("gives the days that one drags over", async () => {
-    const { page } = await openLog(entries);
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
     if (!from || !to) throw new Error("no bars");
@@ -284,10 +324,6 @@ describe("the chart of days", () => {
     assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
     await page.goBack();
     await page.getByText("1–6 of 6 entries").waitFor();
-  });
-
-  it("gives days by keyboard, too", async () => {
-    const { page } = await openLog(entries);
     await page.getByRole("option", { name: today() }).focus();
     for (const key of ["ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter"]) {
       await page.keyboard.press(key);
@@ -362,8 +398,7 @@ describe("hostile data", () => {
         const shown = await dialog.getByRole("group", { name: "JSON" }).innerText();
         assertEquals(JSON.parse(shown).data, { "<b>text": text });
         assertEquals(await overflow(page), 0);
-        await page.keyboard.press("Escape");
-        await dialog.waitFor({ state: "hidden" });
+        await closeDialog(page);
       }
       const heights = await page.getByRole("row").evaluateAll((rows) =>
         rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
@@ -397,8 +432,7 @@ describe("1,000 rows", () => {
     for (let n = 0; n < 5; n++) {
       await page.getByRole("row").nth(n + 2).click();
       await page.getByRole("dialog").waitFor();
-      await page.keyboard.press("Escape");
-      await page.getByRole("dialog").waitFor({ state: "hidden" });
+      await closeDialog(page);
     }
     await page.getByText("Local time").click();
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();

@@ -20,8 +20,7 @@ describe("seals", () => {
     await sql`
       update private.sealed_days set altered_at = now()
       where organization_id = ${id} and day = '2026-03-01'`;
-    const { page } = await openConsole(admin);
-    await page.goto(`${CONSOLE_URL}#/${id}/seals?start=2026-03-01&end=2026-03-04`);
+    const { page } = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
     await row(page, "2026-03-01").getByText("altered after sealing").waitFor();
     await row(page, "2026-03-02").getByText("sealed", { exact: true }).waitFor();
     await row(page, "2026-03-02").getByText("with 2 entries; the change is declared").waitFor();
@@ -55,8 +54,7 @@ describe("seals", () => {
       select ${id}, day, 'agent_added', 'ada@example.com', 'x', '{}'
       from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
     await runUpkeep(sql);
-    const { page } = await openConsole(admin);
-    await page.goto(`${CONSOLE_URL}#/${id}/seals?start=2020-01-01&end=2022-12-31`);
+    const { page } = await openConsole(admin, `#/${id}/seals?start=2020-01-01&end=2022-12-31`);
     await row(page, "2022-10-01").getByText("sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("sealed", { exact: true }).count(), 1005);
   });
