@@ -41,8 +41,8 @@ export function Seals() {
       <Head title="Seals" />
       <p className="lead">
         Each night the finished days are sealed: a SHA-256 over their entries, chained to the seal
-        before. Keep a copy of the latest one outside. With it and an export you can show later that
-        no entry of these days was changed.
+        before. Keep a copy of the latest one elsewhere. With it and an export you can show later
+        that no entry of these days was changed.
       </p>
       <Failure error={latest.error} onRetry={latest.refetch} />
       {latest.data && <Latest seal={latest.data} />}
