@@ -26,6 +26,8 @@ const QUERIES = 1_500;
 const READS = 10_000;
 const COSTS = 1_500;
 const MOVES = 6;
+/** Of a move, while Citus ends it. */
+const MOST_ATTEMPTS = 5;
 const ORGANIZATIONS = 40;
 const ENTRIES = 60_000;
 const KEYS = 30;
@@ -653,16 +655,19 @@ async function moveShardOf({ nodes }: Project, organization: number): Promise<vo
   const at = nodes.findIndex(({ postgres }) => postgres.port === nodeport);
   const target = nodes[(at + 1) % nodes.length];
   assert(target);
-  const move = () =>
-    admin`
-      select citus_move_shard_placement(${shardid}, '127.0.0.1', ${nodeport}, '127.0.0.1',
-        ${target.postgres.port}, shard_transfer_mode => 'force_logical')`;
-  // Citus ends a move that waits for writers who wait for it, and undoes it.
-  await move().catch(async (error) => {
-    failures.push(`move: ${error}`);
-    await admin`call citus_cleanup_orphaned_resources()`;
-    await move();
-  });
+  for (let attempts = 1;; attempts++) {
+    try {
+      await admin`
+        select citus_move_shard_placement(${shardid}, '127.0.0.1', ${nodeport}, '127.0.0.1',
+          ${target.postgres.port}, shard_transfer_mode => 'force_logical')`;
+      return;
+    } catch (error) {
+      // Citus ends a move that waits for writers who wait for it, and undoes it.
+      if (attempts === MOST_ATTEMPTS) throw error;
+      failures.push(`move: ${error}`);
+      await admin`call citus_cleanup_orphaned_resources()`;
+    }
+  }
 }
 
 /** A node is killed and started again: its organizations wait, the others do not. */
