@@ -169,12 +169,12 @@ async function measureAlone(
 
 /** So that no request meets its limit, but those that shall. */
 async function resetLimits(sql: postgres.Sql, dataSet: DataSet): Promise<void> {
-  await sql`update private.rate_limits set accepted_at = '{}'`;
+  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
   await sql`truncate public.bench_request_counts`;
   await sql`
-    update private.rate_limits
+    update audit_log_private.rate_limits
     set accepted_at = array_fill(clock_timestamp(), array[60])
-    from private.api_key_hashes h
+    from audit_log_private.api_key_hashes h
     where h.api_key_id = rate_limits.api_key_id
       and h.token_hash = sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8'))`;
   await sql`

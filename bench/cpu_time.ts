@@ -49,22 +49,22 @@ async function measureSql(pool: postgres.Sql, organizationId: string, rounds: nu
   const sql = await pool.reserve();
   const [row] = await sql`
     select pg_backend_pid() as pid, h.api_key_id as key, encode(h.token_hash, 'hex') as hash
-    from private.api_key_hashes h where h.organization_id = ${organizationId} limit 1`;
+    from audit_log_private.api_key_hashes h where h.organization_id = ${organizationId} limit 1`;
   const { pid, key, hash } = row ?? {};
   const page = `'${organizationId}', '2025-07-01', '2025-07-01', null, 100, 0, false`;
   const steps = {
     "an empty loop": "1",
-    "find_api_key": `private.find_api_key(decode('${hash}', 'hex'))`,
-    "count_request": `private.count_request('${organizationId}', '${key}')`,
-    "read_page": `private.read_page(${page})`,
-    "public_audit_log": `public.public_audit_log('${hash}', '2025-07-01', '2025-07-01')`,
+    "find_api_key": `audit_log_private.find_api_key(decode('${hash}', 'hex'))`,
+    "count_request": `audit_log_private.count_request('${organizationId}', '${key}')`,
+    "read_page": `audit_log_private.read_page(${page})`,
+    "public_audit_log": `audit_log.public_audit_log('${hash}', '2025-07-01', '2025-07-01')`,
   };
   const calls = 300;
   const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {
     const before = await processorTime([pid]);
     await sql.unsafe(`do $$ begin for n in 1..${calls} loop
       perform ${step};
-      update private.rate_limits set accepted_at = '{}' where api_key_id = '${key}' and n % 50 = 0;
+      update audit_log_private.rate_limits set accepted_at = '{}' where api_key_id = '${key}' and n % 50 = 0;
       commit;
     end loop; end $$`);
     return (await processorTime([pid]) - before) / calls;

@@ -16,10 +16,10 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const organizationId = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
   await sql`
-    insert into public.organizations (id, name)
+    insert into audit_log.organizations (id, name)
     values (${organizationId}, ${`Benchmark ${entries}`}) on conflict do nothing`;
   const [row] = await sql`
-    select coalesce(sum(entries), 0)::int as n from private.entry_counts
+    select coalesce(sum(entries), 0)::int as n from audit_log_private.entry_counts
     where organization_id = ${organizationId}`;
   const organization = `'${organizationId}'::uuid`;
   const log = { entries, firstDay: "2025-01-01", days: 365, organization };
@@ -28,9 +28,9 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
     await sql.unsafe(insertionOf(log, n, Math.min(n + BATCH, entries)));
   }
   progress(entries, entries);
-  await sql`vacuum (analyze) public.audit_entries`;
-  while ((await sql`select private.compact_entry_counts() as more`)[0]?.["more"]);
-  await sql`vacuum (analyze) private.entry_counts`;
+  await sql`vacuum (analyze) audit_log.audit_entries`;
+  while ((await sql`select audit_log_private.compact_entry_counts() as more`)[0]?.["more"]);
+  await sql`vacuum (analyze) audit_log_private.entry_counts`;
   const [exhaustedToken = "", ...tokens] = await makeKeys(sql, organizationId, 301);
   return { entries, organizationId, tokens, exhaustedToken };
 }
@@ -52,7 +52,7 @@ export interface EntriesOptions {
 export function insertionOf(options: EntriesOptions, from: number, to: number): string {
   const { entries, firstDay, days, organization, transaction = "pg_current_xact_id()" } = options;
   return `
-    insert into public.audit_entries
+    insert into audit_log.audit_entries
       (id, organization_id, created_at, transaction_id, action, user_email, agent_name, data)
     select
       gen_random_uuid(),
@@ -66,7 +66,7 @@ export function insertionOf(options: EntriesOptions, from: number, to: number): 
         when n % 100 < 20 then 'conversation_created'
         when n % 100 < 28 then 'feedback_given'
         else 'message_created'
-      end)::public.audit_action,
+      end)::audit_log.audit_action,
       'user' || n % 50 || '@example.com',
       'Assistant ' || n % 7,
       jsonb_build_object(
@@ -89,12 +89,12 @@ async function makeKeys(
   organizationId: string,
   count: number,
 ): Promise<string[]> {
-  await sql`delete from private.api_keys where organization_id = ${organizationId}`;
+  await sql`delete from audit_log_private.api_keys where organization_id = ${organizationId}`;
   await sql`
     delete from public.bench_api_keys where organization_id = ${organizationId}`;
   const rows = await sql`
     with made as materialized (
-      select private.insert_api_key(${organizationId}, 'benchmark') as key
+      select audit_log_private.insert_api_key(${organizationId}, 'benchmark') as key
       from generate_series(1, ${count}::int)
     ), copied as (
       insert into public.bench_api_keys

@@ -64,13 +64,13 @@ async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
   printPages("the first, one action", feedback);
   const appended = await followPages(sql, id, null, "beginning", () => append(sql, id, 100_000));
   printPages("the first, 100,000 appended meanwhile", appended);
-  await sql`delete from public.audit_entries where organization_id = ${id} and agent_name = 'appended'`;
+  await sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'appended'`;
 
   const later = await newOrganization(sql);
   const cursors = [null, "feedback_given"].map((action) => page(sql, later, action, "beginning"));
   const [empty, emptyAction] = await Promise.all(cursors);
   for (let n = 0; n < 20; n++) await append(sql, later, 50_000);
-  await sql`vacuum (analyze) public.audit_entries`;
+  await sql`vacuum (analyze) audit_log.audit_entries`;
   const ofAll = await followPages(sql, later, null, empty?.next);
   printPages("a later one, 1,000,000 entries", ofAll);
   const ofAction = await followPages(sql, later, "feedback_given", emptyAction?.next);
@@ -79,8 +79,8 @@ async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
   const late = await lateTransactions(sql);
   const ofLate = await followPages(sql, late.id, null, late.after);
   printPages("200 late transactions of 1,000 entries", ofLate);
-  await sql`delete from public.audit_entries where organization_id in (${later}, ${late.id})`;
-  await sql`vacuum (analyze) public.audit_entries`;
+  await sql`delete from audit_log.audit_entries where organization_id in (${later}, ${late.id})`;
+  await sql`vacuum (analyze) audit_log.audit_entries`;
 }
 
 function printPages(name: string, times: number[]): void {
@@ -95,7 +95,7 @@ async function page(sql: postgres.Sql, id: string, action: string | null, after:
   const started = performance.now();
   const [row] = await sql`
     select page ->> 'next' as next, length(page::text) as length, entries
-    from private.read_feed(${id}, ${YEAR[0]}, ${YEAR[1]}, ${action}, ${PAGE}, ${after})`;
+    from audit_log_private.read_feed(${id}, ${YEAR[0]}, ${YEAR[1]}, ${action}, ${PAGE}, ${after})`;
   const time = performance.now() - started;
   return { next: row?.["next"] as string, entries: row?.["entries"] as number, time };
 }
@@ -124,7 +124,9 @@ async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promis
     const started = performance.now();
     await sql`
       select length(page::text), entries
-      from private.read_page(${id}, ${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}, ${n * PAGE}, false)`;
+      from audit_log_private.read_page(${id}, ${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}, ${
+      n * PAGE
+    }, false)`;
     times.push(performance.now() - started);
   }
   return times;
@@ -132,15 +134,15 @@ async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promis
 
 async function newOrganization(sql: postgres.Sql): Promise<string> {
   const [row] = await sql`
-    insert into public.organizations (name) values ('Benchmark feed') returning id`;
+    insert into audit_log.organizations (name) values ('Benchmark feed') returning id`;
   return row?.["id"];
 }
 
 async function append(sql: postgres.Sql, id: string, entries: number): Promise<void> {
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${id}, '2025-06-01Z'::timestamptz + n * interval '1 second',
-      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end::public.audit_action,
+      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end::audit_log.audit_action,
       'ada@example.com', 'appended', '{"n": "0123456789012345678901234567890123456789"}'
     from generate_series(1, ${entries}::int) as n`;
 }
@@ -154,12 +156,12 @@ async function lateTransactions(sql: postgres.Sql): Promise<{ id: string; after:
   const oldest = row?.["oldest"] as number;
   const inProgress = Array.from({ length: 200 }, (_, n) => oldest + 2 * n);
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
     select ${id}, '2025-06-01Z', 'agent_added', 'ada@example.com', 'late', x::text::xid8
     from unnest(${inProgress}::int[]) as x, generate_series(1, 1000)`;
-  await sql`vacuum (analyze) public.audit_entries`;
+  await sql`vacuum (analyze) audit_log.audit_entries`;
   const [cursor] = await sql`
-    select private.encode_cursor(
+    select audit_log_private.encode_cursor(
       (${`${oldest}:${
     oldest + 400
   }:${inProgress}`}::pg_snapshot, null, null, null, null, null, null),
@@ -174,15 +176,15 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
   const [none, day] = ["start=2030-01-01&end=2030-01-01", "start=2025-07-01&end=2025-07-01"];
   const cursor = async (start: string, end: string) => {
     const [row] = await sql`
-      select page ->> 'next' as next from private.read_feed(${id}, ${start}, ${end}, null, 100, 'beginning')`;
+      select page ->> 'next' as next from audit_log_private.read_feed(${id}, ${start}, ${end}, null, 100, 'beginning')`;
     return row?.["next"] as string;
   };
   const empty = await cursor("2030-01-01", "2030-01-01");
   const unread = await cursor("2024-07-01", "2024-07-01");
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select organization_id, '2024-07-01T12:00:00Z', action, user_email, agent_name, data
-    from public.audit_entries where organization_id = ${id} and created_at >= '2025-07-01' limit 100`;
+    from audit_log.audit_entries where organization_id = ${id} and created_at >= '2025-07-01' limit 100`;
   const cases = {
     "an empty page": none,
     "a caught-up poll": `${none}&after=${empty}`,
@@ -190,11 +192,11 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
     "a page of 100 new entries": `start=2024-07-01&end=2024-07-01&after=${unread}`,
   };
   const seen = await byTurns(ROUNDS, Object.entries(cases), async ([, query]) => {
-    await sql`update private.rate_limits set accepted_at = '{}'`;
+    await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
     const options = { tokens, status: 200, connections: 1, seconds: 2 };
     return (await load({ ...options, url: `${url}?${query}` })).medianLatency;
   });
-  await sql`delete from public.audit_entries where organization_id = ${id} and created_at < '2025-01-01'`;
+  await sql`delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2025-01-01'`;
   console.log("\nOver one connection, by turns");
   printHead("request", "median, ms");
   for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));

@@ -55,9 +55,9 @@ export async function makeKeys(
   organizationId: string,
   count: number,
 ): Promise<string[]> {
-  await sql`insert into public.organizations (id, name) values (${organizationId}, 'Load')`;
+  await sql`insert into audit_log.organizations (id, name) values (${organizationId}, 'Load')`;
   const rows = await sql`
-    select private.insert_api_key(${organizationId}, 'load') ->> 'token' as token
+    select audit_log_private.insert_api_key(${organizationId}, 'load') ->> 'token' as token
     from generate_series(1, ${count}::int)`;
   return rows.map((row) => row["token"]);
 }

@@ -61,7 +61,7 @@ async function main(): Promise<void> {
   };
   const [small, large] = [await start(SMALL), await start(LARGE)];
   const [like] = await large.sql`
-    select organization_id as id from private.entry_counts
+    select organization_id as id from audit_log_private.entry_counts
     where organization_id <> ${organizationId(1)}
     group by organization_id order by abs(sum(entries) - ${SMALL.entries}::int) limit 1`;
   const subjects: Subject[] = [];
@@ -73,8 +73,8 @@ async function main(): Promise<void> {
     ]
   ) {
     const [row] = await subject.sql`
-      select private.insert_api_key(${subject.id}, 'benchmark') ->> 'token' as token,
-        (select sum(entries)::int from private.entry_counts where organization_id = ${subject.id}) as entries`;
+      select audit_log_private.insert_api_key(${subject.id}, 'benchmark') ->> 'token' as token,
+        (select sum(entries)::int from audit_log_private.entry_counts where organization_id = ${subject.id}) as entries`;
     console.log(`${subject.name}: ${row?.["entries"]} entries, ${subject.id}`);
     subjects.push({ ...subject, hash: `encode(sha256('${row?.["token"]}'), 'hex')` });
   }
@@ -98,7 +98,7 @@ async function printSizes(databases: postgres.Sql[]): Promise<void> {
   const [small = [], large = []] = await Promise.all(databases.map((sql) =>
     sql`
       select relname as name, pg_relation_size(oid)::float8 as bytes,
-        (select sum(entries)::float8 from private.entry_counts) as entries
+        (select sum(entries)::float8 from audit_log_private.entry_counts) as entries
       from pg_class
       where relname ~ '^(audit_entries|entry_counts|monthly_entry_counts|seals|sealed_days)' and relkind in ('r', 'i')
       order by relname`
@@ -123,13 +123,13 @@ function requestsOf(id: string): Record<string, string> {
   ) =>
     `select format('%L, %L, %L, 100, %s, %L, %L', ${range}, ${action}, ${offset}, ${newestFirst}, ${after})`;
   const deep = (range: string, action = "action") =>
-    `(select floor(0.9 * sum(entries)) from private.entry_counts where organization_id = '${id}'
+    `(select floor(0.9 * sum(entries)) from audit_log_private.entry_counts where organization_id = '${id}'
       and day between ${range.replace(",", " and ")} and action = ${action})`;
   /** The cursor of a reader who has seen what a snapshot sees. */
   const cursor = (snapshot: string) =>
-    `private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${id} ${start} ${end}')`;
+    `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${id} ${start} ${end}')`;
   const beforeLast = `(select format('%1$s:%1$s:', transaction_id)::pg_snapshot
-    from public.audit_entries where organization_id = '${id}'
+    from audit_log.audit_entries where organization_id = '${id}'
     order by organization_id desc, transaction_id desc offset 120 limit 1)`;
   return {
     "one day, first page": page(day),
@@ -180,7 +180,7 @@ async function call(subject: Subject, request: string) {
     ? "answer ->> 'decision' = 'accepted' and answer -> 'page' -> 'total' is not null"
     : "answer ->> 'decision' = 'unauthorized'";
   const parameters = request ? `${hash}, ${request}` : "encode(sha256('pck_unknown'), 'hex')";
-  await sql`update private.rate_limits set accepted_at = '{}'`;
+  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
   const [before, started] = [await processorTime(subject), performance.now()];
   await sql.unsafe(`do $do$
     declare
@@ -189,7 +189,7 @@ async function call(subject: Subject, request: string) {
     begin
       for n in 1..${CALLS} loop
         day := date '2021-01-01' + (random() * ${DAYS - 1})::integer;
-        answer := public.public_audit_log(${parameters});
+        answer := audit_log.public_audit_log(${parameters});
         if not (${lawful}) then
           raise exception 'not as expected: %', left(answer::text, 200);
         end if;
@@ -241,7 +241,7 @@ async function measureSeals(subjects: Subject[]): Promise<void> {
       const days = subject.name === "largest" ? 1 : 20;
       const before = await processorTime(subject);
       const [row] = await subject.sql`
-        select sum(private.seal_day(${subject.id}, '2024-01-01'::date + day))::int as entries
+        select sum(audit_log_private.seal_day(${subject.id}, '2024-01-01'::date + day))::int as entries
         from generate_series(${round * days}::int, ${round * days + days - 1}::int) as day`;
       return (await processorTime(subject) - before) / row?.["entries"] * 1000;
     });
@@ -263,28 +263,28 @@ async function measureUpkeep(sql: postgres.Sql, { entries }: GrownLog): Promise<
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
   const [days] = await sql`
     with days as (
-      insert into private.days_to_seal (organization_id, day)
-      select distinct c.organization_id, c.day from private.entry_counts c
+      insert into audit_log_private.days_to_seal (organization_id, day)
+      select distinct c.organization_id, c.day from audit_log_private.entry_counts c
       where c.organization_id = any (${ids}::uuid[]) and c.day <= '2025-12-31'
         and (c.day - (clock_timestamp() at time zone 'UTC')::date) % 30 = 0
       on conflict do nothing returning *
     )
     select count(*)::int as count,
-      (select sum(c.entries)::int from private.entry_counts c join days using (organization_id, day)) as entries
+      (select sum(c.entries)::int from audit_log_private.entry_counts c join days using (organization_id, day)) as entries
     from days`;
   await upkeep(`${days?.["count"]} days of ${days?.["entries"]} entries sealed from nothing`);
   await sql`
-    update private.sealed_days set checked_at = checked_at - interval '29 days'
+    update audit_log_private.sealed_days set checked_at = checked_at - interval '29 days'
     where (day - (clock_timestamp() at time zone 'UTC')::date) % 30 = 0`;
   const added = await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select e.organization_id, e.created_at + interval '1 day', e.action, e.user_email, e.agent_name, e.data
-    from public.organizations o
-    join public.audit_entries e on e.organization_id = o.id
+    from audit_log.organizations o
+    join audit_log.audit_entries e on e.organization_id = o.id
       and e.created_at >= '2025-12-31Z' and e.created_at < '2026-01-01Z'`;
   await upkeep(`a night: ${added.count} new entries to seal, ${days?.["count"]} days to compare`);
   await upkeep("a night with nothing to do");
   const started = performance.now();
-  for (let n = 0; n < 10; n++) await sql`select private.health()`;
+  for (let n = 0; n < 10; n++) await sql`select audit_log_private.health()`;
   console.log(`  health(): ${((performance.now() - started) / 10).toFixed(1)} ms`);
 }

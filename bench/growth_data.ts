@@ -68,7 +68,7 @@ async function isLoaded(dataDir: string): Promise<boolean> {
   await using stack = await startBenchStack(dataDir);
   const sql = postgres(stack.databaseUrl, { max: 1 });
   const entries = await sql`
-    select from public.audit_entries where organization_id = ${organizationId(1)} limit 1`;
+    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
   await sql.end();
   return entries.length > 0;
 }
@@ -77,7 +77,7 @@ async function load(sql: postgres.Sql, dataDir: string, log: GrownLog): Promise<
   const { entries, organizations } = log;
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
   await sql`
-    insert into public.organizations (id, name)
+    insert into audit_log.organizations (id, name)
     select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
     on conflict do nothing`;
   // Numbers that entries may have: of transactions that are over.
@@ -87,17 +87,17 @@ async function load(sql: postgres.Sql, dataDir: string, log: GrownLog): Promise<
   // The trigger, too: one that does not fire still collects its transition table.
   const parts = await sql`
     select format('drop index %s', indexrelid::regclass) as dropping, pg_get_indexdef(indexrelid) as making
-    from pg_index where indrelid = 'public.audit_entries'::regclass and not indisprimary
+    from pg_index where indrelid = 'audit_log.audit_entries'::regclass and not indisprimary
     union all
-    select format('alter table public.audit_entries drop constraint %I', conname),
-      format('alter table public.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
-    from pg_constraint where conrelid = 'public.audit_entries'::regclass and contype = 'p'
+    select format('alter table audit_log.audit_entries drop constraint %I', conname),
+      format('alter table audit_log.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
+    from pg_constraint where conrelid = 'audit_log.audit_entries'::regclass and contype = 'p'
     union all
-    select 'drop trigger count_inserted on public.audit_entries', pg_get_triggerdef(oid)
-    from pg_trigger where tgrelid = 'public.audit_entries'::regclass and tgname = 'count_inserted'`;
+    select 'drop trigger count_inserted on audit_log.audit_entries', pg_get_triggerdef(oid)
+    from pg_trigger where tgrelid = 'audit_log.audit_entries'::regclass and tgname = 'count_inserted'`;
   await sql.begin(async (transaction) => {
     // Into tables that are new in this transaction, for which minimal wal_level writes no log of changes.
-    await transaction`truncate public.audit_entries, private.entry_counts, private.days_to_seal`;
+    await transaction`truncate audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.days_to_seal`;
     for (const { dropping } of parts) await transaction.unsafe(dropping);
     for (let day = 0; day < DAYS; day += BATCH) {
       await checkRoom(dataDir);
@@ -109,13 +109,13 @@ async function load(sql: postgres.Sql, dataDir: string, log: GrownLog): Promise<
   // One after another: sorting takes room on the disk, too.
   for (const { making } of parts) await step(making, () => sql.unsafe(making));
   await sql`
-    insert into private.monthly_entry_counts
+    insert into audit_log_private.monthly_entry_counts
     select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
-    from private.entry_counts group by 1, 2, 3`;
+    from audit_log_private.entry_counts group by 1, 2, 3`;
   await step(
     "statistics",
     () =>
-      sql`vacuum (analyze) public.audit_entries, private.entry_counts, private.monthly_entry_counts`,
+      sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.monthly_entry_counts`,
   );
 }
 
@@ -147,7 +147,7 @@ function writingOf(
   const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
   return `
     with written as (${insertion} returning organization_id, created_at at time zone 'UTC' as time, action)
-    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
     select organization_id, time::date, action, 0, count(*), array[${hours}]::integer[]
     from (select *, extract(hour from time) as hour from written) as entries
     group by 2, 1, 3 order by 2, 1, 3`;

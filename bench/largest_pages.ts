@@ -54,7 +54,7 @@ export async function measureLargestPages(): Promise<boolean> {
     const tokens = await makeKeys(sql, organizationId, 20);
     await insertEntries(sql, organizationId, longest);
     for (const { atATime, mebibytes } of BOUNDS) {
-      await sql`update private.rate_limits set accepted_at = '{}'`;
+      await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
       const pids = await dataApiProcesses(stack.pid, sql);
       const all = [edgeFunction.pid, ...pids.postgrest, ...pids.postgres];
       for (const pid of all) await resetPeak(pid);
@@ -88,12 +88,12 @@ async function insertEntries(
   { email, name, text }: Record<"email" | "name" | "text", string>,
 ): Promise<void> {
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${organizationId}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${
     sql.json({ t: text })
   }
     from generate_series(1, 1000)`;
-  await sql`analyze public.audit_entries`;
+  await sql`analyze audit_log.audit_entries`;
 }
 
 async function send(url: string, tokens: string[], atATime: number) {

@@ -38,7 +38,7 @@ async function measureGrowth(): Promise<boolean> {
   printRow(1, memory[0]?.toFixed(1) ?? "");
   for (let round = 1; round <= ROUNDS; round++) {
     for (let part = 0; part < 4; part++) {
-      await sql`update private.rate_limits set accepted_at = '{}'`;
+      await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
       await send(load.url, tokens, ROUND / 4, statuses);
     }
     memory.push(await residentMemory(edgeFunction.pid));

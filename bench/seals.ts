@@ -42,7 +42,7 @@ const printNight = async (what: string) => {
   );
 };
 await printNight("sealed");
-await sql`update private.sealed_days set checked_at = checked_at - interval '31 days'`;
+await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
 await printNight("all of it checked again; a night has a thirtieth");
 await printNight("nothing to do");
 await sql.end();
@@ -50,11 +50,11 @@ await sql.end();
 /** Writes so many entries for each organization, all on 1 March 2026. */
 async function write(ids: string[], entries: number): Promise<void> {
   await sql`
-    insert into public.organizations (id, name)
+    insert into audit_log.organizations (id, name)
     select id, 'Benchmark' from unnest(${ids}::uuid[]) as id`;
   for (let n = 0; n < entries; n += BATCH) {
     await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       select id, timestamptz '2026-03-01Z' + n * interval '1 day' / ${entries}::int, 'message_created',
         'user' || n % 50 || '@example.com', 'Assistant', jsonb_build_object(
           'message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n)::uuid,
@@ -63,7 +63,7 @@ async function write(ids: string[], entries: number): Promise<void> {
       from unnest(${ids}::uuid[]) as id,
         generate_series(${n}::int, least(${entries}::int, ${n + BATCH}::int) - 1) as n`;
   }
-  await sql`vacuum (analyze) public.audit_entries, private.entry_counts`;
+  await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
 }
 
 /**

@@ -18,9 +18,13 @@ const KEYS = 200;
 const WRITERS = 4;
 /** Entries are written for today and so many days before it; those of the last of them are deleted. */
 const DAYS = 7;
-const ACTIONS = Constants.public.Enums.audit_action;
+const ACTIONS = Constants.audit_log.Enums.audit_action;
 const ORGANIZATIONS = Array.from({ length: 10 }, () => crypto.randomUUID());
-const TABLES = ["public.audit_entries", "private.entry_counts", "private.rate_limits"];
+const TABLES = [
+  "audit_log.audit_entries",
+  "audit_log_private.entry_counts",
+  "audit_log_private.rate_limits",
+];
 const STATUSES = [200, 400, 401, 429];
 
 const random = randomFrom(Date.now());
@@ -48,7 +52,7 @@ const faults = {
   "requests without an answer": errors,
   "faults of the function": load.faults,
   "wrong counts": await sql`
-    select * from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_mismatches(o)`,
+    select * from unnest(${ORGANIZATIONS}::uuid[]) as o, audit_log_private.entry_count_mismatches(o)`,
   "tables that vacuum leaves dead tuples in": await deadTuples(),
 };
 for (const [what, seen] of Object.entries(faults)) {
@@ -93,11 +97,11 @@ async function writeEntries(): Promise<number> {
   let written = 0;
   while (performance.now() < end) {
     const { count } = await sql`
-      insert into public.audit_entries
+      insert into audit_log.audit_entries
         (organization_id, created_at, action, user_email, agent_name, data)
       select
         ${pick(random, ORGANIZATIONS)}, now() - ${random(DAYS + 1)} * interval '1 day',
-        ${pick(random, ACTIONS)}::public.audit_action, 'ada@example.com', 'Assistant',
+        ${pick(random, ACTIONS)}::audit_log.audit_action, 'ada@example.com', 'Assistant',
         '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'
       from generate_series(0, ${random(5)}::int)`;
     written += count;
@@ -114,7 +118,7 @@ async function housekeep(): Promise<number> {
     await pause(SECONDS * 100);
     await runUpkeep(sql);
     const { count } = await sql`
-      delete from public.audit_entries
+      delete from audit_log.audit_entries
       where organization_id = ${pick(random, ORGANIZATIONS)}
         and created_at < ${`${day(DAYS - 1)}T00:00:00Z`}`;
     deleted += count;

@@ -9,7 +9,7 @@ const supabase = createClient(
   { auth: { persistSession: false, autoRefreshToken: false } },
 );
 
-type AuditAction = Database["public"]["Enums"]["audit_action"];
+type AuditAction = Database["audit_log"]["Enums"]["audit_action"];
 
 Deno.serve(async (request) => {
   const parameters = new URL(request.url).searchParams;

@@ -6,7 +6,7 @@ export async function runUpkeep(sql: postgres.Sql) {
   let [pieces, longest] = [0, 0];
   for (let more = true; more; pieces++) {
     const begin = performance.now();
-    const [row] = await sql`select private.run_upkeep() as more`;
+    const [row] = await sql`select audit_log_private.run_upkeep() as more`;
     more = row?.["more"];
     longest = Math.max(longest, (performance.now() - begin) / 1000);
   }

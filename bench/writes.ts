@@ -19,14 +19,14 @@ export async function measureWrites(
   printHead("writers", "with counts, 1/s", "without, 1/s", "cost");
   for (const clients of [1, 16]) {
     const seen = await byTurns(rounds, ["enable", "disable"], async (state) => {
-      await sql.unsafe(`alter table public.audit_entries ${state} trigger count_inserted`);
+      await sql.unsafe(`alter table audit_log.audit_entries ${state} trigger count_inserted`);
       return (await pgbench(databaseUrl, insert, clients, SECONDS)).perSecond;
     });
     const [counted, bare] = [seen.get("enable"), seen.get("disable")];
     printRow(clients, spread(counted), spread(bare), spread(ratios(bare, counted), 2));
   }
-  await sql`alter table public.audit_entries enable trigger count_inserted`;
-  await sql`select private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
+  await sql`alter table audit_log.audit_entries enable trigger count_inserted`;
+  await sql`select audit_log_private.repair_entry_counts(${ORGANIZATIONS[0] ?? ""})`;
 }
 
 /** Random transactions over five organizations and many days, beside folds: how many deadlocks. */
@@ -50,7 +50,7 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
   let writing = true;
   let folds = 0;
   const folder = (async () => {
-    for (; writing; folds++) await sql`select private.compact_entry_counts()`;
+    for (; writing; folds++) await sql`select audit_log_private.compact_entry_counts()`;
   })();
   const { transactions, failed } = await pgbench(databaseUrl, script, 16, seconds);
   writing = false;
@@ -58,7 +58,7 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
   await sql`select pg_stat_clear_snapshot()`;
   const [errors] = await sql`
     select count(*)::int as n
-    from unnest(${ORGANIZATIONS}::uuid[]) as o, private.entry_count_mismatches(o)`;
+    from unnest(${ORGANIZATIONS}::uuid[]) as o, audit_log_private.entry_count_mismatches(o)`;
   console.log(
     `  ${transactions} transactions, ${folds} folds: ${await deadlocks() - before} deadlocks, ` +
       `${failed} failed, ${errors?.["n"]} counts wrong`,
@@ -68,14 +68,14 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
 async function makeOrganizations(sql: postgres.Sql): Promise<void> {
   for (const id of ORGANIZATIONS) {
     await sql`
-      insert into public.organizations (id, name) values (${id}, 'Benchmark writes')
+      insert into audit_log.organizations (id, name) values (${id}, 'Benchmark writes')
       on conflict do nothing`;
   }
 }
 
 /** A statement that inserts one entry; its organization and time as SQL. */
 export function insertOf(organization: string, createdAt: string): string {
-  return "insert into public.audit_entries " +
+  return "insert into audit_log.audit_entries " +
     "(organization_id, created_at, action, user_email, agent_name, data) values " +
     `(${organization}, ${createdAt}, 'message_created', 'ada@example.com', 'Assistant', ` +
     `'{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}');`;

@@ -132,7 +132,7 @@ function useOrganizations() {
 }
 
 function useAdministered() {
-  return useOrganizations().data?.filter(({ role }) => role === "admin") ?? [];
+  return useOrganizations().data?.filter(({ is_admin }) => is_admin) ?? [];
 }
 
 function Shell() {

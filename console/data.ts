@@ -36,9 +36,6 @@ export const auth = new AuthClient({
 /** Where external applications read the log. */
 export const AUDIT_LOG_URL = `${PROJECT_URL}/functions/v1/public-audit-log`;
 
-/** Requests that a key may make in a minute. */
-export const QUOTA = 60;
-
 export type Action = Enums<"audit_action">;
 export const ACTIONS = [
   "agent_added",
@@ -60,10 +57,10 @@ export class RequestError extends Error {
   }
 }
 
-const ORGANIZATION = z.object({ id: z.string(), name: z.string(), role: z.string() });
+const ORGANIZATION = z.object({ id: z.string(), name: z.string(), is_admin: z.boolean() });
 export type Organization = z.infer<typeof ORGANIZATION>;
 
-/** The organizations that the person belongs to, by name; `role` is `admin` or `member`. */
+/** The organizations that the person belongs to, by name, and whether they administer it now. */
 export function listOrganizations(): Promise<Organization[]> {
   return call(z.array(ORGANIZATION), "list_organizations", {});
 }
@@ -81,6 +78,8 @@ const API_KEY = z.object({
   state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
+  /** Requests that the key may make in a minute. */
+  quota: z.number(),
 });
 export type ApiKey = z.infer<typeof API_KEY>;
 
@@ -152,12 +151,7 @@ export async function readLog(
   signal: AbortSignal,
 ): Promise<LogPage> {
   const page = { page_limit: limit, page_offset: offset, newest_first: true };
-  const { total, items } = await call(
-    LOG_PAGE,
-    "read_audit_log",
-    { ...logArguments(filter), ...page },
-    signal,
-  );
+  const { total, items } = await call(LOG_PAGE, "read_audit_log", pageOf(filter, page), signal);
   return { offset, total, items: parseEntries(items) };
 }
 
@@ -183,7 +177,7 @@ export async function readFeed(
   const { total, items, next } = await call(
     FEED_PAGE,
     "read_audit_log",
-    { ...logArguments(filter), page_limit: FEED_PAGE_SIZE, after },
+    pageOf(filter, { page_limit: FEED_PAGE_SIZE, after }),
     signal,
   );
   // One entry a line: JSON has no line break in it.
@@ -192,13 +186,20 @@ export async function readFeed(
   return { total, items: lines, next, isCaughtUp: lines.length < FEED_PAGE_SIZE };
 }
 
-function logArguments({ organizationId, start, end, action }: LogFilter) {
-  return {
-    organization_id: organizationId,
+type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
+
+function pageOf({ organizationId, start, end, action }: LogFilter, page: Partial<PageQuery>) {
+  const query: PageQuery = {
     start_date: start,
     end_date: end,
-    ...action ? { action } : {},
+    action: action ?? null,
+    page_limit: null,
+    page_offset: null,
+    newest_first: null,
+    after: null,
+    ...page,
   };
+  return { organization_id: organizationId, query };
 }
 
 /** The entries of a JSON array, with every digit of their numbers where the browser can. */
@@ -240,9 +241,10 @@ export interface LogDays extends Days {
 
 /** The entries by day and the seals of a filter's days. */
 export async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
-  const { start, end } = filter;
+  const { organizationId, start, end, action } = filter;
+  const days = { organization_id: organizationId, start_date: start, end_date: end };
   const [counts, sealed] = await Promise.all([
-    call(z.array(DAY_COUNT), "daily_entry_counts", logArguments(filter), signal),
+    call(z.array(DAY_COUNT), "daily_entry_counts", { ...days, ...action && { action } }, signal),
     listSeals(filter, signal),
   ]);
   return {
@@ -259,7 +261,8 @@ async function listSeals(filter: LogFilter, signal: AbortSignal) {
   const seals = new Map<string, Seal>();
   const altered = new Set<string>();
   for (let offset = 0, total = 1; offset < total; offset += SEAL_PAGE_SIZE) {
-    const page = await readSeals(filter, SEAL_PAGE_SIZE, offset, signal);
+    const query = pageOf(filter, { page_limit: SEAL_PAGE_SIZE, page_offset: offset });
+    const page = await call(SEAL_PAGE, "list_seals", query, signal);
     total = page.total;
     for (const seal of page.items) seals.set(seal.day, seal);
     for (const day of page.altered) altered.add(day);
@@ -272,23 +275,10 @@ export async function latestSeal(
   organizationId: string,
   signal: AbortSignal,
 ): Promise<Seal | null> {
-  const all = { organizationId, start: "0001-01-01", end: "9999-12-31" };
-  const { total } = await readSeals(all, 1, 0, signal);
-  const { items } = await readSeals(all, 1, Math.max(0, total - 1), signal);
-  return items[0] ?? null;
+  return await call(z.nullable(SEAL), "latest_seal", { organization_id: organizationId }, signal);
 }
 
-function readSeals(
-  { organizationId, start, end }: LogFilter,
-  page_limit: number,
-  page_offset: number,
-  signal: AbortSignal,
-) {
-  const days = { organization_id: organizationId, start_date: start, end_date: end };
-  return call(SEAL_PAGE, "list_seals", { ...days, page_limit, page_offset }, signal);
-}
-
-type Functions = Database["public"]["Functions"];
+type Functions = Database["audit_log"]["Functions"];
 type Arguments<Name extends keyof Functions> = Functions[Name]["Args"];
 
 /** Calls a function of the database as the person who has signed in. */
@@ -305,6 +295,7 @@ async function call<T, Name extends keyof Functions>(
       apikey: PUBLISHABLE_KEY,
       Authorization: `Bearer ${data.session?.access_token ?? PUBLISHABLE_KEY}`,
       "Content-Type": "application/json",
+      "Content-Profile": "audit_log",
     },
     body: JSON.stringify(args),
     signal,
@@ -339,7 +330,10 @@ async function renewSession(): Promise<void> {
 /** What the Data API answers instead of a result. */
 const REFUSAL = z.object({ code: z.string(), message: z.string() });
 
-function explain(status: number, { code, message = "" }: { code?: string; message?: string } = {}) {
+function explain(
+  status: number,
+  { code = "", message = "" }: { code?: string; message?: string } = {},
+) {
   if (status === 0) return "No answer from the server. Check your connection, then try again.";
   if (status === 401) {
     return "Your session could not be renewed. Try again; if it stays so, sign out and in.";
@@ -347,11 +341,11 @@ function explain(status: number, { code, message = "" }: { code?: string; messag
   if (code === "42501") {
     return "You do not administer this organization any more. Ask another administrator, or reload.";
   }
-  if (code === "23505" && !message.includes("rotated")) {
+  if (code === "23505") {
     return "An earlier attempt did make this key, but its token was lost on the way. " +
       "Close this, revoke the key in the list, and create another.";
   }
-  if (code === "22023" || code === "23505") {
+  if (code === "22023" || code.startsWith("AL")) {
     // The database's own words, which say what to change.
     return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
   }

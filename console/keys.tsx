@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState } from "react";
 import * as z from "zod/mini";
-import { type ApiKey, listApiKeys, listUse, QUOTA, type Use } from "./data.ts";
+import { type ApiKey, listApiKeys, listUse, type Use } from "./data.ts";
 import { addDays, count, dayOf, type Days, formatRelative, presetDays, today } from "./days.ts";
 import { CreateKey, RevokeKey, RotateKey } from "./key_dialogs.tsx";
 import { Empty, Failure, Head, Loading, Time, useOrganization } from "./parts.tsx";
@@ -108,9 +108,8 @@ export function Keys() {
       </Head>
       <div>
         <p className="lead">
-          With a key, an application reads the whole log of <bdi>{organization.name}</bdi>, {QUOTA}
-          {" "}
-          requests a minute. Days are UTC.
+          With a key, an application reads the whole log of{" "}
+          <bdi>{organization.name}</bdi>. Days are UTC.
         </p>
         <p role="status" className="news">{news}</p>
       </div>
@@ -270,7 +269,9 @@ function KeyTable({ keys, useOf, days, address, onSort, onOpen }: KeyTableProps)
                 ? <Time value={key.last_used_at}>{formatRelative(key.last_used_at)}</Time>
                 : "never"}
               {key.requests_last_minute > 0 && (
-                <div className="hint">{key.requests_last_minute} of {QUOTA} in the last minute</div>
+                <div className="hint">
+                  {key.requests_last_minute} of {key.quota} in the last minute
+                </div>
               )}
             </td>
             <td className="wide">

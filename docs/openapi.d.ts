@@ -99,10 +99,7 @@ export interface components {
     AuditEntry: components["schemas"]["MessageCreated"] | components["schemas"]["OtherEntry"];
     /** @description A page of the audit log of one organization */
     Page: {
-      /**
-       * Format: uuid
-       * @description The organization that owns the API key
-       */
+      /** @description The organization that owns the API key */
       organization_id: string;
       /**
        * Format: date
@@ -125,6 +122,8 @@ export interface components {
     };
     /** @description The state of a finished day. If a day has several seals, the last one counts */
     Seal: {
+      /** @description How the seal and the lines of its entries are written; 1 is what is described here */
+      format: number;
       /** @description Its number in the organization's chain: 1, 2, 3, without gaps */
       sequence: number;
       /**
@@ -147,15 +146,12 @@ export interface components {
       sealed_at: string;
       /** @description The `seal` with the previous sequence number; 64 zeros in the first seal */
       previous: string;
-      /** @description SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
+      /** @description SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
       seal: string;
     };
     /** @description A page of the seals of one organization */
     SealsPage: {
-      /**
-       * Format: uuid
-       * @description The organization that owns the API key
-       */
+      /** @description The organization that owns the API key */
       organization_id: string;
       /**
        * Format: date
@@ -568,6 +564,7 @@ export interface operations {
            *       "altered": [],
            *       "items": [
            *         {
+           *           "format": 1,
            *           "sequence": 1,
            *           "day": "2026-11-06",
            *           "entries": 2,
@@ -576,7 +573,7 @@ export interface operations {
            *           "sha256": "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
            *           "sealed_at": "2026-11-07T00:15:00.381Z",
            *           "previous": "0000000000000000000000000000000000000000000000000000000000000000",
-           *           "seal": "0749f6f7ec7a2ab8c594fff03371d0ccd6e1885d60a3081b30a5e29eb9cab517"
+           *           "seal": "8bae13156d9f7efd1c1305256411a6f248d3b486c4065ffe6d27056be182731d"
            *         }
            *       ]
            *     }

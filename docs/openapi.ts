@@ -17,6 +17,13 @@ import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
+/** Requests a minute, from the one place that knows it. */
+const QUOTA = Number(
+  (await Deno.readTextFile(
+    new URL("../supabase/migrations/20261120000007_rate_limits.sql", import.meta.url),
+  )).match(/function audit_log_private\.quota\(\).*?return (\d+);/s)?.[1],
+);
+
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
 const PAGE: Page = {
@@ -60,6 +67,7 @@ const SEALS_PAGE: SealsPage = {
   offset: 0,
   altered: [],
   items: [{
+    format: 1,
     sequence: 1,
     day: "2026-11-06",
     entries: 2,
@@ -68,7 +76,7 @@ const SEALS_PAGE: SealsPage = {
     sha256: "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
     sealed_at: "2026-11-07T00:15:00.381Z",
     previous: "0".repeat(64),
-    seal: "0749f6f7ec7a2ab8c594fff03371d0ccd6e1885d60a3081b30a5e29eb9cab517",
+    seal: "8bae13156d9f7efd1c1305256411a6f248d3b486c4065ffe6d27056be182731d",
   }],
 };
 
@@ -90,14 +98,14 @@ const HEADERS = {
     format: "uuid",
   }),
   "RateLimit-Policy": text(
-    "The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds",
-    '"default";q=60;w=60',
+    `The limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
+    `"default";q=${QUOTA};w=60`,
     { pattern: '^"default";q=\\d+;w=\\d+$' },
   ),
   "RateLimit": text(
     "`r` requests are left now. In `t` seconds, the oldest counted request leaves the window and one " +
       "more is possible (draft-ietf-httpapi-ratelimit-headers-10)",
-    '"default";r=59;t=60',
+    `"default";r=${QUOTA - 1};t=60`,
     { pattern: '^"default";r=\\d+;t=\\d+$' },
   ),
   "Retry-After": {
@@ -154,12 +162,13 @@ is committed late. A page with fewer entries than \`limit\` means that you have 
 \`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
 day's seal hashes: see \`/public-audit-log/seals\`.
 
-**Limit.** Each key may make 60 requests in any 60 seconds. The header \`RateLimit\` says how many are
+**Limit.** Each key may make ${QUOTA} requests in any 60 seconds. The header \`RateLimit\` says how many are
 left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
 **Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
 version 1, so ignore what you do not know. Nothing that is described here is removed or changes its
-meaning.`,
+meaning. An entry is the exception: it keeps its six fields, their order and its spacing, because seals
+are hashes of it.`,
   },
   servers: [
     {
@@ -364,7 +373,7 @@ function problems(errors: NonNullable<Problem["errors"]>) {
     ]),
     429: problem(
       "rate_limited",
-      "The key made 60 accepted requests in the last 60 seconds; refused requests are not counted",
+      `The key made ${QUOTA} accepted requests in the last 60 seconds; refused requests are not counted`,
       [...LIMIT, "Retry-After"],
     ),
     500: problem("internal_error", "Something failed in the service: try again", []),

@@ -42,6 +42,7 @@ class Stop extends Error {
 
 /** As in docs/openapi.d.ts; here again, so that this file can be copied alone. */
 interface Seal {
+  format: number;
   sequence: number;
   day: string;
   entries: number;
@@ -283,8 +284,10 @@ async function hashOf(path: string): Promise<{ sha256: string; entries: number }
 }
 
 function sealOf(seal: Seal): string {
-  const { previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
-  const line = [previous, sequence, day, entries, added, removed, sha256, sealed_at].join(" ");
+  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
+  const line = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at].join(
+    " ",
+  );
   return createHash("sha256").update(line).digest("hex");
 }
 

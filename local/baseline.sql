@@ -38,6 +38,14 @@ grant all on schema auth to postgres;
 grant all on all tables in schema auth to postgres;
 -- Hosted Auth needs this column, and so the seed fills it. Supabase Lite does not have it.
 alter table auth.users add column instance_id uuid;
+-- So do the migrations: people's second factors.
+create table auth.mfa_factors (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users on delete cascade,
+  status text not null
+);
+create index on auth.mfa_factors (user_id);
+grant all on auth.mfa_factors to postgres;
 
 -- The signed-in person, as on the platform. PostgREST sets all claims at once; before version 12 it set each
 -- one by itself.

@@ -116,7 +116,7 @@ export async function startPostgrest(
   const adminPort = freePort();
   const environment = {
     PGRST_DB_URI: databaseUrl,
-    PGRST_DB_SCHEMAS: "public",
+    PGRST_DB_SCHEMAS: "public, audit_log",
     PGRST_DB_ANON_ROLE: "anon",
     PGRST_DB_EXTRA_SEARCH_PATH: "public, extensions",
     PGRST_DB_MAX_ROWS: "1000",

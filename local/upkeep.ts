@@ -8,7 +8,7 @@ export async function runUpkeep(databaseUrl: string): Promise<void> {
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
   try {
     for (let piece = 0; piece < MOST_PIECES; piece++) {
-      const [row] = await sql`select private.run_upkeep() as more`;
+      const [row] = await sql`select audit_log_private.run_upkeep() as more`;
       if (!row?.["more"]) break;
     }
   } finally {

@@ -37,7 +37,7 @@ language sql immutable as $$
     || '7' || substr(md5(subject), 1, 3) || '8' || substr(md5(subject), 4, 15))::uuid
 $$;
 
-insert into public.organizations (id, name)
+insert into audit_log.organizations (id, name)
 select organization_id, organization from people;
 
 insert into auth.users (
@@ -57,8 +57,8 @@ select
   jsonb_build_object('sub', user_id, 'email', email, 'email_verified', true), now(), now()
 from people;
 
-insert into public.organization_members (organization_id, user_id, role)
-select organization_id, user_id, 'admin' from people;
+insert into audit_log.organization_members (organization_id, user_id, role)
+select organization_id, user_id::text, 'admin' from people;
 
 -- The agents, and the day each was activated.
 create temporary table agents as
@@ -157,9 +157,9 @@ select
   jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
 from agents join people using (organization_id);
 
-insert into public.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
 select
   pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
-  organization_id, date_trunc('milliseconds', created_at), action::public.audit_action, user_email, agent_name, data
+  organization_id, date_trunc('milliseconds', created_at), action::audit_log.audit_action, user_email, agent_name, data
 from entries
 order by created_at;

@@ -2,7 +2,7 @@ import { supabase } from "../local/supabase_cli.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { formatted } from "./formatted.ts";
 
-/** The types of the database's public schema, as generated. */
+/** The types of the database's served schema, as generated. */
 export const TYPES_FILE = new URL(
   "../supabase/functions/public-audit-log/database.types.ts",
   import.meta.url,
@@ -24,7 +24,7 @@ export async function databaseTypes(databaseUrl: string): Promise<string> {
     "gen",
     "types",
     "--lang=typescript",
-    "--schema=public",
+    "--schema=audit_log",
     `--remote=${databaseUrl}`,
   );
   return await formatted("ts", types);

@@ -23,7 +23,7 @@ export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
 /** Two days that every test may use, as a query string. */
 export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 
-export const ACTIONS = Constants.public.Enums.audit_action;
+export const ACTIONS = Constants.audit_log.Enums.audit_action;
 
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
@@ -82,6 +82,7 @@ export async function errorOf(statement: Promise<unknown>): Promise<postgres.Pos
 export function client(role: "anon" | "service_role"): Client {
   return createClient<Database>(API_URL, role === "anon" ? PUBLISHABLE_KEY : SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false },
+    db: { schema: "audit_log" },
   });
 }
 
@@ -179,6 +180,18 @@ export async function listApiKeys(admin: Person, organizationId: string) {
   return data as unknown as (Omit<ApiKey, "organization_id"> & ApiKeyState)[];
 }
 
+type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
+
+/** A query of a person: days, and what else matters to the test. */
+export function pageQuery(
+  start_date: string,
+  end_date: string,
+  given: Partial<PageQuery> = {},
+): PageQuery {
+  const rest = { action: null, page_limit: null, page_offset: null, newest_first: null };
+  return { start_date, end_date, ...rest, after: null, ...given };
+}
+
 /** An entry to write: what matters to the test; the rest is filled in. */
 export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;
 
@@ -212,22 +225,22 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
 /** Writes so many entries, spread evenly over a day, with a connection that may be in a transaction. */
 export async function insertEntries(run: Run, id: string, day: string, entries: number) {
   await run`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, ${day}::timestamp at time zone 'UTC' + n * interval '1 day' / ${entries}::int,
-      (array['agent_added', 'feedback_given']::public.audit_action[])[n % 2 + 1], 'ada@example.com', 'Assistant'
+      (array['agent_added', 'feedback_given']::audit_log.audit_action[])[n % 2 + 1], 'ada@example.com', 'Assistant'
     from generate_series(0, ${entries}::int - 1) as n`;
 }
 
 /** How many entries an organization has. */
 export async function entriesOf(id: string): Promise<number> {
   const [row] = await sql`
-    select count(*)::int as entries from public.audit_entries where organization_id = ${id}`;
+    select count(*)::int as entries from audit_log.audit_entries where organization_id = ${id}`;
   return row?.["entries"];
 }
 
 /** Fails unless an organization has so many entries, and its counts and totals say so. */
 export async function assertExact({ id, token }: Organization, entries: number): Promise<void> {
-  assertEquals([...await sql`select * from private.entry_count_mismatches(${id})`], []);
+  assertEquals([...await sql`select * from audit_log_private.entry_count_mismatches(${id})`], []);
   const { total } = await getPage(token, "start=0001-01-01&end=9999-12-31&limit=1");
   assertEquals([await entriesOf(id), total], [entries, entries]);
 }
@@ -236,9 +249,11 @@ export async function assertExact({ id, token }: Organization, entries: number):
 export async function assertExactNow(id: string): Promise<void> {
   const [row] = await sql`
     select (p.page ->> 'total')::int as total, (
-      select count(*)::int from public.audit_entries e where e.organization_id = o.id
+      select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
     ) as entries
-    from public.organizations o, private.read_page(o.id, '0001-01-01', '9999-12-31', null, 1, 0, false) as p
+    from audit_log.organizations o, audit_log_private.read_page(
+      o.id, ('0001-01-01', '9999-12-31', null, 1, 0, false, null)::audit_log.page_query
+    ) as p
     where o.id = ${id}`;
   assertEquals(row?.["total"], row?.["entries"]);
 }
@@ -246,7 +261,7 @@ export async function assertExactNow(id: string): Promise<void> {
 /** Uses a key's limit up, as 60 requests of this moment would. */
 export async function exhaust(sql: Run, apiKeyId: string): Promise<void> {
   await sql`
-    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
     where api_key_id = ${apiKeyId}`;
 }
 
@@ -263,7 +278,7 @@ export async function whileWaiting(
   const holder = await sql.reserve();
   try {
     await holder`begin`;
-    await holder`select from private.rate_limits where api_key_id = ${apiKeyId} for update`;
+    await holder`select from audit_log_private.rate_limits where api_key_id = ${apiKeyId} for update`;
     const answer = request();
     await somebodyWaitsFor(sql, await pidOf(holder));
     await action(holder);
@@ -305,7 +320,7 @@ export async function killWithin(piece: (connection: Run) => Promise<unknown>): 
 /** Moves the times of a key's accepted requests into the past, instead of waiting. */
 export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
   await sql`
-    update private.rate_limits
+    update audit_log_private.rate_limits
     set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
     where api_key_id = ${apiKeyId}`;
 }
@@ -330,13 +345,13 @@ export async function runUpkeepWithoutWaiting(): Promise<void> {
 /** As if the sealed days of an organization had not been checked for a long time. */
 export async function letChecksGrowOld(organizationId: string): Promise<void> {
   await sql`
-    update private.sealed_days set checked_at = checked_at - interval '31 days'
+    update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
     where organization_id = ${organizationId}`;
 }
 
 /** Runs statements past the triggers of entries and seals, as an owner can. */
 export async function silently(run: (transaction: postgres.TransactionSql) => Promise<unknown>) {
-  const tables = ["public.audit_entries", "private.seals"];
+  const tables = ["audit_log.audit_entries", "audit_log_private.seals"];
   await sql.begin(async (transaction) => {
     for (const table of tables) {
       await transaction.unsafe(`alter table ${table} disable trigger user`);

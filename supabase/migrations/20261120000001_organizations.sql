@@ -1,102 +1,70 @@
--- Organizations, the people in them, and what each role may do.
+-- The two schemas, the organizations, and the people in them.
 --
--- There are two schemas. The Data API serves `public`: the three tables that the platform writes, and
--- functions. It never serves `private`, which holds everything else.
+-- Everything of this service is in two schemas of its own, and nothing outside them is changed. The Data API
+-- serves `audit_log`: the three tables that the platform writes, and functions. It never serves
+-- `audit_log_private`, which holds everything else.
 --
 -- People call functions and have no access to tables. Row level security alone would not keep tenants apart:
 -- the planner's estimates use statistics about everybody's rows, and the Data API returns these estimates.
 -- Row level security is on for every table, without policies for people, as a second wall.
 --
--- A function in `public` runs with its caller's rights and only calls one in `private`. These functions run
--- with their owner's rights (security definer):
+-- A function in `audit_log` runs with its caller's rights and only calls one in `audit_log_private`. These
+-- functions run with their owner's rights (security definer):
 --
 --  1. count_entries: a trigger. Writers of entries have no access to the counts.
---  2. find_api_key, answer_request: one request to the API, for service_role. The token's hash determines
---     the organization.
+--  2. public_audit_log: one request to the API, for service_role. The token's hash determines the
+--     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log,
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
 --     daily_entry_counts, list_seals: for administrators. The first statement of each is require_admin.
+--
+-- The last migration, `privileges`, says who may call what.
 
-create schema private;
-comment on schema private is 'Secrets and helpers. Not served by the Data API.';
-revoke all on schema private from public;
-grant usage on schema private to authenticated, service_role;
-
-create table public.organizations (
-  id uuid primary key default gen_random_uuid(),
-  name text not null check (name ~ '\S' and char_length(name) <= 200),
-  created_at timestamptz not null default now()
-);
-comment on table public.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
-alter table public.organizations enable row level security;
-revoke all on public.organizations from public, anon, authenticated, service_role;
-grant select, insert, update, delete on public.organizations to service_role;
-
-create type public.organization_role as enum ('admin', 'member');
-
-create table public.organization_members (
-  organization_id uuid not null references public.organizations on delete cascade,
-  user_id uuid not null references auth.users on delete cascade,
-  role public.organization_role not null default 'member',
-  created_at timestamptz not null default now(),
-  primary key (organization_id, user_id)
-);
-comment on table public.organization_members is 'Who belongs to an organization. Only an admin may read its log, and create and revoke its API keys.';
--- For list_organizations, and for the deletion of accounts.
-create index organization_members_user_id_idx on public.organization_members (user_id);
-alter table public.organization_members enable row level security;
-revoke all on public.organization_members from public, anon, authenticated, service_role;
-grant select, insert, update, delete on public.organization_members to service_role;
-
-create function private.refuse_access() returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
-begin
-  raise exception 'you do not administer an organization with this id, or it has no such API key'
-    using errcode = 'insufficient_privilege';
-end
-$$;
-comment on function private.refuse_access is 'Raises 42501, with one message for things of others and things that do not exist.';
-revoke execute on function private.refuse_access from public, anon, authenticated, service_role;
-
-create function private.require_admin(organization_id uuid) returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+do $$
 declare
-  -- Not in the query: on several nodes (docs/scaling.md) that may run where nobody is signed in.
-  person constant uuid := auth.uid();
+  taken text;
 begin
-  perform from public.organization_members m
-  where m.organization_id = require_admin.organization_id and m.user_id = person and m.role = 'admin';
-  if not found then
-    perform private.refuse_access();
+  select string_agg(n.nspname, ' and ' order by n.nspname) into taken
+  from pg_namespace n
+  where n.nspname in ('audit_log', 'audit_log_private');
+  if taken is not null then
+    raise exception 'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken
+      using errcode = 'duplicate_schema';
+  end if;
+  if not exists (select from pg_extension e where e.extname = 'pgcrypto' and e.extnamespace = 'extensions'::regnamespace) then
+    raise exception 'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto with schema extensions (or alter extension pgcrypto set schema extensions)'
+      using errcode = 'undefined_object';
   end if;
 end
 $$;
-comment on function private.require_admin is 'Raises 42501 unless the signed-in person administers the organization.';
-revoke execute on function private.require_admin from public, anon, authenticated, service_role;
 
-create function private.list_organizations() returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-declare
-  person constant uuid := auth.uid();
-begin
-  return (
-    select coalesce(json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) order by o.name, o.id), '[]')
-    from public.organization_members m
-    join public.organizations o on o.id = m.organization_id
-    where m.user_id = person
-  );
-end
-$$;
-comment on function private.list_organizations is 'public.list_organizations, with its owner''s rights.';
-revoke execute on function private.list_organizations from public, anon, authenticated, service_role;
-grant execute on function private.list_organizations to authenticated;
+create schema audit_log;
+comment on schema audit_log is 'Public Audit Log. Served by the Data API.';
+revoke all on schema audit_log from public, anon, authenticated, service_role;
+grant usage on schema audit_log to authenticated, service_role;
 
-create function public.list_organizations() returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.list_organizations() $$;
-comment on function public.list_organizations is 'The organizations that the signed-in person belongs to, by name: [{id, name, role}]; role is admin or member.';
-revoke execute on function public.list_organizations from public, anon, authenticated, service_role;
-grant execute on function public.list_organizations to authenticated;
+create schema audit_log_private;
+comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
+revoke all on schema audit_log_private from public, anon, authenticated, service_role;
+grant usage on schema audit_log_private to authenticated, service_role;
+
+create table audit_log.organizations (
+  id uuid primary key default gen_random_uuid(),
+  name text not null check (name ~ '\S' and char_length(name) <= 200),
+  external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  created_at timestamptz not null default now()
+);
+comment on table audit_log.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
+comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
+
+create table audit_log.organization_members (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Text, and no foreign key to auth.users: other identity providers have other ids.
+  user_id text not null check (user_id <> ''),
+  role text not null default 'member' check (role in ('admin', 'member')),
+  created_at timestamptz not null default now(),
+  primary key (organization_id, user_id)
+);
+comment on table audit_log.organization_members is 'Who belongs to an organization, unless the migration `people` was replaced. Only an admin may read its log, and create and revoke its API keys.';
+comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+create index organization_members_user_id_idx on audit_log.organization_members (user_id);

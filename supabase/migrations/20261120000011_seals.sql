@@ -1,11 +1,11 @@
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
 -- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 over their
--- NDJSON, as the API returns it. Postgres cannot hash piece by piece, and a day may be larger than memory. So
+-- NDJSON, as the API returns it (entry_line). Postgres cannot hash piece by piece, and a day may be larger than memory. So
 -- each 1000 lines of the day are hashed, and the hash of the day is the SHA-256 of the list of these hashes,
 -- in hexadecimal, one a line. Each seal includes the seal before:
 --
---   seal = SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
+--   seal = SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
 --
 -- A day that was written to since is sealed again, and the new seal declares how many entries were added and
 -- removed. It never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
@@ -14,9 +14,10 @@
 -- Nobody can change or delete a seal while its organization exists, not even the owner. delete_organization
 -- deletes all of them in the transaction that deletes the organization.
 
-create table private.seals (
-  organization_id uuid not null references public.organizations,
+create table audit_log_private.seals (
+  organization_id uuid not null references audit_log.organizations,
   sequence bigint not null,
+  format integer not null,
   day date not null,
   entries bigint not null,
   added bigint not null,
@@ -30,20 +31,21 @@ create table private.seals (
   removed_before bigint not null,
   primary key (organization_id, sequence)
 );
-comment on table private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
-comment on column private.seals.added is 'How many entries the day gained since its seal before; 0 in its first seal.';
-comment on column private.seals.removed is 'How many entries of the day were deleted since its seal before; 0 in its first seal.';
-comment on column private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
-create index seals_day_idx on private.seals (organization_id, day, sequence);
+comment on table audit_log_private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
+comment on column audit_log_private.seals.format is 'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
+comment on column audit_log_private.seals.added is 'How many entries the day gained since its seal before; 0 in its first seal.';
+comment on column audit_log_private.seals.removed is 'How many entries of the day were deleted since its seal before; 0 in its first seal.';
+comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 create trigger refuse_change
-  before update or truncate on private.seals
-  for each statement execute function private.refuse_change();
+  before update or truncate on audit_log_private.seals
+  for each statement execute function audit_log_private.refuse_change();
 
-create function private.refuse_deletion_of_seal() returns trigger
+create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform from public.organizations o where o.id = old.organization_id;
+  perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
     raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
       using errcode = 'insufficient_privilege';
@@ -51,27 +53,22 @@ begin
   return null;
 end
 $$;
-comment on function private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
-revoke execute on function private.refuse_deletion_of_seal from public, anon, authenticated, service_role;
+comment on function audit_log_private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
 
 -- Deferrable, because delete_organization has to delete the seals before the organization they refer to.
 create constraint trigger refuse_deletion
-  after delete on private.seals deferrable initially immediate
-  for each row execute function private.refuse_deletion_of_seal();
-alter table private.seals enable row level security;
-revoke all on private.seals from public, anon, authenticated, service_role;
+  after delete on audit_log_private.seals deferrable initially immediate
+  for each row execute function audit_log_private.refuse_deletion_of_seal();
 
-create table private.days_to_seal (
-  organization_id uuid not null references public.organizations on delete cascade,
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
   primary key (organization_id, day)
 );
-comment on table private.days_to_seal is 'Finished days that were written to since their last seal. compact_entry_counts fills it.';
-alter table private.days_to_seal enable row level security;
-revoke all on private.days_to_seal from public, anon, authenticated, service_role;
+comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal. compact_entry_counts fills it.';
 
-create table private.sealed_days (
-  organization_id uuid not null references public.organizations on delete cascade,
+create table audit_log_private.sealed_days (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
   checked_at timestamptz not null,
   altered_at timestamptz,
@@ -80,26 +77,23 @@ create table private.sealed_days (
   night integer not null generated always as ((day - '2000-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
-comment on table private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
-comment on column private.sealed_days.altered_at is 'When a silent change was first found.';
-comment on column private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
-create index sealed_days_night_idx on private.sealed_days (night, checked_at);
-create index sealed_days_altered_idx on private.sealed_days (organization_id, day)
+comment on table audit_log_private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
+comment on column audit_log_private.sealed_days.altered_at is 'When a silent change was first found.';
+comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
+create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
-alter table private.sealed_days enable row level security;
-revoke all on private.sealed_days from public, anon, authenticated, service_role;
 
-create function private.api_time(moment timestamptz) returns text
+create function audit_log_private.api_time(moment timestamptz) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
   return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 end
 $$;
-comment on function private.api_time is 'A time as answers show it: UTC, to the millisecond.';
-revoke execute on function private.api_time from public, anon, authenticated, service_role;
+comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';
 
-create function private.hash_day(
+create function audit_log_private.hash_day(
   organization_id uuid,
   day date,
   bound pg_snapshot,
@@ -111,16 +105,17 @@ as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  place private.feed_cursor := (
+  query constant audit_log.page_query := (day, day, null, 1000, null, null, null)::audit_log.page_query;
+  place audit_log_private.feed_cursor := (
     null, bound, null, range_start - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
     range_end - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-  )::private.feed_cursor;
+  )::audit_log_private.feed_cursor;
   block record;
   list text := '';
 begin
   entries := 0;
   loop
-    block := private.list_unseen(organization_id, null, range_start, range_end, 1000, place);
+    block := audit_log_private.list_unseen(organization_id, query, place);
     exit when block.entries = 0;
     entries := entries + block.entries;
     list := list || encode(sha256(convert_to(replace(block.items, E',\n', E'\n') || E'\n', 'UTF8')), 'hex') || E'\n';
@@ -131,10 +126,9 @@ begin
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end
 $$;
-comment on function private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
-revoke execute on function private.hash_day from public, anon, authenticated, service_role;
+comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
 
-create function private.examine_day(
+create function audit_log_private.examine_day(
   organization_id uuid,
   day date,
   seen pg_snapshot,
@@ -154,52 +148,69 @@ declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   hash record;
 begin
-  snapshot := pg_current_snapshot();
+  snapshot := audit_log_private.log_snapshot(organization_id);
   select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
-  from private.entry_counts c
+  from audit_log_private.entry_counts c
   where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
-  hash := private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
   entries := hash.entries;
   sha256 := hash.sha256;
   seen_sha256 := hash.sha256;
   added := 0;
   if seen is not null then
     select count(*) into added
-    from public.audit_entries e
+    from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
       and e.created_at >= range_start and e.created_at < range_end
       and not pg_visible_in_snapshot(e.transaction_id, seen);
   end if;
   if added > 0 then
-    hash := private.hash_day(organization_id, day, snapshot);
+    hash := audit_log_private.hash_day(organization_id, day, snapshot);
     entries := hash.entries;
     sha256 := hash.sha256;
   end if;
 end
 $$;
-comment on function private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
-revoke execute on function private.examine_day from public, anon, authenticated, service_role;
+comment on function audit_log_private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
 
-create function private.seal_day(organization_id uuid, day date) returns bigint
+create function audit_log_private.latest_seal(organization_id uuid) returns audit_log_private.seals
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  latest audit_log_private.seals;
+begin
+  select s.* into latest
+  from audit_log_private.seals s
+  where s.organization_id = latest_seal.organization_id
+  order by s.sequence desc
+  limit 1;
+  return latest;
+end
+$$;
+comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals; null when there is none.';
+
+create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
-  before private.seals;
-  head private.seals;
+  before audit_log_private.seals;
+  head audit_log_private.seals;
+  sequence bigint;
+  previous text;
+  added bigint;
   found_now record;
   is_first boolean;
   is_altered boolean;
   removed bigint;
   clock constant timestamptz := date_trunc('milliseconds', clock_timestamp());
-  next private.seals;
 begin
   select s.* into before
-  from private.seals s
+  from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
   order by s.sequence desc
   limit 1;
   is_first := not found;
-  found_now := private.examine_day(organization_id, day, before.snapshot);
+  found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
   if is_first and found_now.entries = 0 then
     return 0;
   end if;
@@ -211,7 +222,7 @@ begin
     or found_now.entries < before.entries + found_now.added - removed
   );
 
-  insert into private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
+  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
   values (
     seal_day.organization_id, seal_day.day, clock,
     case when is_altered then clock end,
@@ -225,36 +236,28 @@ begin
     return found_now.entries;
   end if;
 
-  select s.* into head
-  from private.seals s
-  where s.organization_id = seal_day.organization_id
-  order by s.sequence desc
-  limit 1;
-  next.organization_id := seal_day.organization_id;
-  next.sequence := coalesce(head.sequence, 0) + 1;
-  next.day := seal_day.day;
-  next.entries := found_now.entries;
+  head := audit_log_private.latest_seal(organization_id);
+  sequence := coalesce(head.sequence, 0) + 1;
+  previous := coalesce(head.seal, repeat('0', 64));
   -- Late entries that were removed before this seal count as added, too: found_now no longer has them.
-  next.added := case when is_first then 0
-    else greatest(found_now.added, found_now.entries - before.entries + removed) end;
-  next.removed := removed;
-  next.sha256 := found_now.sha256;
-  next.sealed_at := clock;
-  next.previous := coalesce(head.seal, repeat('0', 64));
-  next.seal := encode(sha256(convert_to(concat_ws(
-    ' ', next.previous, next.sequence, to_char(next.day, 'YYYY-MM-DD'), next.entries, next.added, next.removed, next.sha256,
-    private.api_time(next.sealed_at)
-  ), 'UTF8')), 'hex');
-  next.snapshot := found_now.snapshot;
-  next.removed_before := found_now.removed_before;
-  insert into private.seals values (next.*);
+  added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
+  insert into audit_log_private.seals (
+    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before
+  )
+  values (
+    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock, previous,
+    encode(sha256(convert_to(concat_ws(
+      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed, found_now.sha256,
+      audit_log_private.api_time(clock)
+    ), 'UTF8')), 'hex'),
+    found_now.snapshot, found_now.removed_before
+  );
   return found_now.entries;
 end
 $$;
-comment on function private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
-revoke execute on function private.seal_day from public, anon, authenticated, service_role;
+comment on function audit_log_private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
 
-create function private.seal_days() returns boolean
+create function audit_log_private.seal_days(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -264,22 +267,23 @@ begin
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in
-    select d.organization_id, d.day
-    from private.days_to_seal d
-    order by d.organization_id, d.day
+    select d.day
+    from audit_log_private.days_to_seal d
+    where d.organization_id = seal_days.organization_id
+    order by d.day
     limit 200
   loop
-    work := work + 100 + private.seal_day(next.organization_id, next.day);
-    delete from private.days_to_seal d where d.organization_id = next.organization_id and d.day = next.day;
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
+    delete from audit_log_private.days_to_seal d
+    where d.organization_id = seal_days.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
-  return work >= 20000;
+  return work;
 end
 $$;
-comment on function private.seal_days is 'Seals days that need it, some 20,000 entries or one longer day at once. Returns whether there may be more.';
-revoke execute on function private.seal_days from public, anon, authenticated, service_role;
+comment on function audit_log_private.seal_days is 'Seals an organization''s days that need it, some 20,000 entries or one longer day at once. Returns how much it did; 20,000 and more means that there may be more.';
 
-create function private.scrub_days() returns boolean
+create function audit_log_private.scrub_days(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -288,14 +292,13 @@ declare
   next record;
   work bigint := 0;
 begin
-  -- As in seal_days.
   for next in
-    select d.organization_id, d.day
+    select d.day
     from generate_series(-29, 29) as nights (night)
     cross join lateral (
-      select d.organization_id, d.day, d.checked_at
-      from private.sealed_days d
-      where d.night = nights.night
+      select d.day, d.checked_at
+      from audit_log_private.sealed_days d
+      where d.organization_id = scrub_days.organization_id and d.night = nights.night
         -- The days of tonight, and of nights that had no run.
         and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
       order by d.checked_at
@@ -304,22 +307,35 @@ begin
     order by d.checked_at
     limit 200
   loop
-    work := work + 100 + private.seal_day(next.organization_id, next.day);
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
     exit when work >= 20000;
   end loop;
-  return work >= 20000;
+  return work;
 end
 $$;
-comment on function private.scrub_days is 'Compares sealed days with their seals, those checked longest ago first, so that each day is checked within 30 nights; some 20,000 entries or one longer day at once. Returns whether there may be more.';
-revoke execute on function private.scrub_days from public, anon, authenticated, service_role;
+comment on function audit_log_private.scrub_days is 'Compares an organization''s sealed days with their seals, those checked longest ago first, so that each day is checked within 30 nights. Pieces and result as in seal_days.';
 
-create function private.read_seals(
-  organization_id uuid,
-  start_date date,
-  end_date date,
-  page_limit integer,
-  page_offset bigint
-) returns json
+create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return json_build_object(
+    'format', seal.format,
+    'sequence', seal.sequence,
+    'day', seal.day,
+    'entries', seal.entries,
+    'added', seal.added,
+    'removed', seal.removed,
+    'sha256', seal.sha256,
+    'sealed_at', audit_log_private.api_time(seal.sealed_at),
+    'previous', seal.previous,
+    'seal', seal.seal
+  );
+end
+$$;
+comment on function audit_log_private.seal_json is 'A seal as answers show it.';
+
+create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -327,72 +343,26 @@ declare
   items text;
 begin
   select count(*) into total
-  from private.seals s
-  where s.organization_id = read_seals.organization_id and s.day between start_date and end_date;
-  select coalesce(string_agg(
-    json_build_object(
-      'sequence', s.sequence,
-      'day', s.day,
-      'entries', s.entries,
-      'added', s.added,
-      'removed', s.removed,
-      'sha256', s.sha256,
-      'sealed_at', private.api_time(s.sealed_at),
-      'previous', s.previous,
-      'seal', s.seal
-    )::text, E',\n' order by s.sequence
-  ), '')
+  from audit_log_private.seals s
+  where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date;
+  select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
   into strict items
   from (
-    select s.* from private.seals s
-    where s.organization_id = read_seals.organization_id and s.day between start_date and end_date
+    select s.* from audit_log_private.seals s
+    where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
     order by s.sequence
-    limit page_limit offset page_offset
+    limit query.page_limit offset query.page_offset
   ) as s;
   return json_build_object(
     'total', total,
     'altered', (
       select coalesce(json_agg(d.day order by d.day), '[]')
-      from private.sealed_days d
+      from audit_log_private.sealed_days d
       where d.organization_id = read_seals.organization_id
-        and d.day between start_date and end_date and d.altered_at is not null
+        and d.day between query.start_date and query.end_date and d.altered_at is not null
     ),
     'items', (E'\n[' || items || E']\n')::json
   );
 end
 $$;
-comment on function private.read_seals is 'A page of the seals of days in a range, start and end included, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently.';
-revoke execute on function private.read_seals from public, anon, authenticated, service_role;
-
-create function private.list_seals(
-  organization_id uuid,
-  start_date date,
-  end_date date,
-  page_limit integer,
-  page_offset bigint
-) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
-begin
-  perform private.require_admin(organization_id);
-  return private.read_seals(
-    organization_id, start_date, end_date, least(greatest(page_limit, 1), 1000), greatest(page_offset, 0)
-  );
-end
-$$;
-comment on function private.list_seals is 'public.list_seals, with its owner''s rights.';
-revoke execute on function private.list_seals from public, anon, authenticated, service_role;
-grant execute on function private.list_seals to authenticated;
-
-create function public.list_seals(
-  organization_id uuid,
-  start_date date,
-  end_date date,
-  page_limit integer default 100,
-  page_offset bigint default 0
-) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.list_seals(organization_id, start_date, end_date, page_limit, page_offset) $$;
-comment on function public.list_seals is 'A page of an organization''s seals of days in a range, start and end included, by sequence: {total, altered, items}. altered lists the days whose entries were changed silently. For administrators of the organization; others get 42501.';
-revoke execute on function public.list_seals from public, anon, authenticated, service_role;
-grant execute on function public.list_seals to authenticated;
+comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently. action, newest_first and after do not apply.';

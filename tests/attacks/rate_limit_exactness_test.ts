@@ -59,11 +59,11 @@ await session.unsafe(`
     latest bigint;
     answer record;
   begin
-    update private.rate_limits
+    update audit_log_private.rate_limits
     set accepted_at = array(select origin + t * interval '1 microsecond' from unnest(times) as t)
     where api_key_id = key;
     earliest := pg_temp.microseconds(clock_timestamp() - origin);
-    answer := private.count_request(organization, key);
+    answer := audit_log_private.count_request(organization, key);
     latest := pg_temp.microseconds(clock_timestamp() - origin);
     return (
       select json_build_object(
@@ -71,7 +71,7 @@ await session.unsafe(`
         'earliest', earliest, 'latest', latest, 'times', times,
         'kept', array(select pg_temp.microseconds(t - origin) from unnest(r.accepted_at) as t)
       )
-      from private.rate_limits r where r.api_key_id = key
+      from audit_log_private.rate_limits r where r.api_key_id = key
     );
   end
   $$`);
@@ -136,12 +136,13 @@ describe("rate limit, whatever was accepted before", () => {
     const edge = async (microseconds: number) => {
       // In the future, where the last time kept is when the next request counts as come.
       await sql`
-        update private.rate_limits
+        update audit_log_private.rate_limits
         set accepted_at = array[t - interval '60 seconds' + ${microseconds} * interval '1 microsecond']
           || array_fill(t, array[59])
         from (select now() + interval '30 seconds' as t) as future
         where api_key_id = ${apiKeyId}`;
-      const [row] = await sql`select accepted from private.count_request(${id}, ${apiKeyId})`;
+      const [row] =
+        await sql`select accepted from audit_log_private.count_request(${id}, ${apiKeyId})`;
       return row?.["accepted"];
     };
     assertEquals([await edge(-1), await edge(0), await edge(1)], [true, true, false]);

@@ -70,7 +70,7 @@ describe("401", () => {
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
     const expired = await createApiKey(admin, id);
     const sql = connect();
-    await sql`update private.api_keys set expires_at = now() where id = ${expired.id}`;
+    await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.id}`;
     await sql.end();
     const ask = async (token: string) => {
       const answer = fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, withKey(token));

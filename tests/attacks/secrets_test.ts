@@ -101,12 +101,12 @@ async function useKey(
   ];
   for (const Authorization of wrongs) await send(401, url, { headers: { Authorization } });
   await sql.begin(async (transaction) => {
-    await transaction`select from private.rate_limits where api_key_id = ${keyId} for update`;
+    await transaction`select from audit_log_private.rate_limits where api_key_id = ${keyId} for update`;
     await send(500, url, { headers: bearer });
   });
-  await sql`alter table private.api_key_hashes rename to gone`;
+  await sql`alter table audit_log_private.api_key_hashes rename to gone`;
   await send(500, url, { headers: bearer });
-  await sql`alter table private.gone rename to api_key_hashes`;
+  await sql`alter table audit_log_private.gone rename to api_key_hashes`;
   {
     // A gateway whose function is gone.
     const [port, functionPort] = [freePort(), freePort()];
@@ -118,7 +118,7 @@ async function useKey(
     });
   }
   await sql`
-    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
     where api_key_id = ${keyId}`;
   await send(429, url, { headers: bearer });
   await client.rpc("revoke_api_key", { organization_id: organizationId, api_key_id: keyId })
@@ -137,10 +137,10 @@ async function newKey({ apiUrl, publishableKey }: Stack, sql: postgres.Sql) {
     password: crypto.randomUUID(),
   });
   const [organization] = await sql`
-    insert into public.organizations (name) values ('Test') returning id`;
+    insert into audit_log.organizations (name) values ('Test') returning id`;
   const organization_id: string = organization?.["id"];
   await sql`
-    insert into public.organization_members (organization_id, user_id, role)
+    insert into audit_log.organization_members (organization_id, user_id, role)
     values (${organization_id}, ${user?.id ?? ""}, 'admin')`;
   await insertEntries(sql, organization_id, "2026-03-01", 1);
   const refused = await client.rpc("create_api_key", { organization_id, name: " " });
@@ -178,11 +178,11 @@ async function explainKey(url: string): Promise<string[]> {
   const [key] = await session`
     select set_config('request.jwt.claim.sub', user_id::text, false),
       set_config('request.jwt.claims', json_build_object('sub', user_id)::text, false),
-      organization_id, public.create_api_key(organization_id, 'explained') as created
-    from public.organization_members limit 1`;
+      organization_id, audit_log.create_api_key(organization_id, 'explained') as created
+    from audit_log.organization_members limit 1`;
   const { organization_id, created } = key ?? {};
   const [successor] = await session`
-    select public.rotate_api_key(${organization_id}, ${created.id}) ->> 'token' as token`;
+    select audit_log.rotate_api_key(${organization_id}, ${created.id}) ->> 'token' as token`;
   tokens.push(created.token, successor?.["token"]);
   await session.end();
   return plans;
@@ -224,7 +224,7 @@ describe("no token is", () => {
     assertEquals(linesWithTokens(written.rows), []);
     const kept = await linesWithHashes(written.rows);
     assertEquals(kept.length, 4);
-    for (const line of kept) assert(line.startsWith("private.api_key_hashes "), line);
+    for (const line of kept) assert(line.startsWith("audit_log_private.api_key_hashes "), line);
   });
 
   const statuses = [400, 401, 404, 405, 429, 500].map((status) => `"status":${status}`);
@@ -255,7 +255,7 @@ describe("no token is", () => {
 
   it("in the log of auto_explain, however much it tells of a key's making", () => {
     const inserts = written.plans
-      .filter((plan) => plan.includes("insert into private.api_key_hashes"));
+      .filter((plan) => plan.includes("insert into audit_log_private.api_key_hashes"));
     assertEquals(inserts.length, 2);
     assert(written.plans.some((plan) => plan.includes("set successor_id")));
     assertEquals(linesWithTokens(written.plans.join("\n")), []);

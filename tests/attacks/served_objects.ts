@@ -32,7 +32,7 @@ export async function servedObjects(sql: Sql): Promise<ServedObjects> {
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     join pg_type t on t.oid = a.atttypid
-    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    where c.relnamespace = 'audit_log'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
     group by c.relname order by c.relname`;
   const functions = await sql<ServedFunction[]>`
     select p.proname as name, p.provolatile = 'v' as writes, (
@@ -41,7 +41,7 @@ export async function servedObjects(sql: Sql): Promise<ServedObjects> {
       where i <= p.pronargs - p.pronargdefaults or t.typname in ('text', 'uuid')
     ) as parameters
     from pg_proc p
-    where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
+    where p.pronamespace = 'audit_log'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
     order by p.proname`;
   return { tables: [...tables], functions: [...functions] };
 }

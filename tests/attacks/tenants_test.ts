@@ -65,7 +65,7 @@ const WRONG: Guess = {
 };
 // So often that it is in the planner's statistics.
 await writeEntries(tenant.id, Array.from({ length: 1000 }, () => ({ user_email: RIGHT.email })));
-await sql`analyze public.audit_entries, public.organizations, public.organization_members`;
+await sql`analyze audit_log.audit_entries, audit_log.organizations, audit_log.organization_members`;
 const stranger = await attacker("a stranger", await signUp());
 const rival = await attacker("another organization's administrator", await signUp(), true);
 
@@ -313,7 +313,7 @@ async function runAs({ id }: Person, statement: string): Promise<Outcome> {
 async function scans(connection: postgres.ISql): Promise<Record<string, string>> {
   const rows = await connection<{ name: string; scans: string }[]>`
     select concat(schemaname, '.', relname) as name, seq_scan + coalesce(idx_scan, 0) as scans
-    from pg_stat_xact_user_tables where schemaname in ('public', 'private')`;
+    from pg_stat_xact_user_tables where schemaname in ('audit_log', 'audit_log_private')`;
   return Object.fromEntries(rows.map(({ name, scans }) => [name, scans]));
 }
 
@@ -353,7 +353,7 @@ describe("of a tenant's address, organization and keys", () => {
         const { code, tablesRead } = await runAs(by.person, statement);
         assertEquals(code, "42501", statement);
         // Who administers what.
-        const others = tablesRead.filter((table) => table !== "public.organization_members");
+        const others = tablesRead.filter((table) => table !== "audit_log.organization_members");
         assertEquals(others, [], statement);
       }
     });
@@ -386,8 +386,8 @@ describe("of a tenant's address, organization and keys", () => {
 /** What would be wrong, and its undoing; the object that is then attacked. */
 const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] = [
   {
-    change: "grant select (user_email) on public.audit_entries to authenticated",
-    undo: "revoke select on public.audit_entries from authenticated",
+    change: "grant select (user_email) on audit_log.audit_entries to authenticated",
+    undo: "revoke select on audit_log.audit_entries from authenticated",
     name: "audit_entries",
     finds: /^answered: .*HEAD.*count=exact/,
   },
@@ -396,13 +396,13 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
     change: `
       create function public.mine() returns setof uuid
         language sql stable security definer set search_path = ''
-        as 'select m.organization_id from public.organization_members m where m.user_id = auth.uid()';
-      create policy mine on public.audit_entries for select to authenticated
+        as 'select m.organization_id from audit_log.organization_members m where m.user_id = auth.uid()';
+      create policy mine on audit_log.audit_entries for select to authenticated
         using (organization_id in (select public.mine()));
-      grant select on public.audit_entries to authenticated`,
+      grant select on audit_log.audit_entries to authenticated`,
     undo: `
-      revoke select on public.audit_entries from authenticated;
-      drop policy mine on public.audit_entries;
+      revoke select on audit_log.audit_entries from authenticated;
+      drop policy mine on audit_log.audit_entries;
       drop function public.mine`,
     name: "audit_entries",
     finds: /^told apart: .*HEAD.*user_email=eq.*count=planned/,
@@ -411,7 +411,7 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
     change: `
       create function public.knows(organization_id uuid, email text) returns boolean
         language sql stable security definer set search_path = ''
-        as 'select exists (select from public.audit_entries where user_email = email)'`,
+        as 'select exists (select from audit_log.audit_entries where user_email = email)'`,
     undo: "drop function public.knows",
     name: "knows",
     finds: /^(told apart|answered): .*rpc\/knows/,
@@ -464,7 +464,7 @@ describe("whether an organization or a key exists", () => {
 
   it("a key's id that another organization uses is as free as any, in the same time", async () => {
     const taken = await sql<{ id: string }[]>`
-      select private.insert_api_key(${tenant.id}, 'x') ->> 'id' as id from generate_series(1, 250)`;
+      select audit_log_private.insert_api_key(${tenant.id}, 'x') ->> 'id' as id from generate_series(1, 250)`;
     const ids = taken.values();
     await assertSameTimes("create_api_key", async (guess) => {
       const api_key_id = guess === RIGHT ? ids.next().value?.id : crypto.randomUUID();
@@ -500,8 +500,8 @@ describe("times", () => {
       `create function public.slow(organization_id uuid) returns void
         language plpgsql stable security definer set search_path = '' as $$
         begin
-          perform pg_sleep(0.005) from public.organizations o where o.id = slow.organization_id;
-          perform private.require_admin(organization_id);
+          perform pg_sleep(0.005) from audit_log.organizations o where o.id = slow.organization_id;
+          perform audit_log_private.require_admin(organization_id);
         end $$`,
       "drop function public.slow",
       async () => {

@@ -376,7 +376,7 @@ describe("the list of keys", () => {
           JSON.stringify({ sub: admin.id, email: admin.email })
         }, true)`;
         await sql`
-          select private.insert_api_key(${organization.id}, 'test key ' || to_char(n, 'FM000'))
+          select audit_log_private.insert_api_key(${organization.id}, 'test key ' || to_char(n, 'FM000'))
           from generate_series(1, 399) as n`;
       })
     );
@@ -414,7 +414,7 @@ describe("the list of keys", () => {
         await revokeApiKey(colleague, await createApiKey(admin, id, "test of a colleague"));
         // On the day before where the viewer is.
         await sql`
-          update private.api_keys
+          update audit_log_private.api_keys
           set created_at = '2026-01-02T03:00:00Z', revoked_at = '2026-02-02T03:00:00Z'
           where organization_id = ${id} and revoked_at is not null`;
         for (let i = 0; i < 5; i++) await get(token);
@@ -470,7 +470,7 @@ describe("the list of keys", () => {
 
   it("says so when it is empty", async () => {
     const { admin, organization: { id, apiKeyId } } = await newAdmin();
-    await sql`delete from private.api_keys where organization_id = ${id} and id = ${apiKeyId}`;
+    await sql`delete from audit_log_private.api_keys where organization_id = ${id} and id = ${apiKeyId}`;
     const { page } = await openConsole(admin);
     await goTo(page, "API keys");
     await page.getByRole("heading", { name: "No keys yet" }).waitFor();

@@ -245,7 +245,7 @@ describe("an entry", () => {
     const { admin, organization: { id } } = await newAdmin();
     // 23:30 in New York on the day before.
     await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
         '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`;
     const { page } = await openConsole(admin);

@@ -119,9 +119,9 @@ async function openScreens(colorScheme: "light" | "dark") {
   );
   await runUpkeep(sql);
   await sql`
-    update private.sealed_days set altered_at = now()
+    update audit_log_private.sealed_days set altered_at = now()
     where organization_id = ${id}
-      and day = (select min(day) from private.sealed_days where organization_id = ${id})`;
+      and day = (select min(day) from audit_log_private.sealed_days where organization_id = ${id})`;
   const { page, complaints: found } = await openConsole(null, "", {
     colorScheme,
     reducedMotion: "reduce",

@@ -18,7 +18,7 @@ describe("seals", () => {
     ]);
     // As the upkeep marks a day whose entries were changed behind the triggers.
     await sql`
-      update private.sealed_days set altered_at = now()
+      update audit_log_private.sealed_days set altered_at = now()
       where organization_id = ${id} and day = '2026-03-01'`;
     const { page } = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
     await row(page, "2026-03-01").getByText("altered after sealing").waitFor();
@@ -36,7 +36,7 @@ describe("seals", () => {
     const copied = await page.evaluate<string>("navigator.clipboard.readText()");
     assertMatch(copied, /^[0-9a-f]{64}$/);
     const { seal } = await sql`
-      select seal from private.seals where organization_id = ${id} order by sequence desc limit 1`
+      select seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`
       .then(([latest]) => latest as { seal: string });
     assertEquals(copied, seal);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-04`);
@@ -50,7 +50,7 @@ describe("seals", () => {
   it("of more days than a page of them has are all shown", async () => {
     const { admin, organization: { id } } = await newAdmin();
     await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       select ${id}, day, 'agent_added', 'ada@example.com', 'x', '{}'
       from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
     await runUpkeep(sql);

@@ -85,15 +85,15 @@ describe("docs/operating.md", () => {
       .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text))
       .map((text) => text.replaceAll("<organization id>", id).replaceAll("<user id>", userId));
     const deletion = statements.pop() ?? "";
-    assert(deletion.includes("private.delete_organization"), deletion);
+    assert(deletion.includes("audit_log_private.delete_organization"), deletion);
     for (const statement of statements) await sql.unsafe(statement);
     const [left] = await sql`
       select
-        (select count(*)::int from public.audit_entries e where e.organization_id = ${id}) as entries,
-        (select count(*)::int from public.organization_members m where m.organization_id = ${id}) as admins`;
+        (select count(*)::int from audit_log.audit_entries e where e.organization_id = ${id}) as entries,
+        (select count(*)::int from audit_log.organization_members m where m.organization_id = ${id}) as admins`;
     assertEquals({ ...left }, { entries: 1, admins: 2 });
     await sql.unsafe(deletion);
-    const rest = await sql`select from public.organizations o where o.id = ${id}`;
+    const rest = await sql`select from audit_log.organizations o where o.id = ${id}`;
     assertEquals(rest.length, 0);
   });
 });
@@ -119,7 +119,7 @@ describe("SECURITY.md", () => {
         );
       }
       const keys = await transaction`
-        select id from private.api_keys
+        select id from audit_log_private.api_keys
         where id in (${named.apiKeyId}, ${other.apiKeyId}) and revoked_at is null`;
       assertEquals(keys.map(({ id }) => id), [named.apiKeyId]);
     });

@@ -46,11 +46,11 @@ const AWKWARD_DATA = [
 /** Writes so many entries, evenly over some days of March 2026. */
 async function fill(organizationId: string, count: number, firstDay = 1, days = 10): Promise<void> {
   await sql`
-    insert into public.audit_entries
+    insert into audit_log.audit_entries
       (organization_id, created_at, action, user_email, agent_name, data)
     select ${organizationId}, make_timestamptz(2026, 3, ${firstDay}, 0, 0, 0, 'UTC')
         + n * ${days}::int * interval '1 day' / ${count}::int,
-      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3]::public.audit_action,
+      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3]::audit_log.audit_action,
       'user' || n || '@example.com',
       (${AWKWARD}::text[])[1 + n % ${AWKWARD.length}::int],
       (${AWKWARD_DATA}::text[])[1 + n % ${AWKWARD_DATA.length}::int]::jsonb
@@ -71,7 +71,7 @@ async function log({ id }: Organization): Promise<string[]> {
       'id', id, 'action', action, 'user_email', user_email, 'agent_name', agent_name, 'data', data,
       'created_at', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
     )::text as entry
-    from public.audit_entries e where organization_id = ${id}`;
+    from audit_log.audit_entries e where organization_id = ${id}`;
   return rows.map(({ entry }) => entry).sort();
 }
 
@@ -275,7 +275,7 @@ describe("export.ts", () => {
         const late = await sql.reserve();
         await late`begin`;
         await late`
-          insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+          insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
           values (${organization.id}, '2026-03-01', 'agent_added', 'late@example.com', 'Late')`;
         await fill(organization.id, 1 + random(700), 1 + random(10), 1);
         answersLeft = 1 + random(2);

@@ -66,7 +66,7 @@ function startSiem(answers: (Response | undefined)[] = []) {
 /** Writes so many entries, evenly over the 20th of November 2026. */
 async function fill({ id }: Organization, count: number): Promise<void> {
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${id}, '2026-11-20Z'::timestamptz + n * interval '1 day' / ${count}::int,
       'feedback_given', 'ada@example.com', 'say "},{" ' || n, '{"list": [{"id": 1}, {"id": 2}]}'
     from generate_series(0, ${count}::int - 1) as n`;

@@ -70,7 +70,7 @@ describe("examples/node-red/follow_audit_log.json", () => {
   it("writes every entry once while it is written, also across a restart of Node-RED", async () => {
     const organization = await newOrganization(admin);
     await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
       select ${organization.id}, '2026-11-20Z'::timestamptz + n * interval '1 s', 'agent_added',
         'ada@example.com', 'Assistant'
       from generate_series(1, 1500) as n`;

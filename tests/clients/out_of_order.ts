@@ -12,7 +12,7 @@ export async function writeOutOfOrder(
   const writer = await sql.reserve();
   const write = (hour: number) =>
     writer`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
       values (${id}, '2026-11-20Z'::timestamptz + ${hour}::int * interval '1 hour', 'agent_added',
         'late@example.com', 'Late')`;
   for (let round = 0; round < rounds; round++) {
@@ -30,7 +30,7 @@ export async function writeOutOfOrder(
 
 /** The ids of all entries, sorted. */
 export async function idsOfLog(sql: Sql, { id }: Organization): Promise<string[]> {
-  const rows = await sql`select id from public.audit_entries where organization_id = ${id}`;
+  const rows = await sql`select id from audit_log.audit_entries where organization_id = ${id}`;
   return rows.map(({ id }) => id).sort();
 }
 

@@ -185,7 +185,7 @@ describe("verify.ts", () => {
     const kept = await exported.keep();
     await writeEntries(id, [{ created_at: "2026-11-19T23:00:00Z" }]);
     await sql`
-      delete from public.audit_entries where organization_id = ${id} and created_at < '2026-11-19'`;
+      delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2026-11-19'`;
     await runUpkeep(sql);
     const { code, lines } = await exported.verify(`--kept=${kept}`);
     assertEquals(code, 0);
@@ -198,7 +198,7 @@ describe("verify.ts", () => {
     const { id, exported } = await newExport();
     await silently((transaction) =>
       transaction`
-        update public.audit_entries set user_email = 'eve@example.com'
+        update audit_log.audit_entries set user_email = 'eve@example.com'
         where organization_id = ${id} and created_at < '2026-11-19'`
     );
     await letChecksGrowOld(id);
@@ -232,9 +232,9 @@ describe("verify.ts", () => {
     const kept = await exported.keep();
     await silently((transaction) =>
       transaction.unsafe(`
-        delete from private.seals where organization_id = '${id}' and sequence = 3;
-        delete from private.sealed_days where organization_id = '${id}' and day = '2026-11-20';
-        delete from public.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`)
+        delete from audit_log_private.seals where organization_id = '${id}' and sequence = 3;
+        delete from audit_log_private.sealed_days where organization_id = '${id}' and day = '2026-11-20';
+        delete from audit_log.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`)
     );
     const shorter = await exported.verify(`--kept=${kept}`);
     assertEquals(shorter.code, 1);

@@ -158,7 +158,7 @@ describe("the service mends itself, with only lawful answers, when", () => {
     const admin = connectAsAdmin();
     await underLoad({ stack, causes: /TimeoutError/ }, async (load) => {
       await admin.begin(async (transaction) => {
-        await transaction`lock table private.rate_limits in access exclusive mode`;
+        await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
         await load.answers(16, 500);
       });
     });
@@ -171,7 +171,9 @@ describe("the service mends itself, with only lawful answers, when", () => {
       await admin.begin(async (transaction) => {
         const some = load.apiKeyIds.slice(0, 5);
         await transaction`
-          select from private.rate_limits where api_key_id in ${transaction(some)} for update`;
+          select from audit_log_private.rate_limits where api_key_id in ${
+          transaction(some)
+        } for update`;
         await load.answers(5, 500);
         await load.answers(100, 200);
       });

@@ -127,7 +127,7 @@ async function hold(run: Run, milliseconds: number): Promise<void> {
 async function insert(run: Run, session: postgres.ISql, random: Random, name: string) {
   const time = pick(random, ["clock_timestamp()", `'${PAST} 23:59:59.999999Z'`, `'${FUTURE}Z'`]);
   await session`
-    insert into public.audit_entries (organization_id, action, user_email, agent_name, created_at)
+    insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, created_at)
     values (
       ${run.organizationId}, ${pick(random, ACTIONS)}, 'ada@example.com', ${name}, ${
     session.unsafe(time)
@@ -191,7 +191,7 @@ async function follow(run: Run, query: string, random: Random) {
 async function matching(run: Run, query: string): Promise<string[]> {
   const parameters = new URLSearchParams(query);
   const rows = await run.sql<{ name: string }[]>`
-    select agent_name as name from public.audit_entries
+    select agent_name as name from audit_log.audit_entries
     where organization_id = ${run.organizationId}
       and (created_at at time zone 'UTC')::date between
         ${parameters.get("start")}::text::date and ${parameters.get("end")}::text::date
@@ -203,10 +203,10 @@ async function matching(run: Run, query: string): Promise<string[]> {
 /** Makes an organization, its keys and what a run keeps of it. */
 async function startRun(sql: postgres.Sql, apiUrl: string): Promise<Run> {
   const [organization] = await sql`
-    insert into public.organizations (name) values ('Followed') returning id`;
+    insert into audit_log.organizations (name) values ('Followed') returning id`;
   const organizationId: string = organization?.["id"];
   const rows = await sql<{ token: string }[]>`
-    select private.insert_api_key(${organizationId}, 'follower') ->> 'token' as token
+    select audit_log_private.insert_api_key(${organizationId}, 'follower') ->> 'token' as token
     from generate_series(1, ${KEYS}::int)`;
   return {
     sql,

@@ -145,9 +145,9 @@ export class Load {
     for (const key of this.#keys) {
       const [row] = await sql`
         select
-          (select count(*)::int from public.audit_entries where organization_id = ${key.organizationId}) as entries,
-          (select count(*)::int from private.entry_count_mismatches(${key.organizationId})) as mismatches,
-          (select cardinality(accepted_at) from private.rate_limits where api_key_id = ${key.id}) as counted`;
+          (select count(*)::int from audit_log.audit_entries where organization_id = ${key.organizationId}) as entries,
+          (select count(*)::int from audit_log_private.entry_count_mismatches(${key.organizationId})) as mismatches,
+          (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${key.id}) as counted`;
       const { entries, mismatches, counted } = row ?? {};
       assertEquals(mismatches, 0, "counts of entries are exact");
       assertWithin(entries, [key.written, key.begun], "entries kept");
@@ -214,7 +214,7 @@ export class Load {
     key.due = [200, 401];
     try {
       await this.#sql`
-        update private.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
+        update audit_log_private.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
       key.due = [401];
       this.#revoked++;
     } catch {
@@ -312,19 +312,19 @@ async function makeKeys(stack: TemporaryStack): Promise<Key[]> {
   const sql = postgres(stack.databaseUrl, { max: 1 });
   const rows = await sql`
     with organization as (
-      insert into public.organizations (name) select 'Fault' from generate_series(1, ${KEYS}::int)
+      insert into audit_log.organizations (name) select 'Fault' from generate_series(1, ${KEYS}::int)
       returning id
     )
     select key ->> 'id' as id, key ->> 'organization_id' as "organizationId", key ->> 'token' as token,
       array[case n when 1 then 401 when 2 then 429 else 200 end] as due
     from (
-      select row_number() over () as n, private.insert_api_key(id, 'fault') as key from organization
+      select row_number() over () as n, audit_log_private.insert_api_key(id, 'fault') as key from organization
     ) as made
     order by n`;
   const [revoked, exhausted] = rows;
-  await sql`update private.api_keys set revoked_at = now() where id = ${revoked?.["id"]}`;
+  await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${revoked?.["id"]}`;
   await sql`
-    update private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
     where api_key_id = ${exhausted?.["id"]}`;
   await sql.end();
   return rows.map((row) => ({ ...row, begun: 0, written: 0, asked: 0, accepted: 0 }) as Key);

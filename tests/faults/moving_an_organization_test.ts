@@ -22,26 +22,27 @@ interface Organization {
 }
 
 async function newOrganization(sql: postgres.Sql): Promise<Organization> {
-  const [row] = await sql`insert into public.organizations (name) values ('Moved') returning id`;
+  const [row] = await sql`insert into audit_log.organizations (name) values ('Moved') returning id`;
   const id: string = row?.["id"];
   return { id, token: await newKey(sql, id) };
 }
 
 async function newKey(sql: postgres.Sql, id: string): Promise<string> {
-  const [row] = await sql`select private.insert_api_key(${id}, 'test') ->> 'token' as token`;
+  const [row] =
+    await sql`select audit_log_private.insert_api_key(${id}, 'test') ->> 'token' as token`;
   return row?.["token"];
 }
 
 async function write(sql: postgres.Sql, id: string, day: string, entries: number): Promise<void> {
   await sql`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, ${`${day}T12:00:00Z`}::timestamptz + n * interval '1 second', 'agent_added',
       'ada@example.com', E'Tab\t, line\n, back\\slash, ümlaut ' || n
     from generate_series(1, ${entries}::int) as n`;
 }
 
 async function upkeep(sql: postgres.Sql): Promise<void> {
-  while ((await sql`select private.run_upkeep() as more`)[0]?.["more"]);
+  while ((await sql`select audit_log_private.run_upkeep() as more`)[0]?.["more"]);
 }
 
 async function ask({ apiUrl }: TemporaryStack, token: string, query: string) {
@@ -62,8 +63,8 @@ describe("docs/scaling.md", () => {
     const stays = await newOrganization(from);
     const resident = await newOrganization(to);
     const revoked = await newKey(from, moved.id);
-    await from`update private.api_keys set revoked_at = now() where organization_id = ${moved.id} and id =
-      (select api_key_id from private.api_key_hashes where token_hash = sha256(convert_to(${revoked}, 'UTF8')))`;
+    await from`update audit_log_private.api_keys set revoked_at = now() where organization_id = ${moved.id} and id =
+      (select api_key_id from audit_log_private.api_key_hashes where token_hash = sha256(convert_to(${revoked}, 'UTF8')))`;
     for (
       const [day, entries] of [["2026-11-18", 3], ["2026-11-19", 1], ["2026-11-20", 4]] as const
     ) {
@@ -119,7 +120,7 @@ describe("docs/scaling.md", () => {
       ["4 2026-11-18 4 1 0", "5 2026-11-19 2 1 0"],
     );
     assertEquals(items[3]?.previous, items[2]?.seal);
-    const [health] = await to`select private.health() ->> 'miscounted_days' as days`;
+    const [health] = await to`select audit_log_private.health() ->> 'miscounted_days' as days`;
     assertEquals(health?.["days"], "[]");
 
     // The others: there is no row of theirs, and a cursor of the new place still works.

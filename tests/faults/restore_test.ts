@@ -34,7 +34,7 @@ function connect({ port, adminPassword }: PostgresOptions, database = "postgres"
 /** Asks the feed; null when the cursor is refused, which the API answers with 400. */
 async function read(sql: postgres.Sql, id: string, after: string) {
   const [row] = await sql`
-    select page from private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after})`;
+    select page from audit_log_private.read_feed(${id}, '0001-01-01', '9999-12-31', null, 1000, ${after})`;
   if (!row?.["page"]) return null;
   const { items, next, total }: Page = row["page"];
   return { names: items.map((item) => item.agent_name).toSorted(), next, total };
@@ -54,13 +54,14 @@ async function cursorOf(sql: postgres.Sql, id: string): Promise<string> {
 async function write(sql: postgres.ISql, id: string, ...names: string[]): Promise<void> {
   for (const name of names) {
     await sql`
-      insert into public.audit_entries (organization_id, action, user_email, agent_name)
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
       values (${id}, 'agent_added', 'ada@example.com', ${name})`;
   }
 }
 
 async function newOrganization(sql: postgres.Sql): Promise<string> {
-  const [row] = await sql`insert into public.organizations (name) values ('Restored') returning id`;
+  const [row] =
+    await sql`insert into audit_log.organizations (name) values ('Restored') returning id`;
   return row?.["id"];
 }
 
@@ -152,7 +153,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     const tables = await sql<{ name: string; columns: string }[]>`
       select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
       from pg_attribute a join pg_class c on c.oid = a.attrelid
-      where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('public', 'private')
+      where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
         and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
       group by a.attrelid`;
     const session = await to.reserve();
@@ -171,7 +172,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     session.release();
 
     await assertNotFollowed(to, id, cursor);
-    const [row] = await to`select private.adopt_restored_log()::int as renumbered`;
+    const [row] = await to`select audit_log_private.adopt_restored_log()::int as renumbered`;
     assertEquals(row?.["renumbered"], 3);
     assertEquals(await read(to, id, cursor), null);
     await assertExact(to, id, ["a", "b", "c"]);
@@ -184,10 +185,10 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     const sql = connect(other.postgres);
     const id = await newOrganization(sql);
     await sql`
-      insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
       values (${id}, 'agent_added', 'ada@example.com', 'a', '123456789012')`;
     assertEquals((await read(sql, id, "beginning"))?.names, []);
-    await sql`select private.adopt_restored_log()`;
+    await sql`select audit_log_private.adopt_restored_log()`;
     await assertExact(sql, id, ["a"]);
     await sql.end();
   });
@@ -203,7 +204,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await write(copy.sql, id, "b");
     // Nothing tells it from the original, and the numbers are used again.
     assertEquals((await read(copy.sql, id, cursor))?.names, []);
-    await copy.sql`select private.adopt_restored_log()`;
+    await copy.sql`select audit_log_private.adopt_restored_log()`;
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b"]);
   });
@@ -224,7 +225,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b", "c"]);
     // And as every restore ends.
-    await copy.sql`select private.adopt_restored_log()`;
+    await copy.sql`select audit_log_private.adopt_restored_log()`;
     const names = ["a", "b", "c", "new 1", "new 2"];
     assertEquals((await read(copy.sql, id, "beginning"))?.names, names);
   });
@@ -267,7 +268,8 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 describe("after a crash", () => {
   it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
     const id = await newOrganization(sql);
-    const [key] = await sql`select private.insert_api_key(${id}, 'reader') ->> 'token' as token`;
+    const [key] =
+      await sql`select audit_log_private.insert_api_key(${id}, 'reader') ->> 'token' as token`;
     const url = `${original.apiUrl}/functions/v1/public-audit-log`;
     const get = async (address: string) => {
       const response = await fetch(address, {
@@ -324,12 +326,12 @@ async function readAsAdministrator(sql: postgres.Sql, id: string): Promise<void>
   const sub = crypto.randomUUID();
   await sql`insert into auth.users (id, email) values (${sub}, 'ada@example.com')`;
   await sql`
-    insert into public.organization_members (organization_id, user_id, role) values (${id}, ${sub}, 'admin')`;
+    insert into audit_log.organization_members (organization_id, user_id, role) values (${id}, ${sub}, 'admin')`;
   await sql.begin(async (transaction) => {
     const claims = JSON.stringify({ sub });
     await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
     await transaction`
-      select private.read_audit_log(${id}, '2000-01-01', '9999-12-31', null, 100, 0, false, 'beginning')`;
+      select audit_log_private.read_audit_log(${id}, '2000-01-01', '9999-12-31', null, 100, 0, false, 'beginning')`;
   });
 }
 

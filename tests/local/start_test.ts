@@ -140,7 +140,7 @@ async function runExample({ output }: Start): Promise<Page> {
 async function checksum(machine: Machine): Promise<string> {
   const [row] = await machine.query(`
     select md5(string_agg(e::text, ' ' order by organization_id, created_at, id)) as checksum
-    from public.audit_entries e`);
+    from audit_log.audit_entries e`);
   return row?.["checksum"];
 }
 
@@ -200,15 +200,15 @@ describe("deno task start", () => {
   it("seeds two organizations, each with an administrator and a year of entries up to today, sealed", async () => {
     const organizations = await machine.query(`
       select
-        (select count(*)::int from public.organization_members m
+        (select count(*)::int from audit_log.organization_members m
           where m.organization_id = o.id and m.role = 'admin') as admins,
         count(distinct e.action)::int as actions,
         count(*) between 2000 and 20000 as thousands,
         min(e.created_at) < now() - interval '360 days' as a_year,
         (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today,
         (select max(s.day) = (now() at time zone 'UTC')::date - 1 and count(*) > 250
-          from private.seals s where s.organization_id = o.id) as sealed
-      from public.organizations o join public.audit_entries e on e.organization_id = o.id
+          from audit_log_private.seals s where s.organization_id = o.id) as sealed
+      from audit_log.organizations o join audit_log.audit_entries e on e.organization_id = o.id
       group by o.id`);
     const expected = [1, 4, true, true, true, true];
     assertEquals(organizations.map((row) => Object.values(row)), [expected, expected]);
@@ -274,7 +274,7 @@ describe("deno task start", () => {
       assertEquals((await machine.status()).get("DEMO_API_KEY"), key);
       keys.add(key);
       await machine.query(
-        "update private.api_keys set revoked_at = now() where revoked_at is null",
+        "update audit_log_private.api_keys set revoked_at = now() where revoked_at is null",
       );
     }
     const orphans = await Promise.all(
@@ -289,7 +289,9 @@ describe("deno task start", () => {
     const key = (await machine.status()).get("DEMO_API_KEY") ?? "none";
     assertStringIncludes(second.output, key);
     assertEquals(keys.add(key).size, 3);
-    const made = await machine.query("select from private.api_keys where name = 'deno task start'");
+    const made = await machine.query(
+      "select from audit_log_private.api_keys where name = 'deno task start'",
+    );
     assertEquals(made.length, 3);
     for (const orphan of orphans) {
       assert(orphan, "it is no process of its own");

@@ -6,7 +6,7 @@ import {
   tokenHash,
 } from "../../supabase/functions/public-audit-log/token.ts";
 
-/** Made by private.new_token() in Postgres, so that both sides of the checksum are compared. */
+/** Made by audit_log_private.new_token() in Postgres, so that both sides of the checksum are compared. */
 const TOKENS = [
   "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk",
   "pck_5zgQj7yk1m1xkVDJfMaITQiGfJ3DvyFu48O33h",

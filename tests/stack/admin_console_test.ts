@@ -9,6 +9,7 @@ import {
   getPage,
   listApiKeys,
   newOrganization,
+  pageQuery,
   type Person,
   revokeApiKey,
   signUp,
@@ -23,9 +24,7 @@ const stranger = await signUp();
 async function readLog(person: Person, organizationId: string, given: object = {}) {
   const { data } = await person.client.rpc("read_audit_log", {
     organization_id: organizationId,
-    start_date: "2026-03-01",
-    end_date: "2026-03-02",
-    ...given,
+    query: pageQuery("2026-03-01", "2026-03-02", given),
   }).throwOnError();
   const page = data as { total: number; items: string };
   return { total: page.total, items: JSON.parse(page.items) };
@@ -40,8 +39,8 @@ describe("list_organizations()", () => {
     const first = await newOrganization(other, "Aaa");
     await addMember(first.id, person, "member");
     assertEquals(await call(), [
-      { id: first.id, name: "Aaa", role: "member" },
-      { id: last.id, name: "Zzz", role: "admin" },
+      { id: first.id, organization_id: first.id, name: "Aaa", role: "member", is_admin: false },
+      { id: last.id, organization_id: last.id, name: "Zzz", role: "admin", is_admin: true },
     ]);
   });
 });
@@ -81,7 +80,7 @@ describe("list_api_keys()", () => {
   it("gives all of 1,200 keys: the Data API's limit of rows cuts nothing", async () => {
     const { id } = await newOrganization(admin);
     await sql`
-      select count(private.insert_api_key(${id}, 'one of many')) from generate_series(1, 1199)`;
+      select count(audit_log_private.insert_api_key(${id}, 'one of many')) from generate_series(1, 1199)`;
     assertEquals((await listApiKeys(admin, id)).length, 1200);
   });
 });
@@ -151,6 +150,7 @@ describe("what administrators ask", () => {
     for (const organization_id of [id, crypto.randomUUID()]) {
       for (const [rank, caller] of [stranger.client, member.client, client("anon")].entries()) {
         const range = { organization_id, start_date: "2026-03-01", end_date: "2026-03-02" };
+        const query = pageQuery("2026-03-01", "2026-03-02");
         for (
           const { error, status } of [
             await caller.rpc("list_api_keys", { organization_id }),
@@ -159,9 +159,15 @@ describe("what administrators ask", () => {
             await caller.rpc("revoke_api_key", { organization_id, api_key_id: apiKeyId }),
             await caller.rpc("rotate_api_key", { organization_id, api_key_id: apiKeyId }),
             await caller.rpc("api_key_usage", range),
-            await caller.rpc("read_audit_log", range),
+            await caller.rpc("read_audit_log", { organization_id, query }),
             await caller.rpc("daily_entry_counts", range),
-            await caller.rpc("list_seals", range),
+            await caller.rpc("list_seals", { organization_id, query }),
+            await caller.rpc("latest_seal", { organization_id }),
+            await caller.rpc("read_entry", {
+              organization_id,
+              created_at: "2026-03-01T12:00:00Z",
+              id: crypto.randomUUID(),
+            }),
           ]
         ) {
           assertEquals([error?.code, status], ["42501", rank === 2 ? 401 : 403]);

@@ -28,7 +28,7 @@ function keyOf({ id, apiKeyId }: Pick<Organization, "id" | "apiKeyId">) {
 
 async function keysOf({ id }: Organization): Promise<number> {
   const [row] = await sql`
-    select count(*)::int as n from private.api_keys where organization_id = ${id}`;
+    select count(*)::int as n from audit_log_private.api_keys where organization_id = ${id}`;
   return row?.["n"];
 }
 
@@ -46,10 +46,11 @@ describe("create_api_key()", () => {
   it("keeps the SHA-256 of the token, and the token nowhere", async () => {
     const { apiKeyId, token } = await newOrganization(admin);
     const [row] = await sql`
-      select encode(token_hash, 'hex') as hash from private.api_key_hashes where api_key_id = ${apiKeyId}`;
+      select encode(token_hash, 'hex') as hash from audit_log_private.api_key_hashes where api_key_id = ${apiKeyId}`;
     assertEquals(row?.["hash"], await tokenHash(token));
-    const [key] = await sql`select * from private.api_keys where id = ${apiKeyId}`;
-    const [limit] = await sql`select * from private.rate_limits where api_key_id = ${apiKeyId}`;
+    const [key] = await sql`select * from audit_log_private.api_keys where id = ${apiKeyId}`;
+    const [limit] =
+      await sql`select * from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
     assert(!JSON.stringify([key, limit]).includes(token.slice(7, -4)));
   });
 
@@ -140,7 +141,7 @@ describe("create_api_key()", () => {
       select sum((n - 12800 / 62.0) ^ 2 / (12800 / 62.0))::float8 as chi_squared, count(*)::int as characters
       from (
         select count(*) as n
-        from (select private.new_token() as token from generate_series(1, 400)) as tokens,
+        from (select audit_log_private.new_token() as token from generate_series(1, 400)) as tokens,
           regexp_split_to_table(substr(token, 5, 32), '') as c
         group by c
       ) as counts`;
@@ -150,7 +151,7 @@ describe("create_api_key()", () => {
 
   it("draws every character of a token by itself", async () => {
     const pairs = await sql`
-      with tokens as materialized (select private.new_token() as token from generate_series(1, 100))
+      with tokens as materialized (select audit_log_private.new_token() as token from generate_series(1, 100))
       select i, j
       from generate_series(5, 36) as i, generate_series(5, 36) as j
       where i < j and not exists (select from tokens where substr(token, i, 1) <> substr(token, j, 1))`;
@@ -198,10 +199,10 @@ describe("the database", () => {
     const { id, apiKeyId } = await newOrganization(admin);
     for (
       const statement of [
-        sql`insert into private.api_keys (organization_id, name, hint) values (${id}, '', 'x')`,
-        sql`update private.api_keys set name = repeat('x', 101) where id = ${apiKeyId}`,
-        sql`update private.api_key_hashes set token_hash = 'x' where api_key_id = ${apiKeyId}`,
-        sql`insert into public.organizations (name) values (' ')`,
+        sql`insert into audit_log_private.api_keys (organization_id, name, hint) values (${id}, '', 'x')`,
+        sql`update audit_log_private.api_keys set name = repeat('x', 101) where id = ${apiKeyId}`,
+        sql`update audit_log_private.api_key_hashes set token_hash = 'x' where api_key_id = ${apiKeyId}`,
+        sql`insert into audit_log.organizations (name) values (' ')`,
       ]
     ) assertEquals((await errorOf(statement)).code, "23514");
   });
@@ -212,22 +213,22 @@ describe("the database", () => {
     await sql`delete from auth.users where id = ${person.id}`;
     const [orphan] = await sql`
       select created_by, created_by_email, now() - created_at < '1 minute' as recent
-      from private.api_keys where id = ${apiKeyId}`;
+      from audit_log_private.api_keys where id = ${apiKeyId}`;
     assertEquals({ ...orphan }, {
       created_by: person.id,
       created_by_email: person.email,
       recent: true,
     });
     await writeEntries(id, [{}]);
-    await sql`delete from public.audit_entries where organization_id = ${id}`;
-    await sql`delete from public.organizations where id = ${id}`;
+    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
+    await sql`delete from audit_log.organizations where id = ${id}`;
     const [left] = await sql`
       select
-        (select count(*) from public.organization_members where organization_id = ${id})
-        + (select count(*) from private.api_keys where organization_id = ${id})
-        + (select count(*) from private.api_key_hashes where api_key_id = ${apiKeyId})
-        + (select count(*) from private.rate_limits where api_key_id = ${apiKeyId})
-        + (select count(*) from private.entry_counts where organization_id = ${id}) as rows`;
+        (select count(*) from audit_log.organization_members where organization_id = ${id})
+        + (select count(*) from audit_log_private.api_keys where organization_id = ${id})
+        + (select count(*) from audit_log_private.api_key_hashes where api_key_id = ${apiKeyId})
+        + (select count(*) from audit_log_private.rate_limits where api_key_id = ${apiKeyId})
+        + (select count(*) from audit_log_private.entry_counts where organization_id = ${id}) as rows`;
     assertEquals(left?.["rows"], "0");
   });
 });

@@ -79,7 +79,7 @@ describe("GET: the page", () => {
     const { id, token } = await organizationWith();
     const name = 'Ünï "quoted" \\ 会話 🎉 \u2028 <b>';
     await sql`
-      insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
       values (${id}, '2026-03-01', 'agent_added', ${`${name}@example.com`}, ${name},
         '{"n": 12345678901234567890.5, "deep": {"list": [null, true, "\\u00e9"]}}')`;
     const body = await (await get(token)).text();
@@ -141,7 +141,7 @@ describe("401", () => {
     const { id, apiKeyId, token } = await organizationWith();
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
     const [active, expired] = [await createApiKey(admin, id), await createApiKey(admin, id)];
-    await sql`update private.api_keys set expires_at = now() where id = ${expired.id}`;
+    await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.id}`;
     const { data: { session } } = await admin.client.auth.getSession();
     const others: Record<string, string>[] = [
       {},

@@ -51,19 +51,19 @@ describe("writing an entry", () => {
     const [written] = await sql.begin(async (transaction) => {
       for (let i = 0; i < 2; i++) {
         await transaction`
-          insert into public.audit_entries (organization_id, action, user_email, agent_name)
+          insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
           values (${id}, 'agent_added', 'ada@example.com', 'Assistant')`;
       }
       return await transaction`
         select count(distinct created_at)::int as times
-        from public.audit_entries where organization_id = ${id} and created_at > now()`;
+        from audit_log.audit_entries where organization_id = ${id} and created_at > now()`;
     });
     assertEquals(written?.["times"], 2);
   });
 
   it("gives ids that are ordered by time and never repeat", async () => {
     const rows = await sql`
-      select private.uuid_v7()::text as id from generate_series(1, 20000)`;
+      select audit_log_private.uuid_v7()::text as id from generate_series(1, 20000)`;
     const ids = rows.map((row) => row["id"] as string);
     assertEquals(new Set(ids).size, ids.length);
     const times = ids.map((id) => id.slice(0, 13));
@@ -140,17 +140,17 @@ describe("the log is append-only", () => {
         await entries().upsert({ ...entry(id), id: crypto.randomUUID() }),
       ]
     ) assertEquals(error?.code, "42501");
-    await assertNotAllowed("service_role", "truncate public.audit_entries");
+    await assertNotAllowed("service_role", "truncate audit_log.audit_entries");
     assertEquals(await entriesOf(id), 1);
   });
 
   it("for the owner: update and truncate are refused, even when they would touch nothing", async () => {
     for (
       const statement of [
-        "update public.audit_entries set user_email = 'eve@example.com'",
-        "update public.audit_entries set data = '{}' where false",
-        "truncate public.audit_entries",
-        "truncate public.organizations cascade",
+        "update audit_log.audit_entries set user_email = 'eve@example.com'",
+        "update audit_log.audit_entries set data = '{}' where false",
+        "truncate audit_log.audit_entries",
+        "truncate audit_log.organizations cascade",
       ]
     ) await assertNotAllowed("postgres", statement);
   });

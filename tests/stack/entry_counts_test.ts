@@ -33,7 +33,7 @@ async function randomStatement(
 ): Promise<void> {
   if (random(4) === 0) {
     await transaction`
-      delete from public.audit_entries
+      delete from audit_log.audit_entries
       where organization_id = ${pick(random, organizations).id}
         and (created_at at time zone 'UTC')::date = ${pick(random, DAYS)}
         and action = ${pick(random, ACTIONS)}
@@ -51,7 +51,7 @@ async function randomStatement(
     agent_name: "Assistant",
     data: MESSAGE_DATA,
   }));
-  await transaction`insert into public.audit_entries ${transaction(rows)}`;
+  await transaction`insert into audit_log.audit_entries ${transaction(rows)}`;
 }
 
 class Rollback extends Error {}
@@ -78,7 +78,7 @@ function ignoreRollback(error: unknown): void {
 }
 
 async function mismatches(id: string, run: postgres.ISql = sql): Promise<postgres.Row[]> {
-  return [...await run`select * from private.entry_count_mismatches(${id})`];
+  return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
 /** The parts that an organization's count of a day is made of. */
@@ -86,7 +86,7 @@ async function counts(organizationId: string): Promise<postgres.Row[]> {
   return [
     ...await sql`
       select day::text, action, writer_pid <> 0 as partial, entries::int
-      from private.entry_counts where organization_id = ${organizationId}
+      from audit_log_private.entry_counts where organization_id = ${organizationId}
       order by day, action, writer_pid`,
   ];
 }
@@ -98,7 +98,7 @@ async function insert(
   createdAt = "2026-03-01T12:00:00Z",
 ): Promise<void> {
   await transaction`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     values (${organizationId}, ${createdAt}, 'agent_added', 'ada@example.com', 'Assistant')`;
 }
 
@@ -145,9 +145,11 @@ describe("counts", () => {
       const [page] = await sql`
         select (p.page ->> 'total')::int as total, p.entries,
           array(select item ->> 'id' from json_array_elements(p.page -> 'items') as item) as ids
-        from private.read_page(${id}, ${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}) as p`;
+        from audit_log_private.read_page(
+          ${id}, (${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}, null)::audit_log.page_query
+        ) as p`;
       const plain = await sql`
-        select id::text from public.audit_entries
+        select id::text from audit_log.audit_entries
         where organization_id = ${id}
           and (created_at at time zone 'UTC')::date between ${start} and ${end}
           and (${action}::text is null or action::text = ${action})
@@ -173,7 +175,9 @@ describe("counts", () => {
       // There, it is another day.
       await insert(session, id, "2026-03-01T23:30:00Z");
       const [row] = await session`
-        select page from private.read_page(${id}, '2026-03-01', '2026-03-01', null, 2, 0, true)`;
+        select page from audit_log_private.read_page(
+          ${id}, ('2026-03-01', '2026-03-01', null, 2, 0, true, null)::audit_log.page_query
+        )`;
       const { total, items } = row?.["page"];
       const times = items.map(({ created_at }: { created_at: string }) => created_at);
       assertEquals([total, times], [4, ["2026-03-01T23:59:59.999Z", "2026-03-01T23:30:00.000Z"]]);
@@ -190,14 +194,14 @@ describe("counts", () => {
       }
       await transaction`
         with organizations as (
-          insert into public.organizations (name) select 'Test' from generate_series(1, 20) returning id
+          insert into audit_log.organizations (name) select 'Test' from generate_series(1, 20) returning id
         )
-        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
         select id, timestamptz '2026-03-01 00:30Z' + hour * interval '1 hour', 'agent_added', 'ada@example.com', 'x'
         from organizations, generate_series(0, 2) as hour`;
       const [read] = await transaction`
         select n_tup_ins::int as inserted, n_tup_upd::int as updated, seq_tup_read::int as others
-        from pg_stat_xact_user_tables where relid = 'private.entry_counts'::regclass`;
+        from pg_stat_xact_user_tables where relid = 'audit_log_private.entry_counts'::regclass`;
       assertEquals({ ...read }, { inserted: 20, updated: 40, others: 0 });
     });
     await connection.end();
@@ -206,11 +210,12 @@ describe("counts", () => {
 
 describe("the plan of a page", () => {
   it("of one action goes by the index of actions, in its order", async () => {
-    const [row] = await sql`select prosrc from pg_proc where oid = 'private.read_page'::regproc`;
-    const branch = row?.["prosrc"].match(/read_page.action is not null\s+and (.*?)\s+limit/s)?.[1];
+    const [row] =
+      await sql`select prosrc from pg_proc where oid = 'audit_log_private.read_page'::regproc`;
+    const branch = row?.["prosrc"].match(/wanted_action is not null\s+and (.*?)\s+limit/s)?.[1];
     const query = String(branch)
       .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
-      .replaceAll("read_page.action", "'agent_added'::public.audit_action")
+      .replaceAll("wanted_action", "'agent_added'::audit_log.audit_action")
       .replaceAll("first_hour", "'2026-01-01'")
       .replaceAll("range_end", "'2026-02-01'");
     const plan = await rolledBack(sql, async (transaction) => {
@@ -219,7 +224,7 @@ describe("the plan of a page", () => {
       await transaction`set local enable_bitmapscan = off`;
       await transaction`set local enable_sort = off`;
       return await transaction.unsafe(
-        `explain (costs off) select * from public.audit_entries e where ${query} limit 100`,
+        `explain (costs off) select * from audit_log.audit_entries e where ${query} limit 100`,
       );
     });
     const text = plan.map((line) => line["QUERY PLAN"]).join("\n");
@@ -276,21 +281,21 @@ describe("compact_entry_counts()", () => {
     await write();
     await runUpkeep();
     assertEquals((await counts(id)).map((row) => row["entries"]), [2]);
-    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
     await runUpkeep();
     const rows = await sql`
-      select entries, removed from private.entry_counts where organization_id = ${id}`;
+      select entries, removed from audit_log_private.entry_counts where organization_id = ${id}`;
     assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
   });
 
   it("passes over an organization that is being deleted", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, [{}]);
-    await sql`delete from public.audit_entries where organization_id = ${id}`;
+    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
     await sql.begin(async (deleter) => {
-      await deleter`select from public.organizations where id = ${id} for update`;
+      await deleter`select from audit_log.organizations where id = ${id} for update`;
       await runUpkeepWithoutWaiting();
-      await deleter`delete from public.organizations where id = ${id}`;
+      await deleter`delete from audit_log.organizations where id = ${id}`;
     });
     assertEquals(await counts(id), []);
   });
@@ -308,21 +313,21 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
         }))
       ),
     );
-    await sql`delete from private.entry_counts where organization_id = ${id} and day = ${
+    await sql`delete from audit_log_private.entry_counts where organization_id = ${id} and day = ${
       DAYS[0] ?? ""
     }`;
     await sql`
-      update private.entry_counts set entries = entries + 7, hours[11] = hours[11] - 2
+      update audit_log_private.entry_counts set entries = entries + 7, hours[11] = hours[11] - 2
       where organization_id = ${id} and day = ${DAYS[1] ?? ""}`;
     assertEquals((await mismatches(organization.id)).length, 3 + 2);
 
     await sql.begin(async (writer) => {
       await insert(writer, id, `${DAYS[1]}T10:30:00Z`);
-      const [row] = await sql`select private.repair_entry_counts(${id})::int as repaired`;
+      const [row] = await sql`select audit_log_private.repair_entry_counts(${id})::int as repaired`;
       assertEquals(row?.["repaired"], 2);
     });
     assertEquals(await mismatches(organization.id), []);
-    const [again] = await sql`select private.repair_entry_counts(${id})::int as repaired`;
+    const [again] = await sql`select audit_log_private.repair_entry_counts(${id})::int as repaired`;
     assertEquals(again?.["repaired"], 0);
     assertEquals((await getPage(token, "start=2024-01-01&end=2026-12-31")).total, 16);
   });
@@ -332,10 +337,10 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
     await writeEntries(organization.id, [{}, {}]);
     await runUpkeep();
     await sql`
-      update private.monthly_entry_counts set entries = entries + 7 where organization_id = ${organization.id}`;
+      update audit_log_private.monthly_entry_counts set entries = entries + 7 where organization_id = ${organization.id}`;
     const [mismatch] = await mismatches(organization.id);
     assertEquals([mismatch?.["hour"], mismatch?.["difference"]], [0, "-7"]);
-    await sql`select private.repair_entry_counts(${organization.id})`;
+    await sql`select audit_log_private.repair_entry_counts(${organization.id})`;
     assertEquals(await mismatches(organization.id), []);
   });
 });

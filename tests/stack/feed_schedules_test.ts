@@ -46,9 +46,9 @@ async function write(session: Run, organizationId: string, writer: number): Prom
   const columns = "(organization_id, created_at, action, user_email, agent_name)";
   // The second in a subtransaction.
   await session.unsafe(`begin;
-    insert into public.audit_entries ${columns} values ${entries[0]};
+    insert into audit_log.audit_entries ${columns} values ${entries[0]};
     savepoint inner_one;
-    insert into public.audit_entries ${columns} values ${entries.slice(1)}`);
+    insert into audit_log.audit_entries ${columns} values ${entries.slice(1)}`);
 }
 
 /** Lets followers ask for a page each; what becomes of them. */
@@ -56,7 +56,9 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
   const rows = await sql<{ answer: { items: { agent_name: string }[]; next: string } }[]>`
     select feed.page as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
-    cross join lateral private.read_feed(${id}, '2026-03-01', '9999-12-31', null, ${limit}, c.cursor) as feed
+    cross join lateral audit_log_private.read_feed(
+      ${id}, ('2026-03-01', '9999-12-31', null, ${limit}, 0, false, c.cursor)::audit_log.page_query
+    ) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {
     const { items = [], next: cursor = "" } = rows[n]?.answer ?? {};
@@ -68,7 +70,7 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
 /** Lets writers take their steps, and a follower ask at every two moments of all there are. */
 async function play(sessions: Run[], order: number[], ends: Outcome[]) {
   const [organization] =
-    await sql`insert into public.organizations (name) values ('Test') returning id`;
+    await sql`insert into audit_log.organizations (name) values ('Test') returning id`;
   const id = organization?.["id"] as string;
   const begun = new Set<number>();
   // Those that have not asked yet, those that have once, and those that have twice.

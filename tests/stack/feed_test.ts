@@ -12,6 +12,7 @@ import {
   inTokyo,
   newOrganization,
   type Page,
+  pageQuery,
   randomFrom,
   type Run,
   signUp,
@@ -70,7 +71,9 @@ async function read(
   [start = "0001-01-01", end = "9999-12-31"]: string[] = [],
 ): Promise<Followed> {
   const [row] = await run`
-    select page as answer from private.read_feed(${id}, ${start}, ${end}, null, ${limit}, ${after})`;
+    select page as answer from audit_log_private.read_feed(
+      ${id}, (${start}, ${end}, null, ${limit}, 0, false, ${after})::audit_log.page_query
+    )`;
   const { items, next } = row?.["answer"] as { items: { agent_name: string }[]; next: string };
   return { names: items.map((item) => item.agent_name), next };
 }
@@ -86,7 +89,7 @@ async function readAll(...given: Parameters<typeof read>): Promise<string[]> {
 /** Writes one entry by SQL, with a connection that may be in a transaction. */
 async function write(run: Run, id: string, agentName: string, createdAt = "now") {
   await run`
-    insert into public.audit_entries (organization_id, action, user_email, agent_name, created_at)
+    insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, created_at)
     values (${id}, 'agent_added', 'ada@example.com', ${agentName}, ${createdAt}::text::timestamptz)`;
 }
 
@@ -205,7 +208,7 @@ describe("the feed", () => {
     const [, [row]] = await session.begin((transaction) => [
       transaction`set local standard_conforming_strings = off`,
       transaction`
-      select private.unpack_snapshot(private.pack_snapshot(${snapshot})) as unpacked`,
+      select audit_log_private.unpack_snapshot(audit_log_private.pack_snapshot(${snapshot})) as unpacked`,
     ]);
     assertEquals(row?.["unpacked"], snapshot);
     await session.end();
@@ -213,8 +216,8 @@ describe("the feed", () => {
 
   it("has cursors of one length, with one transaction in progress or some more", async () => {
     const lengths = await sql`
-      select distinct length(private.encode_cursor(
-        (seen, null, null, null, null, null, null)::private.feed_cursor, 'test'
+      select distinct length(audit_log_private.encode_cursor(
+        (seen, null, null, null, null, null, null)::audit_log_private.feed_cursor, 'test'
       ))
       from unnest('{100:100:,100:1000:100,100:1000:100\\,200\\,300\\,400\\,500}'::pg_snapshot[]) as seen`;
     assertEquals(lengths.length, 1);
@@ -272,7 +275,7 @@ describe("the feed", () => {
     const xmax = row?.["xmax"] as number;
     const oldest = Math.max(3, xmax - 700);
     await sql`
-      insert into public.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
       select ${id}, 'agent_added', 'ada@example.com', x, x::text::xid8
       from generate_series(${oldest}::int, ${xmax - 1}::int) as x, generate_series(1, 2)`;
     const transactions = Array.from({ length: xmax - oldest }, (_, n) => oldest + n);
@@ -284,7 +287,7 @@ describe("the feed", () => {
         );
         const snapshot = `${low}:${high}:${inProgress}`;
         const [encoded] = await sql`
-          select private.encode_cursor(
+          select audit_log_private.encode_cursor(
             (${snapshot}::pg_snapshot, null, null, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
           ) as cursor`;
         const names = await readAll(sql, id, encoded?.["cursor"], [3, 7, 100, 1000][round]);
@@ -308,14 +311,14 @@ describe("the feed", () => {
     await writeEntries(id, named(["a", "b", "c", "d", "e"]));
     const first = await poll(token, `${RANGE}&after=beginning&limit=2`);
     await sql`
-      delete from public.audit_entries
+      delete from audit_log.audit_entries
       where organization_id = ${id} and created_at < '2026-03-01T12:00:03Z'`;
     const then = await follow(token, first.next);
     assertEquals(then.names, ["d", "e"]);
     await writeEntries(id, named(["f", "g", "h"]));
     const again = await poll(token, then.next.replace("limit=2", "limit=1"));
     await sql`
-      delete from public.audit_entries
+      delete from audit_log.audit_entries
       where organization_id = ${id} and agent_name = ${again.items[0]?.agent_name ?? ""}`;
     assertEquals((await follow(token, again.next)).names, ["g", "h"]);
   });
@@ -323,10 +326,10 @@ describe("the feed", () => {
   it("is the same for an administrator, through read_audit_log", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, named(["a", "b", "c"]));
-    const range = { organization_id: id, start_date: "2026-03-01", end_date: "9999-12-31" };
     const read = async (after: string) => {
+      const query = pageQuery("2026-03-01", "9999-12-31", { page_limit: 2, after });
       const { data } = await admin.client
-        .rpc("read_audit_log", { ...range, page_limit: 2, after }).throwOnError();
+        .rpc("read_audit_log", { organization_id: id, query }).throwOnError();
       const { total, items, next } = data as { total: number; items: string; next: string };
       const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
       return { total, names, next };
@@ -337,8 +340,11 @@ describe("the feed", () => {
     assertEquals(second.names, ["c"]);
     assertEquals((await read(second.next)).names, []);
     const { error } = await admin.client
-      .rpc("read_audit_log", { ...range, start_date: "2026-03-02", after: second.next });
-    assertEquals(error?.code, "22023");
+      .rpc("read_audit_log", {
+        organization_id: id,
+        query: pageQuery("2026-03-02", "9999-12-31", { after: second.next }),
+      });
+    assertEquals(error?.code, "AL003");
     assertMatch(error?.message ?? "", /after=beginning/);
   });
 });
@@ -380,7 +386,7 @@ describe("a cursor", () => {
     ];
     const decode = (cursor: string) =>
       sql`
-        select private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null as refused`;
+        select audit_log_private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null as refused`;
     assertEquals((await decode(after))[0]?.["refused"], false);
     for (const cursor of [...altered, ...garbage]) {
       assertEquals((await decode(cursor))[0]?.["refused"], true, cursor);
@@ -406,9 +412,9 @@ describe("a cursor", () => {
         from generate_series(0, 199) as n
       )
       select length(cursor) as length, d.seen::text = s.seen::text and d.bound::text = s.bound::text as "isKept"
-      from snapshots s, private.encode_cursor(
+      from snapshots s, audit_log_private.encode_cursor(
         (s.seen, s.bound, '1000500', '2026-03-01 12:00:00.123456Z', gen_random_uuid(), null, null), 'scope'
-      ) as cursor, private.decode_cursor(cursor, 'scope') as d`;
+      ) as cursor, audit_log_private.decode_cursor(cursor, 'scope') as d`;
     assert(row?.["length"] < 1024, `${row?.["length"]} characters`);
     assertEquals(row?.["isKept"], true);
   });

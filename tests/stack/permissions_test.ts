@@ -18,7 +18,7 @@ function privileges(connection: postgres.ISql): Promise<string[]> {
     with roles as (
       select unnest(array['anon', 'authenticated', 'service_role']) as role
     ), schemas as (
-      select oid, nspname as name from pg_namespace where nspname in ('public', 'private')
+      select oid, nspname as name from pg_namespace where nspname in ('audit_log', 'audit_log_private')
     ), privileges as (
       select role, 'schema ' || s.name as object, lower(privilege) as may
       from roles, schemas s, unnest(array['USAGE', 'CREATE']) as privilege
@@ -70,15 +70,11 @@ describe("the client roles", () => {
     const migrations = new URL("../../supabase/migrations/", import.meta.url);
     const names = await Array.fromAsync(Deno.readDir(migrations), ({ name }) => name);
     const found = await rolledBack(sql, async (transaction) => {
-      await transaction`drop schema public, private cascade`;
-      await transaction`create schema public`;
-      await transaction`grant usage on schema public to anon, authenticated, service_role`;
-      for (const objects of ["tables", "functions", "sequences"]) {
-        for (const schema of ["", "in schema public"]) {
-          await transaction.unsafe(
-            `alter default privileges ${schema} grant all on ${objects} to anon, authenticated, service_role`,
-          );
-        }
+      await transaction`drop schema audit_log, audit_log_private cascade`;
+      for (const objects of ["tables", "functions", "sequences", "types", "schemas"]) {
+        await transaction.unsafe(
+          `alter default privileges grant all on ${objects} to anon, authenticated, service_role`,
+        );
       }
       for (const name of names.sort()) {
         await transaction.unsafe(await Deno.readTextFile(new URL(name, migrations)));
@@ -90,7 +86,9 @@ describe("the client roles", () => {
 
   it("have no policies: row level security is on, and lets nothing through", async () => {
     assertEquals(
-      await lines(sql`select tablename from pg_policies where schemaname in ('public', 'private')`),
+      await lines(
+        sql`select tablename from pg_policies where schemaname in ('audit_log', 'audit_log_private')`,
+      ),
       [],
     );
   });
@@ -101,21 +99,22 @@ describe("functions", () => {
     assertEquals(
       await lines(sql`
         select p.oid::regproc from pg_proc p
-        where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) and p.prosecdef
+        where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and p.prosecdef
         order by p.oid::regproc::text`),
       [
-        "private.answer_request",
-        "private.api_key_usage",
-        "private.count_entries",
-        "private.create_api_key",
-        "private.daily_entry_counts",
-        "private.find_api_key",
-        "private.list_api_keys",
-        "private.list_organizations",
-        "private.list_seals",
-        "private.read_audit_log",
-        "private.revoke_api_key",
-        "private.rotate_api_key",
+        "audit_log_private.api_key_usage",
+        "audit_log_private.count_entries",
+        "audit_log_private.create_api_key",
+        "audit_log_private.daily_entry_counts",
+        "audit_log_private.latest_seal_json",
+        "audit_log_private.list_api_keys",
+        "audit_log_private.list_organizations",
+        "audit_log_private.list_seals",
+        "audit_log_private.public_audit_log",
+        "audit_log_private.read_audit_log",
+        "audit_log_private.read_entry",
+        "audit_log_private.revoke_api_key",
+        "audit_log_private.rotate_api_key",
       ],
     );
   });
@@ -124,16 +123,16 @@ describe("functions", () => {
     assertEquals(
       await lines(sql`
         select p.oid::regproc from pg_proc p
-        where p.pronamespace = 'private'::regnamespace and has_function_privilege('authenticated', p.oid, 'EXECUTE')
-          and prosrc !~ '^\\s*(declare.*?)?begin\\s+perform private\\.require_admin\\(organization_id\\);'`),
-      ["private.list_organizations"],
+        where p.pronamespace = 'audit_log_private'::regnamespace and has_function_privilege('authenticated', p.oid, 'EXECUTE')
+          and prosrc !~ '^\\s*(declare.*?)?begin\\s+perform audit_log_private\\.require_admin\\(organization_id\\);'`),
+      ["audit_log_private.list_organizations"],
     );
   });
 
   it("that read a page are stable, so that total and items are of one snapshot", async () => {
     assertEquals(
       await lines(sql`
-        select provolatile from pg_proc where oid = 'private.read_page'::regproc`),
+        select provolatile from pg_proc where oid = 'audit_log_private.read_page'::regproc`),
       ["s"],
     );
   });
@@ -142,7 +141,7 @@ describe("functions", () => {
     assertEquals(
       await lines(sql`
         select concat_ws(' ', prosrc ~ 'extensions.gen_random_bytes', prosrc ~ '[^_]random\\(')
-        from pg_proc where oid = 'private.new_token'::regproc`),
+        from pg_proc where oid = 'audit_log_private.new_token'::regproc`),
       ["t f"],
     );
   });
@@ -153,11 +152,11 @@ describe("every table and every function", () => {
     assertEquals(
       await lines(sql`
         select oid::regclass::text from pg_class
-        where relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+        where relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
           and relkind in ('r', 'p', 'v') and obj_description(oid, 'pg_class') is null
         union all
         select oid::regproc::text from pg_proc
-        where pronamespace in ('public'::regnamespace, 'private'::regnamespace)
+        where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
           and obj_description(oid, 'pg_proc') is null`),
       [],
     );

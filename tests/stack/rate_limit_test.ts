@@ -25,7 +25,7 @@ async function statuses(token: string, requests: number, query?: string): Promis
 /** As if requests had been accepted that many seconds ago, oldest first. */
 async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
   await sql`
-    update private.rate_limits
+    update audit_log_private.rate_limits
     set accepted_at = array(
       select clock_timestamp() - make_interval(secs => s) from unnest(${seconds}::float8[]) as s
     )
@@ -34,7 +34,7 @@ async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
 
 async function countedTimes(apiKeyId: string): Promise<number> {
   const [row] = await sql`
-    select cardinality(accepted_at) as n from private.rate_limits where api_key_id = ${apiKeyId}`;
+    select cardinality(accepted_at) as n from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
   return row?.["n"];
 }
 
@@ -73,7 +73,7 @@ describe("rate limit", () => {
     assertEquals(await statusOnly(answer), 200);
     const [row] = await sql`
       select accepted_at[1] >= ${`${before}`}::text::timestamptz as after
-      from private.rate_limits where api_key_id = ${apiKeyId}`;
+      from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
     assertEquals(row?.["after"], true);
   });
 
@@ -104,7 +104,7 @@ describe("rate limit", () => {
     const [locked, other] = [await newOrganization(admin), await newOrganization(admin)];
     await sql.begin(async (transaction) => {
       await transaction`
-        select from private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
+        select from audit_log_private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
       const waiting = Array.from({ length: 12 }, () => statusOf(locked.token));
       assertEquals(await statusOf(other.token), 200);
       assertEquals(await Promise.all(waiting), Array(12).fill(500));
@@ -125,7 +125,7 @@ describe("rate limit", () => {
     assertEquals(await statusOf(token), 200);
     const [row] = await sql`
       select accepted_at[2] >= accepted_at[1] as ordered
-      from private.rate_limits where api_key_id = ${apiKeyId}`;
+      from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
     assertEquals(row?.["ordered"], true);
   });
 

@@ -13,6 +13,7 @@ import {
   letChecksGrowOld,
   newOrganization,
   type Organization,
+  pageQuery,
   pidOf,
   type Run,
   runUpkeep,
@@ -30,13 +31,14 @@ const ALL_DAYS = "start=0001-01-01&end=9999-12-31&limit=1";
 
 /** One piece of retention; whether there may be more. */
 async function deleteEntriesBefore(run: Run, id: string, day: string): Promise<boolean> {
-  const [row] = await run`select private.delete_entries_before(${id}, ${day}::text::date) as more`;
+  const [row] =
+    await run`select audit_log_private.delete_entries_before(${id}, ${day}::text::date) as more`;
   return row?.["more"];
 }
 
 /** One piece of the deletion of an organization; whether there is more. */
 async function deleteOrganization(run: Run, id: string): Promise<boolean> {
-  const [row] = await run`select private.delete_organization(${id}) as more`;
+  const [row] = await run`select audit_log_private.delete_organization(${id}) as more`;
   return row?.["more"];
 }
 
@@ -54,10 +56,10 @@ async function sealed(id: string) {
   await letChecksGrowOld(id);
   await runUpkeep();
   const seals = await sql`
-    select day::text, entries::int, added::int, removed::int from private.seals
+    select day::text, entries::int, added::int, removed::int from audit_log_private.seals
     where organization_id = ${id} order by sequence`;
   const altered = await sql`
-    select day from private.sealed_days where organization_id = ${id} and altered_at is not null`;
+    select day from audit_log_private.sealed_days where organization_id = ${id} and altered_at is not null`;
   assertEquals([...altered], []);
   return seals.map(({ day, entries, added, removed }) =>
     `${day}: ${entries} +${added} -${removed}`
@@ -175,7 +177,7 @@ describe("delete_entries_before()", () => {
     while (await deleteEntriesBefore(sql, id, "2020-02-01"));
     await assertExact({ id, token, apiKeyId: "" }, written);
     await sealed(id);
-    assertEquals([...await sql`select * from private.entry_count_mismatches(${id})`], []);
+    assertEquals([...await sql`select * from audit_log_private.entry_count_mismatches(${id})`], []);
   });
 
   it("deletes what wrong counts do not know of, and ends where they know too much", async () => {
@@ -183,7 +185,7 @@ describe("delete_entries_before()", () => {
     await insertEntries(sql, organization.id, "2020-01-01", 3);
     await insertEntries(sql, organization.id, "2020-01-02", 3);
     await sql`
-      update private.entry_counts set entries = case day when '2020-01-01' then 0 else entries + 5 end
+      update audit_log_private.entry_counts set entries = case day when '2020-01-01' then 0 else entries + 5 end
       where organization_id = ${organization.id}`;
     while (await deleteEntriesBefore(sql, organization.id, "2020-02-01"));
     assertEquals(await entriesOf(organization.id), 0);
@@ -216,7 +218,7 @@ describe("delete_entries_before()", () => {
       ] as const
     ) {
       const error = await errorOf(
-        sql`select private.delete_entries_before(${id}, ${day}::text::date)`,
+        sql`select audit_log_private.delete_entries_before(${id}, ${day}::text::date)`,
       );
       assertEquals(error.code, code);
       assertStringIncludes(error.message, message);
@@ -228,8 +230,9 @@ describe("delete_entries_before()", () => {
   it("leaves its space to what is written next: ten rounds take that of one", async () => {
     const { id } = await newOrganization(admin);
     const size = async () => {
-      await sql`vacuum public.audit_entries`;
-      const [row] = await sql`select pg_total_relation_size('public.audit_entries')::int as bytes`;
+      await sql`vacuum audit_log.audit_entries`;
+      const [row] =
+        await sql`select pg_total_relation_size('audit_log.audit_entries')::int as bytes`;
       return row?.["bytes"];
     };
     const empty = await size();
@@ -249,8 +252,8 @@ async function rowsOf(id: string): Promise<Record<string, string[]>> {
   const tables = await sql`
     select a.attrelid::regclass::text as name, a.attname as column
     from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('public', 'private')
-      and a.attname = case c.oid when 'public.organizations'::regclass then 'id' else 'organization_id' end`;
+    where c.relkind in ('r', 'p') and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
+      and a.attname = case c.oid when 'audit_log.organizations'::regclass then 'id' else 'organization_id' end`;
   const rows: Record<string, string[]> = {};
   for (const { name, column } of tables) {
     const query = `select t::text as row from ${name} as t where ${column} = $1 order by 1`;
@@ -272,10 +275,9 @@ async function fullOrganization(): Promise<Organization> {
     .throwOnError();
   await admin.client.rpc("read_audit_log", {
     organization_id: id,
-    start_date: "2020-01-01",
-    end_date: "2020-01-01",
+    query: pageQuery("2020-01-01", "2020-01-01"),
   }).throwOnError();
-  await sql`insert into private.days_to_seal values (${id}, '2020-01-02')`;
+  await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
   return organization;
 }
 
@@ -313,7 +315,7 @@ describe("delete_organization()", () => {
     await piece(sql);
     await killWithin(piece);
     assertEquals(await entriesOf(id), 90);
-    assert((await rowsOf(id))["private.seals"]?.length);
+    assert((await rowsOf(id))["audit_log_private.seals"]?.length);
     await runDocumented(sql, "delete_organization", id);
     assertEquals(Object.values(await rowsOf(id)).flat(), []);
   });
@@ -368,16 +370,17 @@ describe("delete_organization()", () => {
     await insertEntries(sql, id, "2020-01-01", 1);
     await runUpkeep();
     await deleteEntriesBefore(sql, id, "2020-02-01");
-    const one = sql`delete from private.seals where organization_id = ${id} and sequence = 1`;
+    const one =
+      sql`delete from audit_log_private.seals where organization_id = ${id} and sequence = 1`;
     assertEquals((await errorOf(one)).code, "42501");
     const atTheEnd = sql.begin(async (transaction) => {
       await transaction`set constraints all deferred`;
-      await transaction`delete from private.seals where organization_id = ${id}`;
+      await transaction`delete from audit_log_private.seals where organization_id = ${id}`;
     });
     assertEquals((await errorOf(atTheEnd)).code, "42501");
-    const organization = sql`delete from public.organizations where id = ${id}`;
+    const organization = sql`delete from audit_log.organizations where id = ${id}`;
     assertEquals((await errorOf(organization)).code, "23503");
-    assertEquals((await rowsOf(id))["private.seals"]?.length, 1);
+    assertEquals((await rowsOf(id))["audit_log_private.seals"]?.length, 1);
   });
 
   it("says so when there is no such organization, as after its last piece", async () => {

@@ -10,6 +10,7 @@ import {
   inTokyo,
   letChecksGrowOld,
   newOrganization,
+  pageQuery,
   rolledBack,
   runUpkeep,
   send,
@@ -36,7 +37,10 @@ async function listSeals(
   end_date = "2026-03-31",
 ) {
   const { data } = await admin.client
-    .rpc("list_seals", { organization_id, start_date, end_date, page_limit: 1000 }).throwOnError();
+    .rpc("list_seals", {
+      organization_id,
+      query: pageQuery(start_date, end_date, { page_limit: 1000 }),
+    }).throwOnError();
   const { total, altered, items } = data as unknown as SealsPage;
   return { total, altered, seals: items };
 }
@@ -69,8 +73,9 @@ function countsOf({ entries, added, removed }: Seal): number[] {
 }
 
 /** What a seal must be. */
-function sealOf({ previous, sequence, day, entries, added, removed, ...rest }: Seal): string {
-  const line = [previous, sequence, day, entries, added, removed, rest.sha256, rest.sealed_at];
+function sealOf({ format, previous, sequence, day, entries, added, ...rest }: Seal): string {
+  const { removed, sha256, sealed_at } = rest;
+  const line = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
   return sha256(line.join(" "));
 }
 
@@ -211,21 +216,23 @@ describe("a log restored to another server", () => {
     // As if the entries' and seals' transactions were of a server that has counted much further.
     await silently(async (transaction) => {
       await transaction`
-        update public.audit_entries
+        update audit_log.audit_entries
         set transaction_id = (transaction_id::text::bigint + 1000000000)::text::xid8
         where organization_id = ${id}`;
       await transaction`
-        update private.seals
+        update audit_log_private.seals
         set snapshot = format('%s:%s:', x, x)::pg_snapshot
         from (
-          select max(transaction_id::text::bigint) as x from public.audit_entries where organization_id = ${id}
+          select max(transaction_id::text::bigint) as x from audit_log.audit_entries where organization_id = ${id}
         ) as late
         where organization_id = ${id}`;
-      await transaction`update private.feed_keys set system_identifier = 1`;
+      await transaction`update audit_log_private.feed_keys set system_identifier = 1`;
       // Before it is adopted, the upkeep would take all that is written now for what was sealed.
-      const early = transaction.savepoint((savepoint) => savepoint`select private.run_upkeep()`);
+      const early = transaction.savepoint((savepoint) =>
+        savepoint`select audit_log_private.run_upkeep()`
+      );
       assertEquals((await errorOf(early)).code, "55000");
-      await transaction`select private.adopt_restored_log()`;
+      await transaction`select audit_log_private.adopt_restored_log()`;
     });
     await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "later" }));
     await runUpkeep();
@@ -260,9 +267,9 @@ describe("seals", () => {
     const { id } = await sealedDay();
     for (
       const statement of [
-        sql`update private.seals set entries = 0 where organization_id = ${id}`,
-        sql`delete from private.seals where organization_id = ${id}`,
-        sql`truncate private.seals`,
+        sql`update audit_log_private.seals set entries = 0 where organization_id = ${id}`,
+        sql`delete from audit_log_private.seals where organization_id = ${id}`,
+        sql`truncate audit_log_private.seals`,
       ]
     ) assertEquals((await errorOf(statement)).code, "42501");
   });
@@ -287,7 +294,7 @@ describe("a late entry", () => {
 async function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
   const [row] = await sql`
     select array(
-      select day from json_array_elements(private.health() -> ${kind}) as day
+      select day from json_array_elements(audit_log_private.health() -> ${kind}) as day
       where day ->> 'organization_id' = ${id}
     ) as days`;
   return row?.["days"] as { entries?: number }[];
@@ -298,7 +305,7 @@ const SILENT: Record<string, (id: string) => Promise<unknown>> = {
   "(a) an address is changed": (id) =>
     silently((transaction) =>
       transaction`
-        update public.audit_entries set user_email = 'eve@example.com'
+        update audit_log.audit_entries set user_email = 'eve@example.com'
         where organization_id = ${id} and agent_name = 'agent 1'`
     ),
   "(b) an address is changed, and then a late entry comes": async (id) => {
@@ -312,19 +319,19 @@ const SILENT: Record<string, (id: string) => Promise<unknown>> = {
   "(d) an entry is deleted": (id) =>
     silently((transaction) =>
       transaction`
-        delete from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
+        delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
     ),
   "(d) an entry is deleted, beside one that is deleted openly": async (id) => {
     await SILENT["(d) an entry is deleted"]?.(id);
     await sql`
-      delete from public.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
+      delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
   },
   "(e) an entry is inserted with an old transaction number": (id) =>
     silently((transaction) =>
       transaction`
-        insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
+        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
         select organization_id, created_at, action, user_email, 'smuggled', data, transaction_id
-        from public.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
+        from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
     ),
 };
 
@@ -360,20 +367,26 @@ describe("the alert in docs/operating.md", () => {
     const alert = page.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
     const wrongs = [
       ["", "select 1"],
-      ["last_upkeep_at", "update private.upkeep_state set last_run_at = now() - interval '2 days'"],
-      ["last_upkeep_at", "update private.upkeep_state set last_run_at = null"],
-      ["oldest_unsealed_day", `insert into private.days_to_seal values ('${id}', '2026-03-01')`],
-      ["altered_days", `update private.sealed_days set altered_at = now()`],
-      ["miscounted_days", `update private.sealed_days set miscounted = 1`],
-      ["is_adopted", "update private.feed_keys set system_identifier = 1"],
+      [
+        "last_upkeep_at",
+        "update audit_log_private.upkeep_state set last_run_at = now() - interval '2 days'",
+      ],
+      ["last_upkeep_at", "update audit_log_private.upkeep_state set last_run_at = null"],
+      [
+        "oldest_unsealed_day",
+        `insert into audit_log_private.days_to_seal values ('${id}', '2026-03-01')`,
+      ],
+      ["altered_days", `update audit_log_private.sealed_days set altered_at = now()`],
+      ["miscounted_days", `update audit_log_private.sealed_days set miscounted = 1`],
+      ["is_adopted", "update audit_log_private.feed_keys set system_identifier = 1"],
     ] as const;
     for (const [expected, wrong] of wrongs) {
       await rolledBack(sql, async (transaction) => {
         // What other tests have done.
-        await transaction`update private.sealed_days set altered_at = null, miscounted = 0`;
-        await transaction`delete from private.days_to_seal`;
-        await transaction`update private.upkeep_state set last_run_at = now()`;
-        await transaction`delete from private.entry_counts where writer_pid <> 0`;
+        await transaction`update audit_log_private.sealed_days set altered_at = null, miscounted = 0`;
+        await transaction`delete from audit_log_private.days_to_seal`;
+        await transaction`update audit_log_private.upkeep_state set last_run_at = now()`;
+        await transaction`delete from audit_log_private.entry_counts where writer_pid <> 0`;
         await transaction.unsafe(wrong);
         const rows = await transaction.unsafe(alert);
         assertEquals(rows.map(({ key }) => key).join(), expected);
@@ -393,12 +406,12 @@ describe("the checks of sealed days", () => {
     await runUpkeep();
     const checked = async () => {
       const rows = await sql`
-        select day::text from private.sealed_days
+        select day::text from audit_log_private.sealed_days
         where organization_id = ${id} and checked_at > clock_timestamp() - interval '1 minute'`;
       return rows.length;
     };
     await sql`
-      update private.sealed_days set checked_at = checked_at - interval '13 hours'
+      update audit_log_private.sealed_days set checked_at = checked_at - interval '13 hours'
       where organization_id = ${id}`;
     await runUpkeep();
     assertEquals(await checked(), 2);

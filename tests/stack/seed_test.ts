@@ -29,7 +29,7 @@ async function seeded(): Promise<unknown> {
   const [counts] = await sql`
     select
       (select count(*)::int from auth.users where email = any(${[...DEMO_EMAILS]})) as people,
-      (select count(*)::int from public.organizations
+      (select count(*)::int from audit_log.organizations
         where name in ('Analytical Engines', 'Compiler Works')) as organizations`;
   return { ...counts };
 }

@@ -31,18 +31,18 @@ async function organizationWithBacklog(days: number): Promise<Organization> {
 /** Writes two entries, of one action each, on each of so many days from the year 2000 on. */
 async function write(run: Run, id: string, days: number): Promise<void> {
   await run`
-    insert into public.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, timestamptz '2000-01-01 12:00Z' + day * interval '1 day', action, 'ada@example.com', 'Assistant'
     from generate_series(0, ${days}::int - 1) as day,
-      unnest('{agent_added,feedback_given}'::public.audit_action[]) as action`;
+      unnest('{agent_added,feedback_given}'::audit_log.audit_action[]) as action`;
 }
 
 /** How many partial counts an organization has, and its last seal's number. */
 async function left({ id }: Organization): Promise<{ counts: number; lastSeal: number }> {
   const [row] = await sql`
     select
-      (select count(*)::int from private.entry_counts where organization_id = ${id} and writer_pid <> 0) as counts,
-      (select coalesce(max(sequence), 0)::int from private.seals where organization_id = ${id}) as "lastSeal"`;
+      (select count(*)::int from audit_log_private.entry_counts where organization_id = ${id} and writer_pid <> 0) as counts,
+      (select coalesce(max(sequence), 0)::int from audit_log_private.seals where organization_id = ${id}) as "lastSeal"`;
   return { counts: row?.["counts"], lastSeal: row?.["lastSeal"] };
 }
 
@@ -57,7 +57,7 @@ describe("run_upkeep()", () => {
   it("missed for three months leaves answers exact, and catches up in pieces of at most 5000 rows", async () => {
     const organization = await organizationWithBacklog(0);
     const others = await sql`
-      insert into public.organizations (name) select 'Test' from generate_series(1, 14) returning id`;
+      insert into audit_log.organizations (name) select 'Test' from generate_series(1, 14) returning id`;
     const ids = [organization.id, ...others.map(({ id }) => id)];
     // Connections come and go, each with counts of its own.
     const connections = await Promise.all([sql.reserve(), sql.reserve(), sql.reserve()]);
@@ -66,21 +66,23 @@ describe("run_upkeep()", () => {
       connection.release();
     }
     await assertExact(organization, 3 * 92 * 2);
-    const before = await sql`select private.health() ->> 'oldest_unsealed_day' as day`;
+    const before = await sql`select audit_log_private.health() ->> 'oldest_unsealed_day' as day`;
     assertEquals(before[0]?.["day"], "2000-01-01");
 
     const changed: number[] = [];
     for (let more = true; more;) {
       await sql.begin(async (piece) => {
         const before = await changedRows(piece);
-        const [row] = await piece`select private.run_upkeep() as more`;
+        const [row] = await piece`select audit_log_private.run_upkeep() as more`;
         more = row?.["more"];
         changed.push(await changedRows(piece) - before);
       });
     }
     // As many seals as days.
     const [sealed] = await sql`
-      select count(*)::int as seals from private.seals where organization_id in ${sql(ids)}`;
+      select count(*)::int as seals from audit_log_private.seals where organization_id in ${
+      sql(ids)
+    }`;
     assertEquals(sealed?.["seals"], ids.length * 92);
     assert(changed.length > 6 && changed.every((rows) => rows <= 5000), changed.join());
     await assertExact(organization, 3 * 92 * 2);
@@ -90,12 +92,12 @@ describe("run_upkeep()", () => {
     const organization = await organizationWithBacklog(1250);
     await runUpkeep();
     const pieces = await sql`
-      select count(*)::int as rows from private.entry_counts
+      select count(*)::int as rows from audit_log_private.entry_counts
       where organization_id = ${organization.id} and writer_pid = 0
       group by xmin::text order by min(day)`;
     assertEquals(pieces.map(({ rows }) => rows), [PIECE.counts, PIECE.counts, 500]);
     const seals = await sql`
-      select count(*)::int as rows from private.seals where organization_id = ${organization.id}
+      select count(*)::int as rows from audit_log_private.seals where organization_id = ${organization.id}
       group by xmin::text`;
     assert(seals.every(({ rows }) => rows <= PIECE.seals));
     assertEquals(await left(organization), { counts: 0, lastSeal: 1250 });
@@ -107,7 +109,7 @@ describe("run_upkeep()", () => {
     await Promise.all([runUpkeep(), runUpkeep()]);
     assertEquals(await left(organization), { counts: 0, lastSeal: 1250 });
     const [sealed] = await sql`
-      select count(distinct day)::int as days from private.seals where organization_id = ${organization.id}`;
+      select count(distinct day)::int as days from audit_log_private.seals where organization_id = ${organization.id}`;
     assertEquals(sealed?.["days"], 1250);
     await assertExact(organization, 2500);
   });
@@ -116,7 +118,7 @@ describe("run_upkeep()", () => {
     const organization = await organizationWithBacklog(750);
     await killWithin(async (piece) => {
       const before = await changedRows(piece);
-      await piece`select private.run_upkeep()`;
+      await piece`select audit_log_private.run_upkeep()`;
       assert(await changedRows(piece) - before >= PIECE.counts);
     });
     assertEquals(await left(organization), { counts: 1500, lastSeal: 0 });
@@ -134,7 +136,7 @@ describe("run_upkeep()", () => {
 
     // As if the day took long to seal.
     await holder`begin`;
-    await holder`select from private.sealed_days where organization_id = ${organization.id} for update`;
+    await holder`select from audit_log_private.sealed_days where organization_id = ${organization.id} for update`;
     const upkeep = runUpkeep();
     await somebodyWaitsFor(sql, await pidOf(holder));
     await writer`set lock_timeout = '1s'`;

@@ -1,7 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Database } from "./database.types.ts";
 import type { Environment } from "./environment.ts";
-import { leaveUnparsed } from "./unparsed_items.ts";
 
 export type DataApiClient = SupabaseClient<Database>;
 
@@ -12,6 +11,7 @@ export function createDataApiClient(
 ): DataApiClient {
   return createClient<Database>(url, secretKey, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-    global: { fetch: leaveUnparsed(fetch) },
+    db: { schema: "audit_log" },
+    global: { fetch },
   });
 }

@@ -1,11 +1,11 @@
 export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[];
 
 export type Database = {
-  "public": {
+  "audit_log": {
     Tables: {
       "audit_entries": {
         Row: {
-          "action": Database["public"]["Enums"]["audit_action"];
+          "action": Database["audit_log"]["Enums"]["audit_action"];
           "agent_name": string;
           "created_at": string;
           "data": NonNullable<Json>;
@@ -16,7 +16,7 @@ export type Database = {
         };
         ComputedFields: never;
         Insert: {
-          "action": Database["public"]["Enums"]["audit_action"];
+          "action": Database["audit_log"]["Enums"]["audit_action"];
           "agent_name": string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -26,7 +26,7 @@ export type Database = {
           "user_email": string;
         };
         Update: {
-          "action"?: Database["public"]["Enums"]["audit_action"];
+          "action"?: Database["audit_log"]["Enums"]["audit_action"];
           "agent_name"?: string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -49,20 +49,20 @@ export type Database = {
         Row: {
           "created_at": string;
           "organization_id": string;
-          "role": Database["public"]["Enums"]["organization_role"];
+          "role": string;
           "user_id": string;
         };
         ComputedFields: never;
         Insert: {
           "created_at"?: string;
           "organization_id": string;
-          "role"?: Database["public"]["Enums"]["organization_role"];
+          "role"?: string;
           "user_id": string;
         };
         Update: {
           "created_at"?: string;
           "organization_id"?: string;
-          "role"?: Database["public"]["Enums"]["organization_role"];
+          "role"?: string;
           "user_id"?: string;
         };
         Relationships: [
@@ -78,17 +78,20 @@ export type Database = {
       "organizations": {
         Row: {
           "created_at": string;
+          "external_id": string | null;
           "id": string;
           "name": string;
         };
         ComputedFields: never;
         Insert: {
           "created_at"?: string;
+          "external_id"?: string | null;
           "id"?: string;
           "name": string;
         };
         Update: {
           "created_at"?: string;
+          "external_id"?: string | null;
           "id"?: string;
           "name"?: string;
         };
@@ -114,52 +117,42 @@ export type Database = {
       };
       "daily_entry_counts": {
         Args: {
-          "action"?: Database["public"]["Enums"]["audit_action"];
+          "action"?: Database["audit_log"]["Enums"]["audit_action"];
           "end_date": string;
           "organization_id": string;
           "start_date": string;
         };
         Returns: Json;
       };
+      "latest_seal": { Args: { "organization_id": string }; Returns: Json };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
       "list_seals": {
         Args: {
-          "end_date": string;
           "organization_id": string;
-          "page_limit"?: number;
-          "page_offset"?: number;
-          "start_date": string;
+          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
         };
         Returns: Json;
       };
       "public_audit_log": {
         Args: {
-          "action"?: Database["public"]["Enums"]["audit_action"];
-          "after"?: string;
           "client_address"?: unknown;
-          "end_date"?: string;
-          "newest_first"?: boolean;
-          "of_seals"?: boolean;
-          "page_limit"?: number;
-          "page_offset"?: number;
-          "start_date"?: string;
+          "query"?: Database["audit_log"]["CompositeTypes"]["page_query"];
+          "resource": string;
           "token_hash": string;
         };
         Returns: Json;
       };
       "read_audit_log": {
         Args: {
-          "action"?: Database["public"]["Enums"]["audit_action"];
-          "after"?: string;
-          "end_date": string;
-          "newest_first"?: boolean;
           "organization_id": string;
-          "page_limit"?: number;
-          "page_offset"?: number;
-          "start_date": string;
+          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
         };
         Returns: Json;
+      };
+      "read_entry": {
+        Args: { "created_at": string; "id": string; "organization_id": string };
+        Returns: string;
       };
       "revoke_api_key": {
         Args: { "api_key_id": string; "organization_id": string };
@@ -177,17 +170,24 @@ export type Database = {
     };
     Enums: {
       "audit_action": "agent_added" | "conversation_created" | "message_created" | "feedback_given";
-      "organization_role": "admin" | "member";
     };
     CompositeTypes: {
-      [_ in never]: never;
+      "page_query": {
+        "start_date": string | null;
+        "end_date": string | null;
+        "action": Database["audit_log"]["Enums"]["audit_action"] | null;
+        "page_limit": number | null;
+        "page_offset": number | null;
+        "newest_first": boolean | null;
+        "after": string | null;
+      };
     };
   };
 };
 
 type DatabaseWithoutInternals = Omit<Database, "__InternalSupabase">;
 
-type DefaultSchema = DatabaseWithoutInternals[Extract<keyof Database, "public">];
+type DefaultSchema = DatabaseWithoutInternals[Extract<keyof Database, "audit_log">];
 
 export type Tables<
   DefaultSchemaTableNameOrOptions extends
@@ -287,10 +287,9 @@ export type CompositeTypes<
   : never;
 
 export const Constants = {
-  "public": {
+  "audit_log": {
     Enums: {
       "audit_action": ["agent_added", "conversation_created", "message_created", "feedback_given"],
-      "organization_role": ["admin", "member"],
     },
   },
 } as const;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { DataApiClient } from "./data_api_client.ts";
 import type { Resource } from "./parse_query.ts";
 import type { Query } from "./query_schema.ts";
-import { takeUnparsed } from "./unparsed_items.ts";
+import { leaveItemsUnparsed } from "./unparsed_items.ts";
 
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
@@ -21,81 +21,80 @@ const Page = z.object({
 /** A page whose items, a JSON array in UTF-8, are passed on unparsed. */
 export type UnparsedPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8Array<ArrayBuffer> };
 
+const counted = {
+  api_key_id: z.string(),
+  /** Requests a minute that the key has, and how many of them are left. */
+  quota: z.int().positive(),
+  remaining: z.int().nonnegative(),
+  /** In seconds, rounded up: when the oldest counted request leaves the window. */
+  reset: z.int().positive(),
+};
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
-  z.object({
-    decision: z.literal("rate_limited"),
-    api_key_id: z.string(),
-    reset: z.int().positive(),
-  }),
+  z.object({ decision: z.enum(["rate_limited", "invalid_query", "invalid_cursor"]), ...counted }),
 ]);
-
 const Accepted = z.object({
   decision: z.literal("accepted"),
-  api_key_id: z.string(),
+  ...counted,
   organization_id: z.string(),
-  remaining: z.int().nonnegative(),
-  reset: z.int().positive(),
-  page: Page.nullable(),
+  page: Page,
 });
-
 const Answer = z.discriminatedUnion("decision", [Refused, Accepted]);
 
 /** What the database decided about a request (`public_audit_log` in the migrations). */
 export type Decision =
   | z.infer<typeof Refused>
-  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnparsedPage | null };
+  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnparsedPage };
 
 /** A request, as the database sees it. */
 export interface Asked {
   tokenHash: string;
   clientAddress: string | undefined;
   resource: Resource;
-  /** `undefined` when the query string is invalid. */
+  /** `undefined` when the query string is invalid. The database counts the request all the same. */
   query: Query | undefined;
 }
 
 /**
- * Asks the database to decide about a request, in one round trip. A request with an invalid query is counted
- * like any other, and accepted without a page. So is one whose `after` is no cursor for this query.
+ * Asks the database to decide about a request, in one round trip.
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
 export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
-  const signal = AbortSignal.timeout(TIMEOUT);
-  const { data, error, status } = await dataApi.rpc("public_audit_log", parameters(asked))
-    .abortSignal(signal);
+  let items: Uint8Array<ArrayBuffer> | undefined;
+  // A client of its own for each call, so that its fetch can set the items of this answer aside.
+  const database = dataApi.schema("audit_log");
+  database.fetch = leaveItemsUnparsed(database.fetch ?? fetch, (bytes) => items = bytes);
+  const { data, error, status } = await database.rpc("public_audit_log", parameters(asked))
+    .abortSignal(AbortSignal.timeout(TIMEOUT));
   if (error) throw new Error(`public_audit_log failed: ${describe(error, status)}`);
-  const { data: answer, error: mismatch } = Answer.safeParse(data);
-  if (!answer) {
+  const { data: decision, error: mismatch } = Answer.safeParse(data);
+  if (!decision) {
     const { message, path } = mismatch.issues[0] ?? {};
     throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
   }
-  if (answer.decision !== "accepted") return answer;
-  if (!answer.page) {
-    if (!asked.query || asked.query.after) return { ...answer, page: null };
-    throw new Error("public_audit_log answered a query without a page");
-  }
-  const items = takeUnparsed(signal);
+  if (decision.decision !== "accepted") return decision;
   if (!isArray(items)) {
     throw new Error("public_audit_log answered something else: items are no list");
   }
-  return { ...answer, page: { ...answer.page, items } };
+  return { ...decision, page: { ...decision.page, items } };
 }
 
 function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
   return {
     token_hash: tokenHash,
+    resource,
     ...clientAddress && { client_address: clientAddress },
     ...query && {
-      start_date: query.start,
-      end_date: query.end,
-      page_limit: query.limit,
-      page_offset: query.offset,
-      newest_first: query.order === "desc",
-      ...query.action && { action: query.action },
-      ...query.after && { after: query.after },
-      ...resource === "seals" && { of_seals: true },
+      query: {
+        start_date: query.start,
+        end_date: query.end,
+        action: query.action ?? null,
+        page_limit: query.limit,
+        page_offset: query.offset,
+        newest_first: query.order === "desc",
+        after: query.after ?? null,
+      },
     },
   };
 }
@@ -107,6 +106,9 @@ function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuff
 
 /** What to log about a failed call. The answer may come from any proxy on the way and hold anything. */
 function describe(error: PostgrestError, status: number): string {
+  if (error.code === "PGRST106") {
+    return "PGRST106: add audit_log to the exposed schemas of the Data API";
+  }
   const message = String(error.message);
   // supabase-js reports a cut-off 200 with its text as the message: it may hold entries.
   if (status >= 200 && status < 300) return `${status}, ${message.length} characters, no JSON`;

@@ -85,7 +85,7 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
   const headers = rateLimitHeaders(decision);
   if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (!decision.page) {
+  if (decision.decision !== "accepted") {
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
   }
   return pageResponse(decision.organization_id, query, decision.page, {

@@ -1,3 +1,4 @@
+import type { Decision } from "./decision.ts";
 import type { Query } from "./query_schema.ts";
 
 /** On every answer. */
@@ -16,17 +17,17 @@ export function challenge(tokenSent: boolean): HeadersInit {
 }
 
 /**
- * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10), and `Retry-After` when none of it
- * is left. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and one
- * more becomes possible.
+ * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10), with `Retry-After` when the request
+ * was refused for it. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and
+ * one more becomes possible.
  */
 export function rateLimitHeaders(
-  { remaining, reset }: { remaining?: number; reset: number },
+  { decision, quota, remaining, reset }: Exclude<Decision, { decision: "unauthorized" }>,
 ): HeadersInit {
   return {
-    "RateLimit-Policy": '"default";q=60;w=60',
-    "RateLimit": `"default";r=${remaining ?? 0};t=${reset}`,
-    ...remaining === undefined && { "Retry-After": String(reset) },
+    "RateLimit-Policy": `"default";q=${quota};w=60`,
+    "RateLimit": `"default";r=${remaining};t=${reset}`,
+    ...decision === "rate_limited" && { "Retry-After": String(reset) },
   };
 }
 

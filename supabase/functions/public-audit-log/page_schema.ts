@@ -32,7 +32,7 @@ const OtherEntry = z.object({
 }).meta({ id: "OtherEntry", description: "An entry with any other action" });
 
 const asked = {
-  organization_id: z.uuid().describe("The organization that owns the API key"),
+  organization_id: z.string().describe("The organization that owns the API key"),
   start: EntriesQuery.shape.start.describe("As in the request"),
   end: EntriesQuery.shape.end.describe("As in the request"),
   total: z.int().min(0).describe(
@@ -58,6 +58,9 @@ export type Page = z.infer<typeof Page>;
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 const Seal = z.object({
+  format: z.int().min(1).describe(
+    "How the seal and the lines of its entries are written; 1 is what is described here",
+  ),
   sequence: z.int().min(1).describe(
     "Its number in the organization's chain: 1, 2, 3, without gaps",
   ),
@@ -79,8 +82,8 @@ const Seal = z.object({
     "The `seal` with the previous sequence number; 64 zeros in the first seal",
   ),
   seal: hash.describe(
-    "SHA-256 of `previous sequence day entries added removed sha256 sealed_at`, with single spaces " +
-      "between them and no line break",
+    "SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, with single " +
+      "spaces between them and no line break",
   ),
 }).meta({
   id: "Seal",

@@ -39,7 +39,7 @@ const NOT_IN_ORDER = {
 /** The query string of a request for entries, checked and with its defaults. */
 export const EntriesQuery = z.strictObject({
   ...range,
-  action: oneOf(Constants.public.Enums.audit_action)
+  action: oneOf(Constants.audit_log.Enums.audit_action)
     .describe("Only entries with this action").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)

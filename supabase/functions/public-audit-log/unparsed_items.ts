@@ -3,35 +3,27 @@
 
 const LINE_BREAK = 0x0a;
 
-/** Unparsed items by request. The signal is the only object that both `fetch` and the caller of the client see. */
-const unparsed = new WeakMap<AbortSignal, Uint8Array<ArrayBuffer>>();
-
 /**
  * Wraps `fetch` for supabase-js, which parses every answer. When a JSON answer has several lines, supabase-js
- * gets the first and the last with `null` between them, and {@linkcode takeUnparsed} gets the lines between.
+ * gets the first and the last with `null` between them, and `take` gets the lines between.
  *
  * A cut-off answer fails to parse, because its last line is missing. No JSON string contains a line break.
  */
-export function leaveUnparsed(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+export function leaveItemsUnparsed(
+  fetch: typeof globalThis.fetch,
+  take: (items: Uint8Array<ArrayBuffer>) => void,
+): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
-    if (!response.ok || !response.body || !init?.signal) return response;
+    if (!response.ok || !response.body) return response;
     const { status } = response;
     const bytes = await response.bytes();
     const first = bytes.indexOf(LINE_BREAK);
     const last = bytes.lastIndexOf(LINE_BREAK);
     if (first === last) return new Response(bytes, { status });
-    unparsed.set(init.signal, bytes.subarray(first + 1, last));
+    take(bytes.subarray(first + 1, last));
     return new Response(new Blob([bytes.slice(0, first), "null", bytes.slice(last)]), { status });
   };
-}
-
-/** Takes the lines left unparsed in the answer to the request with this signal. */
-export function takeUnparsed(signal: AbortSignal): Uint8Array<ArrayBuffer> | undefined {
-  const bytes = unparsed.get(signal);
-  // A timeout's signal lives until the time is up, and would keep the bytes in memory that long.
-  unparsed.delete(signal);
-  return bytes;
 }
 
 /** The size of a piece, in bytes. */

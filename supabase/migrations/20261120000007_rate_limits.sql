@@ -1,13 +1,22 @@
--- The rate limit of a key: exactly 60 requests a minute. No span of 60 seconds has more than 60 accepted
--- requests, and no request is refused while fewer than 60 were accepted in the 60 seconds before it.
--- A fixed window lets 120 requests through around its edge. A token bucket or a weighted window lets 119
--- through, and the latter also refuses lawful requests. So each key has one row with the times of its
--- accepted requests, at most sixty. It is updated in place: half of each page is left free for the new
+-- The rate limit of a key is exact: no span of 60 seconds has more than quota() accepted requests, and no request
+-- is refused while fewer were accepted in the 60 seconds before it.
+-- With 60 a minute, a fixed window lets 120 requests through around its edge. A token bucket or a weighted window
+-- lets 119 through, and the latter also refuses lawful requests. So each key has one row with the times of its
+-- accepted requests. It is updated in place: half of each page is left free for the new
 -- version, and indexed columns do not change within a day.
 --
 -- The same row counts the use of the key, so that counting costs no second write.
 
-create table private.rate_limits (
+create function audit_log_private.quota() returns integer
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return 60;
+end
+$$;
+comment on function audit_log_private.quota is 'How many requests a minute each key has. To change it, replace this function: nothing else knows the number.';
+
+create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
   accepted_at timestamptz[] not null default '{}',
@@ -21,15 +30,10 @@ create table private.rate_limits (
   last_at timestamptz,
   last_address inet,
   primary key (organization_id, api_key_id),
-  foreign key (organization_id, api_key_id) references private.api_keys on delete cascade
+  foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
--- For the upkeep.
-create index rate_limits_day_idx on private.rate_limits (day);
-alter table private.rate_limits enable row level security;
-revoke all on private.rate_limits from public, anon, authenticated, service_role;
-
-create function private.count_request(
+comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
+create function audit_log_private.count_request(
   organization_id uuid,
   api_key_id uuid,
   is_valid boolean default true,
@@ -44,22 +48,22 @@ create function private.count_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s'
 as $$
 declare
-  quota constant integer := 60;
+  quota constant integer := audit_log_private.quota();
   span constant interval := '60 seconds';
-  use private.rate_limits;
+  use audit_log_private.rate_limits;
   times timestamptz[];
   clock timestamptz;
   arrival timestamptz;
   today date;
 begin
   select r.* into use
-  from private.rate_limits r
+  from audit_log_private.rate_limits r
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
   -- Checked after the lock, so that nothing is accepted from the commit of a revocation or the moment of
   -- expiry on.
-  perform from private.api_keys k
+  perform from audit_log_private.api_keys k
   where k.organization_id = count_request.organization_id
     and k.id = count_request.api_key_id
     and k.revoked_at is null
@@ -81,10 +85,10 @@ begin
     times := times || arrival;
     today := arrival at time zone 'UTC';
     if use.day is distinct from today then
-      insert into private.log_reads as l (
-        organization_id, reader_id, day, requests, invalid_requests, entries, first_at, last_at, last_address
+      insert into audit_log_private.log_reads as l (
+        organization_id, is_person, reader_id, day, requests, invalid_requests, entries, first_at, last_at, last_address
       )
-      select use.organization_id, use.api_key_id, use.day, use.requests, use.invalid_requests, use.entries,
+      select use.organization_id, false, use.api_key_id, use.day, use.requests, use.invalid_requests, use.entries,
         use.first_at, use.last_at, use.last_address
       where use.day is not null
       -- After a clock was set back over midnight.
@@ -100,7 +104,7 @@ begin
       use.first_at := arrival;
       use.last_address := null;
     end if;
-    update private.rate_limits r
+    update audit_log_private.rate_limits r
     set accepted_at = times,
       day = today,
       requests = use.requests + 1,
@@ -115,5 +119,4 @@ begin
   reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
 end
 $$;
-comment on function private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';
-revoke execute on function private.count_request from public, anon, authenticated, service_role;
+comment on function audit_log_private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';

@@ -15,19 +15,17 @@
 -- numbers are valid in one database, cluster and timeline only. So the authenticated text includes these,
 -- and the request's organization, days and action: a cursor is refused anywhere else.
 
-create table private.feed_keys (
+create table audit_log_private.feed_keys (
   is_only boolean primary key default true check (is_only),
   encryption_key bytea not null default extensions.gen_random_bytes(32),
   authentication_key bytea not null default extensions.gen_random_bytes(32),
   system_identifier bigint not null default (pg_control_system()).system_identifier
 );
-comment on table private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column private.feed_keys.system_identifier is 'If it differs from the server''s, the database was restored from another cluster: run adopt_restored_log().';
-alter table private.feed_keys enable row level security;
-revoke all on private.feed_keys from public, anon, authenticated, service_role;
-insert into private.feed_keys default values;
+comment on table audit_log_private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
+comment on column audit_log_private.feed_keys.system_identifier is 'If it differs from the server''s, the database was restored from another cluster: run adopt_restored_log().';
+insert into audit_log_private.feed_keys default values;
 
-create type private.feed_cursor as (
+create type audit_log_private.feed_cursor as (
   -- What the reader had seen before this batch; null in the first batch.
   seen pg_snapshot,
   -- The end of this batch; null between two batches.
@@ -43,7 +41,7 @@ create type private.feed_cursor as (
 
 -- In a snapshot's list, most transactions follow each other closely. Distances below 62 become one character,
 -- others (number), so that 200 transactions in progress take some 200 characters.
-create function private.pack_snapshot(snapshot pg_snapshot) returns text
+create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -65,10 +63,9 @@ begin
   );
 end
 $$;
-comment on function private.pack_snapshot is 'A snapshot as short text.';
-revoke execute on function private.pack_snapshot from public, anon, authenticated, service_role;
+comment on function audit_log_private.pack_snapshot is 'A snapshot as short text.';
 
-create function private.unpack_snapshot(packed text) returns pg_snapshot
+create function audit_log_private.unpack_snapshot(packed text) returns pg_snapshot
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -89,40 +86,46 @@ begin
   );
 end
 $$;
-comment on function private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
-revoke execute on function private.unpack_snapshot from public, anon, authenticated, service_role;
+comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 
-create function private.present_snapshot() returns pg_snapshot
+create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
 -- Stable, so that the snapshot is that of the calling query.
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   present constant pg_snapshot := pg_current_snapshot();
   own constant xid8 := pg_current_xact_id_if_assigned();
+  base constant bigint := audit_log_private.log_epoch() << 40;
 begin
-  if own is null or not pg_visible_in_snapshot(own, present) then
+  if base = 0 and (own is null or not pg_visible_in_snapshot(own, present)) then
     return present;
   end if;
-  -- A transaction's own snapshot does not list itself as in progress. But it may still write or roll back.
   return (
-    select format('%s:%s:%s', pg_snapshot_xmin(present), pg_snapshot_xmax(present), string_agg(x::text, ',' order by x))
-    from (select own as x union select pg_snapshot_xip(present)) as in_progress
+    select format(
+      '%s:%s:%s', base + pg_snapshot_xmin(present)::text::bigint, base + pg_snapshot_xmax(present)::text::bigint,
+      string_agg((base + x::text::bigint)::text, ',' order by x)
+    )
+    from (
+      select pg_snapshot_xip(present) as x
+      union
+      -- A transaction's own snapshot does not list itself as in progress. But it may still write or roll back.
+      select own where pg_visible_in_snapshot(own, present)
+    ) as in_progress
   )::pg_snapshot;
 end
 $$;
-comment on function private.present_snapshot is 'The present snapshot, with the calling transaction as in progress.';
-revoke execute on function private.present_snapshot from public, anon, authenticated, service_role;
+comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
 
-create function private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
+create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
 begin
   select k.encryption_key, k.authentication_key into encryption_key, authentication_key
-  from private.feed_keys k where k.system_identifier = server;
+  from audit_log_private.feed_keys k where k.system_identifier = server;
   if not found then
-    raise exception 'this database has been restored: run select private.adopt_restored_log()'
+    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
@@ -134,19 +137,18 @@ begin
   );
 end
 $$;
-comment on function private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
-revoke execute on function private.feed_key from public, anon, authenticated, service_role;
+comment on function audit_log_private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
 
-create function private.encode_cursor(cursor private.feed_cursor, scope text) returns text
+create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, scope text) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
-  key constant record := private.feed_key(scope);
+  key constant record := audit_log_private.feed_key(scope);
   iv constant bytea := extensions.gen_random_bytes(16);
   format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
   fields constant text := array_to_string(
     array[
-      private.pack_snapshot(cursor.seen), private.pack_snapshot(cursor.bound),
+      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound),
       cursor.transaction_id::text, to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
       to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text, ''
     ], ';', ''
@@ -162,14 +164,13 @@ begin
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end
 $$;
-comment on function private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
-revoke execute on function private.encode_cursor from public, anon, authenticated, service_role;
+comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
 
-create function private.decode_cursor(encoded text, scope text) returns private.feed_cursor
+create function audit_log_private.decode_cursor(encoded text, scope text) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
-  key constant record := private.feed_key(scope);
+  key constant record := audit_log_private.feed_key(scope);
   message bytea;
   body bytea;
   fields text[];
@@ -193,22 +194,18 @@ begin
     ), ';', ''
   );
   return (
-    private.unpack_snapshot(fields[1]), private.unpack_snapshot(fields[2]),
+    audit_log_private.unpack_snapshot(fields[1]), audit_log_private.unpack_snapshot(fields[2]),
     fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid,
     fields[6]::timestamp at time zone 'UTC', fields[7]::uuid
-  )::private.feed_cursor;
+  )::audit_log_private.feed_cursor;
 end
 $$;
-comment on function private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
-revoke execute on function private.decode_cursor from public, anon, authenticated, service_role;
+comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
 
-create function private.list_unseen(
+create function audit_log_private.list_unseen(
   organization_id uuid,
-  action public.audit_action,
-  range_start timestamptz,
-  range_end timestamptz,
-  page_size integer,
-  cursor private.feed_cursor,
+  query audit_log.page_query,
+  cursor audit_log_private.feed_cursor,
   out items text,
   out entries integer,
   out last_transaction_id xid8,
@@ -218,11 +215,15 @@ create function private.list_unseen(
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
+  wanted_action constant audit_log.audit_action := query.action;
+  page_limit constant integer := query.page_limit;
+  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
   bound constant pg_snapshot := cursor.bound;
   is_first_batch constant boolean := cursor.seen is null;
-  after_transaction xid8 := cursor.transaction_id;
-  after_time timestamptz := cursor.created_at;
-  after_id uuid := cursor.id;
+  after_transaction constant xid8 := cursor.transaction_id;
+  after_time constant timestamptz := cursor.created_at;
+  after_id constant uuid := cursor.id;
   last_time constant timestamptz := cursor.last_created_at;
   last_entry_id constant uuid := cursor.last_id;
   -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet.
@@ -249,39 +250,33 @@ begin
   into strict items, entries, last_transaction_id, last_created_at, last_id
   from (
     select
-      e.sort_transaction,
+      -- The first batch is read by time alone.
+      case when not is_first_batch then e.transaction_id end as sort_transaction,
       e.created_at,
       e.id,
-      -- As in read_page.
-      '{"id":"' || e.id
-        || '","created_at":"' || to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-        || '","action":"' || e.action
-        || '","user_email":' || to_json(e.user_email)
-        || ',"agent_name":' || to_json(e.agent_name)
-        || ',"data":' || e.data
-        || '}' as item
+      audit_log_private.entry_line(e::audit_log.audit_entries) as item
     from (
       -- A branch for each index, as in read_page.
       (
-        select null::xid8 as sort_transaction, e.* from public.audit_entries e
-        where is_first_batch and list_unseen.action is null
+        select e.* from audit_log.audit_entries e
+        where is_first_batch and wanted_action is null
           and e.organization_id = list_unseen.organization_id
           and (e.created_at, e.id) > (after_time, after_id)
           and (e.created_at, e.id) <= (last_time, last_entry_id)
           and pg_visible_in_snapshot(e.transaction_id, bound)
         order by e.created_at, e.id
-        limit page_size
+        limit page_limit
       )
       union all
       (
-        select null::xid8 as sort_transaction, e.* from public.audit_entries e
-        where is_first_batch and list_unseen.action is not null
+        select e.* from audit_log.audit_entries e
+        where is_first_batch and wanted_action is not null
           and e.organization_id = list_unseen.organization_id
-          and (e.action, e.created_at, e.id) > (list_unseen.action, after_time, after_id)
-          and (e.action, e.created_at, e.id) <= (list_unseen.action, last_time, last_entry_id)
+          and (e.action, e.created_at, e.id) > (wanted_action, after_time, after_id)
+          and (e.action, e.created_at, e.id) <= (wanted_action, last_time, last_entry_id)
           and pg_visible_in_snapshot(e.transaction_id, bound)
         order by e.action, e.created_at, e.id
-        limit page_size
+        limit page_limit
       )
       union all
       (
@@ -289,72 +284,69 @@ begin
         from (
           (
             -- Ordered first, so that no transaction is read before the page needs it.
-            select late.transaction_id as sort_transaction, e.*
+            select e.*
             from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
             cross join lateral (
-              select e.* from public.audit_entries e
+              select e.* from audit_log.audit_entries e
               where e.organization_id = list_unseen.organization_id
                 and e.transaction_id = late.transaction_id
                 and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
                 and e.created_at >= range_start and e.created_at < range_end
-                and (list_unseen.action is null or e.action = list_unseen.action)
+                and (wanted_action is null or e.action = wanted_action)
               order by e.transaction_id, e.created_at, e.id
-              limit page_size
+              limit page_limit
             ) as e
             order by late.transaction_id, e.created_at, e.id
-            limit page_size
+            limit page_limit
           )
           union all
           (
-            select e.transaction_id as sort_transaction, e.* from public.audit_entries e
+            select e.* from audit_log.audit_entries e
             where e.organization_id = list_unseen.organization_id
               and (e.transaction_id, e.created_at, e.id) > (new_transaction, new_time, new_id)
               and e.transaction_id < pg_snapshot_xmax(bound)
               and pg_visible_in_snapshot(e.transaction_id, bound)
               and e.created_at >= range_start and e.created_at < range_end
-              and (list_unseen.action is null or e.action = list_unseen.action)
+              and (wanted_action is null or e.action = wanted_action)
             order by e.transaction_id, e.created_at, e.id
-            limit page_size
+            limit page_limit
           )
         ) as later
         where not is_first_batch
-        order by later.sort_transaction, later.created_at, later.id
-        limit page_size
+        order by later.transaction_id, later.created_at, later.id
+        limit page_limit
       )
     ) as e
   ) as i;
 end
 $$;
-comment on function private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, and the place of the last.';
-revoke execute on function private.list_unseen from public, anon, authenticated, service_role;
+comment on function audit_log_private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, and the place of the last.';
 
-create function private.read_feed(
+create function audit_log_private.read_feed(
   organization_id uuid,
-  start_date date,
-  end_date date,
-  action public.audit_action,
-  page_limit integer,
-  after text,
+  query audit_log.page_query,
   out page json,
   out entries integer
 )
--- Stable: all its statements see one snapshot, the one that pg_current_snapshot() returns.
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
 as $$
 declare
   -- Dates as JSON has them: as text they would depend on the session.
-  scope constant text := concat_ws(' ', organization_id, to_json(start_date) #>> '{}', to_json(end_date) #>> '{}', action);
-  present constant pg_snapshot := private.present_snapshot();
-  range_start constant timestamptz := start_date::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
-  cursor private.feed_cursor;
+  scope constant text := concat_ws(
+    ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action
+  );
+  present constant pg_snapshot := audit_log_private.log_snapshot(organization_id);
+  wanted_action constant audit_log.audit_action := query.action;
+  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
+  cursor audit_log_private.feed_cursor;
   is_present boolean := false;
   batch record;
   items text[] := '{}';
-  room integer := page_limit;
 begin
-  if after <> 'beginning' then
-    cursor := private.decode_cursor(after, scope);
+  if query.after <> 'beginning' then
+    cursor := audit_log_private.decode_cursor(query.after, scope);
     if cursor is null then
       return;
     end if;
@@ -372,8 +364,8 @@ begin
         select e.created_at, e.id into cursor.last_created_at, cursor.last_id
         from (
           (
-            select e.created_at, e.id from public.audit_entries e
-            where read_feed.action is null
+            select e.created_at, e.id from audit_log.audit_entries e
+            where wanted_action is null
               and e.organization_id = read_feed.organization_id
               and e.created_at >= range_start and e.created_at < range_end
             order by e.created_at desc, e.id desc
@@ -381,11 +373,11 @@ begin
           )
           union all
           (
-            select e.created_at, e.id from public.audit_entries e
-            where read_feed.action is not null
+            select e.created_at, e.id from audit_log.audit_entries e
+            where wanted_action is not null
               and e.organization_id = read_feed.organization_id
-              and (e.action, e.created_at) >= (read_feed.action, range_start)
-              and (e.action, e.created_at) < (read_feed.action, range_end)
+              and (e.action, e.created_at) >= (wanted_action, range_start)
+              and (e.action, e.created_at) < (wanted_action, range_end)
             order by e.action desc, e.created_at desc, e.id desc
             limit 1
           )
@@ -394,65 +386,44 @@ begin
         cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
       end if;
     end if;
-    batch := private.list_unseen(organization_id, action, range_start, range_end, room, cursor);
+    batch := audit_log_private.list_unseen(organization_id, query, cursor);
     items := items || nullif(batch.items, '');
     entries := entries + batch.entries;
-    if batch.entries = room then
+    if batch.entries = query.page_limit then
       cursor.transaction_id := batch.last_transaction_id;
       cursor.created_at := batch.last_created_at;
       cursor.id := batch.last_id;
       exit;
     end if;
     -- The batch is read to its end. What was committed meanwhile is the next batch.
-    cursor := (cursor.bound, null, null, null, null, null, null)::private.feed_cursor;
+    cursor := (cursor.bound, null, null, null, null, null, null)::audit_log_private.feed_cursor;
     exit when is_present;
-    room := room - batch.entries;
+    query.page_limit := query.page_limit - batch.entries;
   end loop;
   page := json_build_object(
-    'total', private.count_matching(organization_id, start_date, end_date, action),
-    'next', private.encode_cursor(cursor, scope),
+    'total', audit_log_private.count_matching(organization_id, query),
+    'next', audit_log_private.encode_cursor(cursor, scope),
     'items', (E'\n[' || array_to_string(items, E',\n') || E']\n')::json
   );
 end
 $$;
-comment on function private.read_feed is 'The entries of an organization in a range of UTC days that a cursor has not seen: {total, next, items} as in read_page, with the next cursor, and how many entries these are. Nulls when after is no cursor of this organization, range, action and database. after: beginning, or next of the answer before.';
-revoke execute on function private.read_feed from public, anon, authenticated, service_role;
+comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, items} as in read_page, with the next cursor, and how many entries these are. Nulls when after is no cursor of this organization, range, action and database.';
 
-create function private.adopt_restored_log() returns bigint
+create function audit_log_private.adopt_restored_log() returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
-  adopted xid8;
-  renumbered bigint;
+  epoch constant bigint := audit_log_private.log_epoch() + 1;
 begin
-  -- Transaction numbers of another cluster may lie in this one's future: no reader would see their entries.
-  -- Entries that a seal covers get transaction 3, the first there is, which every snapshot sees. Entries
-  -- that no seal covers yet get this transaction, which the seals do not see either.
-  adopted := pg_current_xact_id();
-  alter table public.audit_entries disable trigger refuse_change;
-  alter table private.seals disable trigger refuse_change;
-  update public.audit_entries e
-  set transaction_id = case when sealed.sees_entry then '3'::xid8 else adopted end
-  from public.audit_entries o
-  cross join lateral (
-    select coalesce((
-      select pg_visible_in_snapshot(o.transaction_id, s.snapshot)
-      from private.seals s
-      where s.organization_id = o.organization_id and s.day = (o.created_at at time zone 'UTC')::date
-      order by s.sequence desc
-      limit 1
-    ), false) as sees_entry
-  ) as sealed
-  where e.organization_id = o.organization_id and e.created_at = o.created_at and e.id = o.id
-    and (o.transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) or not sealed.sees_entry);
-  get diagnostics renumbered = row_count;
-  update private.seals set snapshot = concat(adopted, ':', adopted, ':')::pg_snapshot;
-  alter table public.audit_entries enable trigger refuse_change;
-  alter table private.seals enable trigger refuse_change;
-  delete from private.feed_keys;
-  insert into private.feed_keys default values;
-  return renumbered;
+  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  execute format(
+    'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
+    format('begin return %s; end', epoch)
+  );
+  delete from audit_log_private.feed_keys;
+  insert into audit_log_private.feed_keys default values;
+  return epoch;
 end
 $$;
-comment on function private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Afterwards every older cursor is refused, and seals tell old entries from new ones by this database''s transactions. Returns how many entries were renumbered.';
-revoke execute on function private.adopt_restored_log from public, anon, authenticated, service_role;
+comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: every entry of before is older than all that will be written, and every cursor of before is refused. Rewrites nothing. Returns the number of the epoch.';

@@ -6,9 +6,7 @@
 -- without a call to the database, and helps secret scanners recognize keys. It proves nothing.
 -- supabase/functions/public-audit-log/token.ts checks the same shape.
 
-create extension if not exists pgcrypto with schema extensions;
-
-create function private.base62(value bigint) returns text
+create function audit_log_private.base62(value bigint) returns text
 language sql immutable strict set search_path = pg_catalog, pg_temp
 as $$
   select string_agg(
@@ -17,10 +15,9 @@ as $$
   )
   from generate_series(0, 5) as place
 $$;
-comment on function private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
-revoke execute on function private.base62 from public, anon, authenticated, service_role;
+comment on function audit_log_private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
 
-create function private.new_token() returns text
+create function audit_log_private.new_token() returns text
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$
   with random as materialized (
@@ -39,13 +36,12 @@ as $$
       limit 32
     ) as accepted
   )
-  select text || private.base62(('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint)
+  select text || audit_log_private.base62(('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint)
   from body
 $$;
-comment on function private.new_token is 'A new token, in plain text.';
-revoke execute on function private.new_token from public, anon, authenticated, service_role;
+comment on function audit_log_private.new_token is 'A new token, in plain text.';
 
-create function private.api_key_name(given text) returns text
+create function audit_log_private.api_key_name(given text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -88,10 +84,9 @@ begin
   return name;
 end
 $$;
-comment on function private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has invisible characters, with which two names could look alike.';
-revoke execute on function private.api_key_name from public, anon, authenticated, service_role;
+comment on function audit_log_private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has invisible characters, with which two names could look alike.';
 
-create function private.insert_api_key(
+create function audit_log_private.insert_api_key(
   organization_id uuid,
   name text,
   api_key_id uuid default null,
@@ -100,10 +95,11 @@ create function private.insert_api_key(
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
-  token constant text := private.new_token();
+  token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
   hash constant bytea := sha256(convert_to(token, 'UTF8'));
-  api_key private.api_keys;
+  me constant record := audit_log_private.caller();
+  api_key audit_log_private.api_keys;
 begin
   if expires_at <= clock_timestamp()
     or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
@@ -111,21 +107,21 @@ begin
     raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
-  insert into private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
+  insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
   values (
     insert_api_key.organization_id,
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
-    private.api_key_name(insert_api_key.name),
+    audit_log_private.api_key_name(insert_api_key.name),
     left(token, 7) || '…' || right(token, 4),
-    auth.uid(),
-    auth.jwt() ->> 'email',
+    me.id,
+    me.email,
     clock_timestamp(),
     insert_api_key.expires_at
   )
   returning k.* into api_key;
-  insert into private.api_key_hashes (token_hash, organization_id, api_key_id)
+  insert into audit_log_private.api_key_hashes (token_hash, organization_id, api_key_id)
   values (hash, api_key.organization_id, api_key.id);
-  insert into private.rate_limits (organization_id, api_key_id)
+  insert into audit_log_private.rate_limits (organization_id, api_key_id)
   values (api_key.organization_id, api_key.id);
   return json_build_object(
     'id', api_key.id,
@@ -142,22 +138,19 @@ exception
       using errcode = 'unique_violation';
 end
 $$;
-comment on function private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
-revoke execute on function private.insert_api_key from public, anon, authenticated, service_role;
+comment on function audit_log_private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
 
-create function private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
+create function audit_log_private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require_admin(organization_id);
-  return private.insert_api_key(organization_id, name, api_key_id, expires_at);
+  perform audit_log_private.require_admin(organization_id);
+  return audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
 end
 $$;
-comment on function private.create_api_key is 'public.create_api_key, with its owner''s rights.';
-revoke execute on function private.create_api_key from public, anon, authenticated, service_role;
-grant execute on function private.create_api_key to authenticated;
+comment on function audit_log_private.create_api_key is 'audit_log.create_api_key, with its owner''s rights.';
 
-create function public.create_api_key(
+create function audit_log.create_api_key(
   organization_id uuid,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
@@ -166,40 +159,38 @@ create function public.create_api_key(
   expires_at timestamptz default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select private.create_api_key(organization_id, name, api_key_id, expires_at) $$;
-comment on function public.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
-revoke execute on function public.create_api_key from public, anon, authenticated, service_role;
-grant execute on function public.create_api_key to authenticated;
+as $$ select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at) $$;
+comment on function audit_log.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
 
-create function private.rotate_api_key(organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid) returns json
+create function audit_log_private.rotate_api_key(organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
   clock timestamptz;
-  api_key private.api_keys;
+  api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform private.require_admin(organization_id);
+  perform audit_log_private.require_admin(organization_id);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
     raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
   -- Locked, so that two rotations at once take turns.
   select k.* into api_key
-  from private.api_keys k
+  from audit_log_private.api_keys k
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
   for update;
   clock := clock_timestamp();
   if not found then
-    perform private.refuse_access();
+    perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
     raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
-      using errcode = 'unique_violation';
+      using errcode = 'AL001';
   elsif api_key.revoked_at is not null or api_key.expires_at <= clock then
-    raise exception 'this API key is revoked or expired: create another' using errcode = 'invalid_parameter_value';
+    raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
-  successor := private.insert_api_key(
+  successor := audit_log_private.insert_api_key(
     organization_id, api_key.name, rotate_api_key.successor_id,
     -- Valid for as long as its predecessor was. Five years may have been a day longer then.
     case when api_key.expires_at is not null then
@@ -209,46 +200,41 @@ begin
       )
     end
   );
-  update private.api_keys k
+  update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
   return successor;
 end
 $$;
-comment on function private.rotate_api_key is 'public.rotate_api_key, with its owner''s rights.';
-revoke execute on function private.rotate_api_key from public, anon, authenticated, service_role;
-grant execute on function private.rotate_api_key to authenticated;
+comment on function audit_log_private.rotate_api_key is 'audit_log.rotate_api_key, with its owner''s rights.';
 
-create function public.rotate_api_key(
+create function audit_log.rotate_api_key(
   organization_id uuid,
   api_key_id uuid,
   overlap interval default '24 hours',
   successor_id uuid default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
-comment on function public.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is 23505. A revoked or expired key, or an overlap below 0 or above 90 days, is 22023.';
-revoke execute on function public.rotate_api_key from public, anon, authenticated, service_role;
-grant execute on function public.rotate_api_key to authenticated;
+as $$ select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
+comment on function audit_log.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or expired key AL002, an overlap below 0 or above 90 days 22023.';
 
-create function private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  person constant uuid := auth.uid();
-  email constant text := auth.jwt() ->> 'email';
-  api_key private.api_keys;
+  me constant record := audit_log_private.caller();
+  api_key audit_log_private.api_keys;
 begin
-  perform private.require_admin(organization_id);
-  update private.api_keys k
-  set revoked_at = clock, revoked_by = person, revoked_by_email = email
+  perform audit_log_private.require_admin(organization_id);
+  update audit_log_private.api_keys k
+  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   select k.* into api_key
-  from private.api_keys k
+  from audit_log_private.api_keys k
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
   if not found then
-    perform private.refuse_access();
+    perform audit_log_private.refuse_access();
   end if;
   return json_build_object(
     'id', api_key.id,
@@ -261,22 +247,18 @@ begin
   );
 end
 $$;
-comment on function private.revoke_api_key is 'public.revoke_api_key, with its owner''s rights.';
-revoke execute on function private.revoke_api_key from public, anon, authenticated, service_role;
-grant execute on function private.revoke_api_key to authenticated;
+comment on function audit_log_private.revoke_api_key is 'audit_log.revoke_api_key, with its owner''s rights.';
 
-create function public.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select private.revoke_api_key(organization_id, api_key_id) $$;
-comment on function public.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
-revoke execute on function public.revoke_api_key from public, anon, authenticated, service_role;
-grant execute on function public.revoke_api_key to authenticated;
+as $$ select audit_log_private.revoke_api_key(organization_id, api_key_id) $$;
+comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
-create function private.list_api_keys(organization_id uuid) returns json
+create function audit_log_private.list_api_keys(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require_admin(organization_id);
+  perform audit_log_private.require_admin(organization_id);
   return (
     select coalesce(json_agg(
       json_build_object(
@@ -296,6 +278,7 @@ begin
           else 'active'
         end,
         'last_used_at', r.accepted_at[cardinality(r.accepted_at)],
+        'quota', audit_log_private.quota(),
         'requests_last_minute', (
           select count(*) from unnest(r.accepted_at) as t
           -- Later times come from a clock that was wrong.
@@ -304,9 +287,9 @@ begin
       )
       order by least(k.revoked_at, case when k.expires_at <= clock_timestamp() then k.expires_at end) desc nulls first, k.created_at desc, k.id
     ), '[]')
-    from private.api_keys k
+    from audit_log_private.api_keys k
     cross join lateral (
-      select l.accepted_at from private.rate_limits l
+      select l.accepted_at from audit_log_private.rate_limits l
       where l.organization_id = k.organization_id and l.api_key_id = k.id
       -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
       -- the organization's.
@@ -316,30 +299,26 @@ begin
   );
 end
 $$;
-comment on function private.list_api_keys is 'public.list_api_keys, with its owner''s rights.';
-revoke execute on function private.list_api_keys from public, anon, authenticated, service_role;
-grant execute on function private.list_api_keys to authenticated;
+comment on function audit_log_private.list_api_keys is 'audit_log.list_api_keys, with its owner''s rights.';
 
-create function public.list_api_keys(organization_id uuid) returns json
+create function audit_log.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.list_api_keys(organization_id) $$;
-comment on function public.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
-revoke execute on function public.list_api_keys from public, anon, authenticated, service_role;
-grant execute on function public.list_api_keys to authenticated;
+as $$ select audit_log_private.list_api_keys(organization_id) $$;
+comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, quota, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
-create function private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform private.require_admin(organization_id);
+  perform audit_log_private.require_admin(organization_id);
   return (
     select coalesce(json_agg(
       json_build_object(
         'day', r.day,
         'api_key_id', k.id,
         'name', k.name,
-        'user_id', case when k.id is null then r.reader_id end,
-        'user_email', r.email,
+        'user_id', r.user_id,
+        'user_email', r.user_email,
         'requests', r.requests,
         'invalid_requests', r.invalid_requests,
         'entries', r.entries,
@@ -347,33 +326,29 @@ begin
         'last_at', r.last_at,
         'last_address', r.last_address
       )
-      order by r.day, k.name, r.email, r.reader_id
+      order by r.day, k.name, r.user_email, r.reader_id
     ), '[]')
     from (
-      select l.* from private.log_reads l
+      select l.* from audit_log_private.log_reads l
       where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
       union all
-      select u.organization_id, u.api_key_id, u.day, null, u.requests, u.invalid_requests, u.entries,
+      select u.organization_id, false, u.api_key_id, u.day, null, null, u.requests, u.invalid_requests, u.entries,
         u.first_at, u.last_at, u.last_address
-      from private.rate_limits u
+      from audit_log_private.rate_limits u
       where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
     ) as r
     left join lateral (
-      select n.id, n.name from private.api_keys n
-      where n.organization_id = r.organization_id and n.id = r.reader_id
+      select n.id, n.name from audit_log_private.api_keys n
+      where n.organization_id = r.organization_id and n.id = r.reader_id and not r.is_person
       -- As in list_api_keys.
       offset 0
     ) as k on true
   );
 end
 $$;
-comment on function private.api_key_usage is 'public.api_key_usage, with its owner''s rights.';
-revoke execute on function private.api_key_usage from public, anon, authenticated, service_role;
-grant execute on function private.api_key_usage to authenticated;
+comment on function audit_log_private.api_key_usage is 'audit_log.api_key_usage, with its owner''s rights.';
 
-create function public.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select private.api_key_usage(organization_id, start_date, end_date) $$;
-comment on function public.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about an administrator in the console. invalid_requests counts the requests answered with 400. For administrators of the organization; others get 42501.';
-revoke execute on function public.api_key_usage from public, anon, authenticated, service_role;
-grant execute on function public.api_key_usage to authenticated;
+as $$ select audit_log_private.api_key_usage(organization_id, start_date, end_date) $$;
+comment on function audit_log.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about an administrator in the console. invalid_requests counts the requests answered with 400. For administrators of the organization; others get 42501.';

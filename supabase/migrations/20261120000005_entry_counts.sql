@@ -7,43 +7,35 @@
 -- is exact under concurrency, rollback, late entries and retention.
 -- No index contains a count. Otherwise updates could not stay within their page (HOT).
 
-create table private.entry_counts (
-  organization_id uuid not null references public.organizations on delete cascade,
+create table audit_log_private.entry_counts (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
   day date not null,
-  action public.audit_action not null,
+  action audit_log.audit_action not null,
   writer_pid integer not null,
   entries integer not null,
   hours integer[] not null,
   removed integer not null default 0,
   primary key (organization_id, day, action, writer_pid)
 ) with (fillfactor = 50);
-comment on table private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
-comment on column private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
-comment on column private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
-comment on column private.entry_counts.removed is 'How many entries were deleted so far.';
+comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
+comment on column audit_log_private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
+comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
+comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
 
--- With this index compact_entry_counts finds the few uncompacted counts without reading all.
-create index entry_counts_uncompacted_idx on private.entry_counts (day, organization_id, action) where writer_pid <> 0;
--- For readers, who add what is not compacted yet to the sums of monthly_entry_counts.
-create index entry_counts_partial_idx on private.entry_counts (organization_id, day) where writer_pid <> 0;
-
-alter table private.entry_counts enable row level security;
-revoke all on private.entry_counts from public, anon, authenticated, service_role;
+-- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
+create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
 
 -- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
 -- one organization are spread over many pages, and a range of years would read thousands of them.
-create table private.monthly_entry_counts (
-  organization_id uuid not null references public.organizations on delete cascade,
+create table audit_log_private.monthly_entry_counts (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
   month date not null check (extract(day from month) = 1),
-  action public.audit_action not null,
+  action audit_log.audit_action not null,
   entries bigint not null,
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
-comment on table private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
-alter table private.monthly_entry_counts enable row level security;
-revoke all on private.monthly_entry_counts from public, anon, authenticated, service_role;
-
-create function private.count_entries() returns trigger
+comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
+create function audit_log_private.count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -62,7 +54,7 @@ begin
     -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update
     -- followed by an insert kept its plan from when the table was one page, and read the whole table for each
     -- row of a large load.
-    insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
+    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
     values (
       counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
       array_fill(0, array[counted.hour - 1]) || counted.entries || array_fill(0, array[24 - counted.hour]),
@@ -76,50 +68,57 @@ begin
   return null;
 end
 $$;
-comment on function private.count_entries is 'Counts the entries that a statement wrote or deleted.';
-revoke execute on function private.count_entries from public, anon, authenticated, service_role;
+comment on function audit_log_private.count_entries is 'Counts the entries that a statement wrote or deleted.';
 
 create trigger count_inserted
-  after insert on public.audit_entries referencing new table as changed
-  for each statement execute function private.count_entries();
+  after insert on audit_log.audit_entries referencing new table as changed
+  for each statement execute function audit_log_private.count_entries();
 create trigger count_deleted
-  after delete on public.audit_entries referencing old table as changed
-  for each statement execute function private.count_entries();
+  after delete on audit_log.audit_entries referencing old table as changed
+  for each statement execute function audit_log_private.count_entries();
 
-create function private.compact_entry_counts() returns boolean
+create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
-  found_more boolean;
+  compacted bigint;
 begin
-  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log_private.entry_counts c
+  where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today;
+  if not found then
+    return 0;
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
+  if not found then
+    return 0;
+  end if;
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
-    select c.organization_id, c.day, c.action, c.writer_pid
-    from private.entry_counts c
-    join public.organizations o on o.id = c.organization_id
-    where c.writer_pid <> 0 and c.day < today
-    order by c.day, c.organization_id, c.action
+    select c.day, c.action, c.writer_pid
+    from audit_log_private.entry_counts c
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
+    order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
     limit 1000
-    for update of c skip locked
-    for key share of o skip locked
+    for update skip locked
   ),
   keys as (
-    select organization_id, day, action, writer_pid from partial
+    select day, action, writer_pid from partial
     union
     -- The row compacted earlier. It is only touched under the advisory lock.
-    select organization_id, day, action, 0 from partial
+    select day, action, 0 from partial
   ),
   moved as (
     -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
-    delete from private.entry_counts c using keys k
-    where c.organization_id = k.organization_id and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid
+    delete from audit_log_private.entry_counts c using keys k
+    where c.organization_id = compact_entry_counts.organization_id
+      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid
     returning c.*
   ),
   inserted as (
-    insert into private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
     select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
     from (
       select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
@@ -130,7 +129,7 @@ begin
     having bool_or(h.entries <> 0 or h.removed <> 0)
   ),
   summed as (
-    insert into private.monthly_entry_counts as s (organization_id, month, action, entries)
+    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
     select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries)
     from moved m
     -- Compacted counts are in the sums already.
@@ -139,20 +138,19 @@ begin
     on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
   ),
   written as (
-    insert into private.days_to_seal (organization_id, day)
+    insert into audit_log_private.days_to_seal (organization_id, day)
     select distinct m.organization_id, m.day from moved m
     on conflict do nothing
   )
   -- Rows that writers hold are left for the next run.
-  select count(*) = 1000 into found_more from partial;
-  return found_more;
+  select count(*) into compacted from partial;
+  return compacted;
 end
 $$;
-comment on function private.compact_entry_counts is 'Adds up the partial counts of past days into one row for each day and action, at most 1000 partial counts at once. Safe beside writers. Returns whether there may be more. Readers then have fewer rows to add up.';
-revoke execute on function private.compact_entry_counts from public, anon, authenticated, service_role;
+comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s past days into one row for each day and action, at most 1000 partial counts at once. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
 
-create function private.entry_count_mismatches(organization_id uuid)
-returns table (day date, action public.audit_action, hour integer, difference bigint)
+create function audit_log_private.entry_count_mismatches(organization_id uuid)
+returns table (day date, action audit_log.audit_action, hour integer, difference bigint)
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -163,34 +161,33 @@ begin
       e.action,
       extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
       count(*) as entries
-    from public.audit_entries e
+    from audit_log.audit_entries e
     where e.organization_id = entry_count_mismatches.organization_id
     group by grouping sets ((1, 2, 3), (1, 2))
     union all
     select c.day, c.action, null, -c.entries
-    from private.entry_counts c
+    from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id
     union all
     select c.day, c.action, h.hour, -h.entries
-    from private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
+    from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
     where c.organization_id = entry_count_mismatches.organization_id
     union all
     select date_trunc('month', c.day::timestamp)::date, c.action, 0, c.entries
-    from private.entry_counts c
+    from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
     union all
     select s.month, s.action, 0, -s.entries
-    from private.monthly_entry_counts s
+    from audit_log_private.monthly_entry_counts s
     where s.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour
   having sum(d.entries) <> 0;
 end
 $$;
-comment on function private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
-revoke execute on function private.entry_count_mismatches from public, anon, authenticated, service_role;
+comment on function audit_log_private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
 
-create function private.repair_entry_counts(organization_id uuid) returns bigint
+create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -201,9 +198,9 @@ begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
   end if;
-  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
-  perform from public.organizations o where o.id = repair_entry_counts.organization_id for key share;
-  insert into private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
+  insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
   select
     repair_entry_counts.organization_id,
     e.day,
@@ -216,21 +213,20 @@ begin
       group by h
       order by h
     )
-  from private.entry_count_mismatches(repair_entry_counts.organization_id) e
+  from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
   where e.hour is distinct from 0
   group by e.day, e.action
   on conflict on constraint entry_counts_pkey do update
   set entries = c.entries + excluded.entries,
     hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
   get diagnostics repaired = row_count;
-  delete from private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
-  insert into private.monthly_entry_counts (organization_id, month, action, entries)
+  delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
+  insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
   select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
-  from private.entry_counts c
+  from audit_log_private.entry_counts c
   where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
   group by 1, 2, 3;
   return repaired;
 end
 $$;
-comment on function private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the sums of months. Returns how many counts of a day and action were wrong.';
-revoke execute on function private.repair_entry_counts from public, anon, authenticated, service_role;
+comment on function audit_log_private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the sums of months. Returns how many counts of a day and action were wrong.';

@@ -1,13 +1,13 @@
 -- Deletion: of old entries, and of an organization that leaves. As in the upkeep, one call is one bounded piece,
 -- and its caller commits:
 --
---   do $$ begin while private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
+--   do $$ begin while audit_log_private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
 --
 -- An interruption loses at most one piece, and the same statement goes on from there. It is safe beside
 -- writers, readers and the upkeep. Triggers count the deleted entries, and the next upkeep seals each day
 -- again, with the number of removed entries.
 
-create function private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
+create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
 -- Planned for each range: a generic plan knows no sizes, and might read the whole table.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan'
 as $$
@@ -18,17 +18,17 @@ declare
   deleted bigint;
 begin
   select e.created_at, e.id into last
-  from public.audit_entries e
+  from audit_log.audit_entries e
   where e.organization_id = delete_first_entries.organization_id
     and e.created_at >= first_time and e.created_at < end_time
   order by e.created_at, e.id
   limit 1 offset 9999;
   if found then
-    delete from public.audit_entries e
+    delete from audit_log.audit_entries e
     where e.organization_id = delete_first_entries.organization_id
       and e.created_at >= first_time and (e.created_at, e.id) <= (last.created_at, last.id);
   else
-    delete from public.audit_entries e
+    delete from audit_log.audit_entries e
     where e.organization_id = delete_first_entries.organization_id
       and e.created_at >= first_time and e.created_at < end_time;
   end if;
@@ -36,10 +36,9 @@ begin
   return deleted;
 end
 $$;
-comment on function private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
-revoke execute on function private.delete_first_entries from public, anon, authenticated, service_role;
+comment on function audit_log_private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
 
-create function private.delete_old_days(organization_id uuid, range_end date) returns boolean
+create function audit_log_private.delete_old_days(organization_id uuid, range_end date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan'
 as $$
 declare
@@ -52,37 +51,35 @@ begin
   select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day
   from (
     select c.day, sum(sum(c.entries)) over (order by c.day) as running_total
-    from private.entry_counts c
+    from audit_log_private.entry_counts c
     where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
     group by c.day
     having sum(c.entries) > 0
   ) as d;
-  if private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
+  if audit_log_private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
     return true;
   end if;
   -- Entries that the counts miss, if they are wrong.
-  return private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
+  return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end
 $$;
-comment on function private.delete_old_days is 'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries together, or 10,000 entries of one longer day. Returns whether it deleted any.';
-revoke execute on function private.delete_old_days from public, anon, authenticated, service_role;
+comment on function audit_log_private.delete_old_days is 'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries together, or 10,000 entries of one longer day. Returns whether it deleted any.';
 
-create function private.lock_organization(organization_id uuid) returns void
+create function audit_log_private.lock_organization(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 begin
   -- One piece at a time. Writers do not wait, because they only take a key share lock.
-  perform from public.organizations o where o.id = lock_organization.organization_id for no key update;
+  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
     raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
       using errcode = 'no_data_found';
   end if;
 end
 $$;
-comment on function private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
-revoke execute on function private.lock_organization from public, anon, authenticated, service_role;
+comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
 
-create function private.delete_entries_before(organization_id uuid, day date) returns boolean
+create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -93,36 +90,35 @@ begin
       coalesce(day::text, 'null'), today
       using errcode = 'invalid_parameter_value';
   end if;
-  perform private.lock_organization(organization_id);
-  return private.delete_old_days(organization_id, day);
+  perform audit_log_private.lock_organization(organization_id);
+  return audit_log_private.delete_old_days(organization_id, day);
 end
 $$;
-comment on function private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization.';
-revoke execute on function private.delete_entries_before from public, anon, authenticated, service_role;
+comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization.';
 
-create function private.delete_organization(organization_id uuid) returns boolean
+create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   has_access boolean;
 begin
-  perform private.lock_organization(organization_id);
+  perform audit_log_private.lock_organization(organization_id);
   -- A piece of its own: from its commit on, nobody can read. Hashes and limits are deleted with the keys.
-  delete from private.api_keys k where k.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_access := found;
-  delete from public.organization_members m where m.organization_id = delete_organization.organization_id;
+  delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
   if has_access or found then
     return true;
   end if;
   -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
   -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
-  perform pg_advisory_xact_lock('private.entry_counts'::regclass::oid::bigint);
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   -- A writer that does not commit must not stop the upkeep of all.
   perform set_config('lock_timeout', '5s', true);
-  perform from public.organizations o where o.id = delete_organization.organization_id for update;
-  perform private.delete_old_days(organization_id, 'infinity');
+  perform from audit_log.organizations o where o.id = delete_organization.organization_id for update;
+  perform audit_log_private.delete_old_days(organization_id, 'infinity');
   -- Looked for from the end: at the beginning the index still has the deleted ones.
-  perform from public.audit_entries e
+  perform from audit_log.audit_entries e
   where e.organization_id = delete_organization.organization_id
   order by e.created_at desc, e.id desc
   limit 1;
@@ -130,12 +126,11 @@ begin
     return true;
   end if;
   -- The rest is a few rows for each day.
-  set constraints private.refuse_deletion deferred;
-  delete from private.seals s where s.organization_id = delete_organization.organization_id;
-  delete from public.organizations o where o.id = delete_organization.organization_id;
-  set constraints private.refuse_deletion immediate;
+  set constraints audit_log_private.refuse_deletion deferred;
+  delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
+  delete from audit_log.organizations o where o.id = delete_organization.organization_id;
+  set constraints audit_log_private.refuse_deletion immediate;
   return false;
 end
 $$;
-comment on function private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit within 5 seconds.';
-revoke execute on function private.delete_organization from public, anon, authenticated, service_role;
+comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit within 5 seconds.';

@@ -1,0 +1,176 @@
+-- One request to the API is one call of public_audit_log. It finds the organization by the hash of the token.
+-- Then answer_request does the rest within that organization: it checks the key, reads the page, counts the
+-- request. It returns decisions and never raises them, because a raise would undo the count.
+-- No caller can name an organization: it always follows from the hash of the token.
+
+create function audit_log_private.read_resource(
+  organization_id uuid,
+  resource text,
+  query audit_log.page_query,
+  out page json,
+  out entries integer
+)
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  answer record;
+begin
+  if resource = 'seals' then
+    page := audit_log_private.read_seals(organization_id, query);
+    entries := 0;
+    return;
+  end if;
+  if query.after is null then
+    answer := audit_log_private.read_page(organization_id, query);
+  else
+    answer := audit_log_private.read_feed(organization_id, query);
+  end if;
+  page := answer.page;
+  entries := answer.entries;
+end
+$$;
+comment on function audit_log_private.read_resource is 'Reads a page of entries or seals (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query.';
+
+create function audit_log_private.answer_request(
+  organization_id uuid,
+  api_key_id uuid,
+  resource text,
+  query audit_log.page_query,
+  client_address inet
+) returns json
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+  quota constant integer := audit_log_private.quota();
+  -- One field is asked: "is not null" of the whole would mean that no field is null.
+  has_query constant boolean := query.start_date is not null;
+  shown_id text;
+  looks_exhausted boolean;
+  read record;
+  request record;
+  decision text := 'accepted';
+begin
+  select null::json as page, 0 as entries into read;
+  select
+    coalesce(o.external_id, o.id::text),
+    coalesce(r.accepted_at[cardinality(r.accepted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false)
+  into shown_id, looks_exhausted
+  from audit_log_private.api_keys k
+  join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+  join audit_log.organizations o on o.id = k.organization_id
+  where k.organization_id = answer_request.organization_id
+    and k.id = answer_request.api_key_id
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > clock_timestamp());
+  if not found then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+
+  if query.after is not null then
+    -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
+    -- commit comes later in the WAL, and waits for it.
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+
+  -- The page is read before the request is counted, because counting locks the key's row until the end:
+  -- requests of one key would wait for each other's pages. A key that looks exhausted reads its page only
+  -- after it was counted.
+  if has_query and not looks_exhausted then
+    read := audit_log_private.read_resource(organization_id, resource, query);
+  end if;
+  request := audit_log_private.count_request(
+    organization_id, api_key_id, read.page is not null or has_query and looks_exhausted, coalesce(read.entries, 0), client_address
+  );
+  if request.accepted is null then
+    return json_build_object('decision', 'unauthorized');
+  elsif not request.accepted then
+    return json_build_object(
+      'decision', 'rate_limited', 'api_key_id', api_key_id, 'quota', quota, 'remaining', 0, 'reset', request.reset
+    );
+  end if;
+  if has_query and looks_exhausted then
+    read := audit_log_private.read_resource(organization_id, resource, query);
+    update audit_log_private.rate_limits r
+    set invalid_requests = r.invalid_requests + (read.page is null)::integer,
+      entries = r.entries + coalesce(read.entries, 0)
+    where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
+  end if;
+  if not has_query then
+    decision := 'invalid_query';
+  elsif read.page is null then
+    decision := 'invalid_cursor';
+  end if;
+  return json_build_object(
+    'decision', decision,
+    'api_key_id', api_key_id,
+    'quota', quota,
+    'remaining', request.remaining,
+    'reset', request.reset,
+    'organization_id', shown_id,
+    'page', read.page
+  );
+end
+$$;
+comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization: see public_audit_log.';
+
+create function audit_log_private.at_home(
+  organization_id uuid,
+  task text,
+  resource text default null,
+  query audit_log.page_query default null,
+  api_key_id uuid default null,
+  client_address inet default null
+) returns json
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+  case task
+    when 'answer_request' then
+      return audit_log_private.answer_request(organization_id, api_key_id, resource, query, client_address);
+    when 'read_resource' then
+      return (select to_json(r) from audit_log_private.read_resource(organization_id, resource, query) as r);
+    when 'compact_entry_counts' then
+      return to_json(audit_log_private.compact_entry_counts(organization_id));
+    when 'upkeep_of' then
+      return to_json(audit_log_private.upkeep_of(organization_id));
+  end case;
+end
+$$;
+comment on function audit_log_private.at_home is 'Calls the function that the task names where the organization''s rows are. On one Postgres that is here (docs/scaling.md).';
+
+create function audit_log_private.public_audit_log(
+  token_hash text,
+  resource text,
+  query audit_log.page_query,
+  client_address inet
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+  key record;
+begin
+  select h.organization_id, h.api_key_id into key
+  from audit_log_private.api_key_hashes h
+  where h.token_hash = decode(public_audit_log.token_hash, 'hex');
+  -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
+  return audit_log_private.at_home(
+    key.organization_id, 'answer_request', resource, query, key.api_key_id, client_address
+  );
+end
+$$;
+comment on function audit_log_private.public_audit_log is 'audit_log.public_audit_log, with its owner''s rights.';
+
+create function audit_log.public_audit_log(
+  token_hash text,
+  resource text,
+  query audit_log.page_query default null,
+  client_address inet default null
+) returns json
+-- plpgsql, because it keeps plans between calls.
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
+end
+$$;
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries or seals. For the Edge Function only.';

@@ -1,0 +1,141 @@
+-- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
+-- function with a search_path cannot commit, so its caller commits after each piece:
+--
+--   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
+
+create function audit_log_private.delete_old_log_reads(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+  oldest constant date := (clock_timestamp() at time zone 'UTC')::date - 400;
+begin
+  delete from audit_log_private.log_reads r
+  where r.organization_id = delete_old_log_reads.organization_id and r.day < oldest;
+  -- Keys that were not used since.
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  where r.organization_id = delete_old_log_reads.organization_id and r.day < oldest;
+end
+$$;
+comment on function audit_log_private.delete_old_log_reads is 'Deletes an organization''s records of reads more than 400 days ago.';
+
+create function audit_log_private.upkeep_of(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform audit_log_private.delete_old_log_reads(organization_id);
+  return audit_log_private.seal_days(organization_id) + audit_log_private.scrub_days(organization_id);
+end
+$$;
+comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for compact_entry_counts. Returns how much it sealed and compared, as seal_days does.';
+
+create table audit_log_private.upkeep_state (
+  is_only boolean primary key default true check (is_only),
+  last_run_at timestamptz,
+  started_at timestamptz,
+  is_compacting boolean not null default true,
+  done_until uuid
+);
+comment on table audit_log_private.upkeep_state is 'One row: when the upkeep last finished, and how far the run in progress is.';
+comment on column audit_log_private.upkeep_state.started_at is 'When the run in progress began; null when there is none.';
+comment on column audit_log_private.upkeep_state.is_compacting is 'A run passes over the organizations twice: first it compacts their counts.';
+comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+insert into audit_log_private.upkeep_state default values;
+
+create function audit_log_private.run_upkeep() returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  state audit_log_private.upkeep_state;
+  task text := 'compact_entry_counts';
+  -- Counts to compact, or entries to seal, in one piece.
+  piece integer := 1000;
+  next record;
+  work bigint;
+  done bigint := 0;
+  organizations integer := 0;
+begin
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
+  -- transactions, so days would be sealed without them, or found altered.
+  perform audit_log_private.feed_key('');
+  -- Several runs at once take turns, piece by piece.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  select u.* into strict state from audit_log_private.upkeep_state u;
+  -- A run that was interrupted begins again, as does one of more than an hour: what it did is not done twice.
+  if (state.started_at > clock - interval '1 hour') is not true then
+    state.started_at := clock;
+    state.is_compacting := true;
+    state.done_until := null;
+  end if;
+  -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
+  -- day takes minutes to seal.
+  if not state.is_compacting then
+    task := 'upkeep_of';
+    piece := 20000;
+  end if;
+  for next in
+    select o.id from audit_log.organizations o
+    where o.id > coalesce(state.done_until, '00000000-0000-0000-0000-000000000000')
+    order by o.id
+    limit 1000
+  loop
+    organizations := organizations + 1;
+    work := audit_log_private.at_home(next.id, task)::text;
+    done := done + work;
+    -- It may have more to do, and is the first of the next piece.
+    exit when work >= piece;
+    state.done_until := next.id;
+    exit when done >= piece;
+  end loop;
+  if done < piece and organizations < 1000 then
+    if not state.is_compacting then
+      update audit_log_private.upkeep_state
+      set last_run_at = clock_timestamp(), started_at = null, is_compacting = true, done_until = null;
+      return false;
+    end if;
+    state.is_compacting := false;
+    state.done_until := null;
+  end if;
+  update audit_log_private.upkeep_state
+  set started_at = state.started_at, is_compacting = state.is_compacting, done_until = state.done_until;
+  return true;
+end
+$$;
+comment on function audit_log_private.run_upkeep is 'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
+
+create function audit_log_private.health() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  return json_build_object(
+    'last_upkeep_at', (select u.last_run_at from audit_log_private.upkeep_state u),
+    'oldest_unsealed_day', least(
+      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
+      (select min(d.day) from audit_log_private.days_to_seal d)
+    ),
+    'altered_days', (
+      select coalesce(json_agg(
+        json_build_object('organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at)
+        order by d.organization_id, d.day
+      ), '[]')
+      from audit_log_private.sealed_days d
+      where d.altered_at is not null
+    ),
+    'miscounted_days', (
+      select coalesce(json_agg(
+        json_build_object('organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted)
+        order by d.organization_id, d.day
+      ), '[]')
+      from audit_log_private.sealed_days d
+      where d.miscounted <> 0
+    ),
+    'is_adopted', exists (
+      select from audit_log_private.feed_keys k where k.system_identifier = (pg_control_system()).system_identifier
+    )
+  );
+end
+$$;
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted.';

@@ -1,0 +1,43 @@
+-- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
+--
+-- Postgres lets everybody execute a new function, and older projects grant everything new to everybody. So all of
+-- it is taken away first. A later migration that adds a table or a function ends with these statements, too.
+
+do $$
+declare
+  made record;
+begin
+  for made in
+    select c.oid::regclass as name from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+  loop
+    execute format('alter table %s enable row level security', made.name);
+  end loop;
+end
+$$;
+
+revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+grant select, insert, update, delete on audit_log.organizations, audit_log.organization_members to service_role;
+grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
+  on audit_log.audit_entries to service_role;
+
+-- The defaults of the columns of entries.
+grant execute on function audit_log_private.uuid_v7, audit_log_private.log_epoch to service_role;
+
+grant execute on function audit_log.public_audit_log, audit_log_private.public_audit_log to service_role;
+
+grant execute on function
+  audit_log.list_organizations, audit_log_private.list_organizations,
+  audit_log.list_api_keys, audit_log_private.list_api_keys,
+  audit_log.create_api_key, audit_log_private.create_api_key,
+  audit_log.rotate_api_key, audit_log_private.rotate_api_key,
+  audit_log.revoke_api_key, audit_log_private.revoke_api_key,
+  audit_log.api_key_usage, audit_log_private.api_key_usage,
+  audit_log.read_audit_log, audit_log_private.read_audit_log,
+  audit_log.read_entry, audit_log_private.read_entry,
+  audit_log.daily_entry_counts, audit_log_private.daily_entry_counts,
+  audit_log.list_seals, audit_log_private.list_seals,
+  audit_log.latest_seal, audit_log_private.latest_seal_json
+to authenticated;
