@@ -410,13 +410,29 @@ $$;
 comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, items} as in read_page, with the next cursor, and how many entries these are. Nulls when after is no cursor of this organization, range, action and database.';
 
 create function audit_log_private.adopt_restored_log() returns bigint
+-- A restored database has no statistics, with which the planner might read the whole log for each organization.
 language plpgsql volatile set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
 declare
-  epoch constant bigint := audit_log_private.log_epoch() + 1;
+  epoch bigint;
 begin
   -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
   lock table audit_log.audit_entries in share row exclusive mode;
+  -- Of the rows too, because they may have been restored without the function.
+  select 1 + greatest(
+    audit_log_private.log_epoch(),
+    max(last_entry.transaction_id::text::bigint >> 40),
+    max(pg_snapshot_xmax((audit_log_private.latest_seal(o.id)).snapshot)::text::bigint >> 40)
+  )
+  into strict epoch
+  from audit_log.organizations o
+  left join lateral (
+    select e.transaction_id from audit_log.audit_entries e
+    where e.organization_id = o.id
+    order by e.transaction_id desc
+    limit 1
+  ) as last_entry on true;
   execute format(
     'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
     format('begin return %s; end', epoch)

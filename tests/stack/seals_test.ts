@@ -73,9 +73,9 @@ function countsOf({ entries, added, removed }: Seal): number[] {
 }
 
 /** What a seal must be. */
-function sealOf({ format, previous, sequence, day, entries, added, ...rest }: Seal): string {
-  const { removed, sha256, sealed_at } = rest;
-  const line = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
+function sealOf(seal: Seal): string {
+  const { format, previous, sequence, day, entries, added, removed, sealed_at } = seal;
+  const line = [format, previous, sequence, day, entries, added, removed, seal.sha256, sealed_at];
   return sha256(line.join(" "));
 }
 
