@@ -82,10 +82,8 @@ function plan(source: string, target: string, options: InstallOptions): Installa
   if (changed.length > 0) {
     throw new InstallError(
       `Nothing was changed, because these files are not as they were installed:\n  ` +
-        `${
-          changed.join("\n  ")
-        }\nMove your changes into files of your own. Then restore each from ` +
-        `your history (one of the function may also be deleted), and run this again`,
+        `${changed.join("\n  ")}\nMove your changes into files of your own. Then ` +
+        `restore these files from your history, or delete those of the function, and run this again`,
     );
   }
   const { changes: configChanges, byHand } = planConfig(target);

@@ -73,7 +73,7 @@ function addSchema(text: string): string | null {
   if (theirs === undefined) {
     return checked(text, () => text.replace(/^\[api\].*(\r?\n)/m, `$&${API[1]}$1`), expected);
   }
-  // The library would change all line ends to one kind.
+  // The library would change all line ends to one kind, and print that it does.
   if (/\r\n/.test(text) && /(?<!\r)\n/.test(text)) return null;
   return checked(text, () => patch(text, expected), expected);
 }

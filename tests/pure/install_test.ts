@@ -372,7 +372,7 @@ describe("config.toml", () => {
 
   it("gets the schema beside theirs, in all ways of writing it", async () => {
     const pairs = {
-      '[api]\nschemas = ["public"] # c\n': '[api]\nschemas = ["public", "audit_log"] # c\n',
+      '[api]\nschemas = ["public"]   # c\n': '[api]\nschemas = ["public", "audit_log"]   # c\n',
       'api.schemas = ["public",]\n': 'api.schemas = ["public", "audit_log",]\n',
       "[api]\nschemas = []\n": '[api]\nschemas = ["audit_log"]\n',
       'api = { schemas = ["public"] }\n': 'api = { schemas = ["public", "audit_log"] }\n',
@@ -406,6 +406,8 @@ describe("config.toml", () => {
       [`${done}functions = {}\n`, [section]],
       [`[api]\r\nschemas = []\n${section}\n`, [schemas]],
       [`[api]\nschemas = "public"\n${section}\n`, [schemas]],
+      // The library would turn the tab into a space.
+      [`[api]\nschemas = ["public"]\t# c\n${section}\n`, [schemas]],
       [`api = 1\n${section}\n`, [schemas]],
     ];
     for (const [before, lines] of cases) {
@@ -413,6 +415,18 @@ describe("config.toml", () => {
       assertEquals(text, bytesOf(before));
       for (const line of lines) assertStringIncludes(byHand, line);
     }
+  });
+
+  it("stays a link, and keeps its permissions", async () => {
+    await using project = new Project({ "shared.toml": CONFIG, "supabase/migrations/1_a.sql": "" });
+    const shared = join(project.path, "shared.toml");
+    const link = join(project.path, "supabase/config.toml");
+    Deno.chmodSync(shared, 0o600);
+    Deno.symlinkSync("../shared.toml", link);
+    project.install();
+    assertEquals(project.files()["shared.toml"], bytesOf(PATCHED));
+    assertEquals(Deno.lstatSync(link).isSymlink, true);
+    assertEquals((Deno.statSync(shared).mode ?? 0) & 0o777, 0o600);
   });
 
   it("need not be there, nor be UTF-8: the lines to add are printed", async () => {
@@ -467,6 +481,13 @@ describe("deno task install", () => {
 
     const again = await install(project.path, ".");
     assertMatch(again.stdout, /^Version \S+ is installed: nothing to change\n$/);
+  });
+
+  it("prints its own words only, also of a config.toml with line ends of two kinds", async () => {
+    await using project = new Project({ "supabase/config.toml": "[api]\r\nschemas = []\n" });
+    const { stdout, stderr } = await install(project.path, ".");
+    assertEquals(stderr, "");
+    assertStringIncludes(stdout, 'the schemas of [api] must have "audit_log"');
   });
 
   it("exits with 1 and a sentence where it cannot install, and with 2 on a wrong command", async () => {
