@@ -196,7 +196,11 @@ export class Load {
     try {
       const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
         method: "POST",
-        headers: { apikey: secretKey, "Content-Type": "application/json" },
+        headers: {
+          apikey: secretKey,
+          "Content-Type": "application/json",
+          "Content-Profile": "audit_log",
+        },
         body: JSON.stringify(entries),
         signal: AbortSignal.timeout(LONGEST),
       });
