@@ -29,7 +29,7 @@ Deno.serve(async (request) => {
   const action = parameters.get("action");
   const limit = Number(parameters.get("limit") ?? 100);
   const offset = Number(parameters.get("offset") ?? 0);
-  let query = supabase.from("audit_entries")
+  let query = supabase.schema("audit_log").from("audit_entries")
     .select("id, created_at, action, user_email, agent_name, data", { count: "exact" })
     .eq("organization_id", key.organization_id)
     .gte("created_at", `${start}T00:00:00Z`)
