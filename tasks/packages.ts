@@ -1,4 +1,4 @@
-// Installs npm packages into node_modules as locked: deno.lock has what start runs, dev.lock has everything.
+// Installs npm packages into node_modules as locked: deno.lock has what start and install run, dev.lock has all.
 // (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
@@ -13,9 +13,10 @@ import { stdFlags } from "./std.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const FUNCTION = join(ROOT, "supabase/functions/public-audit-log");
 
-/** What start runs, and the example that the README runs against it. */
+/** What start and install run, and the example that the README runs against a start. */
 const ENTRYPOINTS = [
   "tasks/start.ts",
+  "tasks/install.ts",
   "console/build.ts",
   "console/main.tsx",
   "supabase/functions/public-audit-log/index.ts",

@@ -24,8 +24,7 @@ do $$
 declare
   taken text;
 begin
-  select string_agg(n.nspname, ' and ' order by n.nspname) into taken
-  from pg_namespace n
+  select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
   where n.nspname in ('audit_log', 'audit_log_private');
   if taken is not null then
     raise exception 'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken
@@ -35,8 +34,7 @@ begin
     raise exception 'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto with schema extensions (or alter extension pgcrypto set schema extensions)'
       using errcode = 'undefined_object';
   end if;
-end
-$$;
+end $$;
 
 create schema audit_log;
 comment on schema audit_log is 'Public Audit Log. Served by the Data API.';

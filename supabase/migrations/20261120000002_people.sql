@@ -7,33 +7,27 @@
 -- caller is refused (42501). All three run with the rights of the owner of this schema.
 
 create function audit_log_private.caller(out id text, out email text)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   id := auth.jwt() ->> 'sub';
   email := auth.jwt() ->> 'email';
-end
-$$;
+end $$;
 comment on function audit_log_private.caller is 'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null.';
 
 create function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
 begin
   return query
-    select o.id, o.name, m.role
-    from audit_log.organization_members m
+    select o.id, o.name, m.role from audit_log.organization_members m
     join audit_log.organizations o on o.id = m.organization_id
     where m.user_id = me.id;
-end
-$$;
+end $$;
 comment on function audit_log_private.my_organizations is 'The organizations that the console offers the signed-in person. id: that in audit_log.organizations. role: admin or member.';
 
 create function audit_log_private.administers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   -- Null for people of other identity providers, whose ids are no UUIDs.
@@ -50,6 +44,5 @@ begin
       auth.jwt() ->> 'aal' = 'aal2'
       or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
     );
-end
-$$;
+end $$;
 comment on function audit_log_private.administers is 'Whether the signed-in person administers an organization now. Asked before anything tells whether the organization exists.';

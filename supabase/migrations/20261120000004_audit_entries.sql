@@ -6,16 +6,10 @@
 -- feed's: it finds what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
-create type audit_log.audit_action as enum (
-  'agent_added',
-  'conversation_created',
-  'message_created',
-  'feedback_given'
-);
+create type audit_log.audit_action as enum ('agent_added', 'conversation_created', 'message_created', 'feedback_given');
 
 create function audit_log_private.uuid_v7() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   -- A random version 4 UUID with the first 48 bits replaced by the time and the version by 7.
   select encode(
     set_bit(set_bit(
@@ -28,12 +22,10 @@ $$;
 comment on function audit_log_private.uuid_v7 is 'A time-ordered UUID (RFC 9562 section 5.7): new entries land at the right edge of the index. Postgres 18 has its own.';
 
 create function audit_log_private.log_epoch() returns bigint
-language plpgsql stable
-as $$
+language plpgsql stable as $$
 begin
   return 0;
-end
-$$;
+end $$;
 comment on function audit_log_private.log_epoch is 'How often this log was restored. adopt_restored_log() replaces it: a constant costs writers less than a row of a table.';
 
 create table audit_log.audit_entries (
@@ -80,13 +72,11 @@ create index audit_entries_action_idx on audit_log.audit_entries (organization_i
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 create function audit_log_private.refuse_change() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception '% is append-only: % refused', tg_table_name, tg_op
     using errcode = 'insufficient_privilege';
-end
-$$;
+end $$;
 comment on function audit_log_private.refuse_change is 'Makes a table append-only for every role, its owner included.';
 
 create trigger refuse_change

@@ -36,8 +36,7 @@ create table audit_log_private.monthly_entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
 create function audit_log_private.count_entries() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   counted record;
 begin
@@ -66,8 +65,7 @@ begin
       removed = c.removed + excluded.removed;
   end loop;
   return null;
-end
-$$;
+end $$;
 comment on function audit_log_private.count_entries is 'Counts the entries that a statement wrote or deleted.';
 
 create trigger count_inserted
@@ -78,8 +76,7 @@ create trigger count_deleted
   for each statement execute function audit_log_private.count_entries();
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
   compacted bigint;
@@ -96,8 +93,7 @@ begin
   end if;
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
-    select c.day, c.action, c.writer_pid
-    from audit_log_private.entry_counts c
+    select c.day, c.action, c.writer_pid from audit_log_private.entry_counts c
     where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
     order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
@@ -130,8 +126,7 @@ begin
   ),
   summed as (
     insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
-    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries)
-    from moved m
+    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
     -- Compacted counts are in the sums already.
     where m.writer_pid <> 0
     group by 1, 2, 3
@@ -145,14 +140,12 @@ begin
   -- Rows that writers hold are left for the next run.
   select count(*) into compacted from partial;
   return compacted;
-end
-$$;
+end $$;
 comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s past days into one row for each day and action, at most 1000 partial counts at once. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action audit_log.audit_action, hour integer, difference bigint)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
   from (
@@ -165,31 +158,26 @@ begin
     where e.organization_id = entry_count_mismatches.organization_id
     group by grouping sets ((1, 2, 3), (1, 2))
     union all
-    select c.day, c.action, null, -c.entries
-    from audit_log_private.entry_counts c
+    select c.day, c.action, null, -c.entries from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id
     union all
     select c.day, c.action, h.hour, -h.entries
     from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
     where c.organization_id = entry_count_mismatches.organization_id
     union all
-    select date_trunc('month', c.day::timestamp)::date, c.action, 0, c.entries
-    from audit_log_private.entry_counts c
+    select date_trunc('month', c.day::timestamp)::date, c.action, 0, c.entries from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
     union all
-    select s.month, s.action, 0, -s.entries
-    from audit_log_private.monthly_entry_counts s
+    select s.month, s.action, 0, -s.entries from audit_log_private.monthly_entry_counts s
     where s.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour
   having sum(d.entries) <> 0;
-end
-$$;
+end $$;
 comment on function audit_log_private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
 
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   repaired bigint;
 begin
@@ -210,8 +198,7 @@ begin
     array(
       select coalesce(sum(d.difference) filter (where d.hour = h), 0)
       from generate_series(1, 24) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
-      group by h
-      order by h
+      group by h order by h
     )
   from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
   where e.hour is distinct from 0
@@ -227,6 +214,5 @@ begin
   where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
   group by 1, 2, 3;
   return repaired;
-end
-$$;
+end $$;
 comment on function audit_log_private.repair_entry_counts is 'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the sums of months. Returns how many counts of a day and action were wrong.';

@@ -60,21 +60,29 @@ comment on table audit_log_private.log_reads is 'Who read an organization''s log
 comment on column audit_log_private.log_reads.last_address is 'The client address that the platform''s gateway reported last.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
+create function audit_log_private.add_log_read(reads audit_log_private.log_reads) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.log_reads as r
+  select reads.*
+  on conflict on constraint log_reads_pkey do update
+  set requests = r.requests + excluded.requests,
+    invalid_requests = r.invalid_requests + excluded.invalid_requests,
+    entries = r.entries + excluded.entries,
+    last_at = excluded.last_at,
+    last_address = excluded.last_address;
+end $$;
+comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day.';
+
 create function audit_log_private.count_read(organization_id uuid, entries integer) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
+  reader_id constant uuid := left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32);
+  clock constant timestamptz := clock_timestamp();
 begin
-  insert into audit_log_private.log_reads as r (
-    organization_id, is_person, reader_id, day, user_id, user_email, requests, invalid_requests, entries, first_at, last_at
-  )
-  values (
-    count_read.organization_id, true, left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32)::uuid,
-    (clock_timestamp() at time zone 'UTC')::date, me.id, me.email, 1, 0, count_read.entries, clock_timestamp(), clock_timestamp()
-  )
-  on conflict on constraint log_reads_pkey do update
-  set requests = r.requests + 1, entries = r.entries + excluded.entries, last_at = excluded.last_at;
-end
-$$;
+  perform audit_log_private.add_log_read((
+    organization_id, true, reader_id, (clock at time zone 'UTC')::date, me.id, me.email, 1, 0, entries, clock, clock, null
+  ));
+end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';

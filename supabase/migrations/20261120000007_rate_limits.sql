@@ -8,12 +8,10 @@
 -- The same row counts the use of the key, so that counting costs no second write.
 
 create function audit_log_private.quota() returns integer
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return 60;
-end
-$$;
+end $$;
 comment on function audit_log_private.quota is 'How many requests a minute each key has. To change it, replace this function: nothing else knows the number.';
 
 create table audit_log_private.rate_limits (
@@ -45,8 +43,7 @@ create function audit_log_private.count_request(
   out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
-language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s'
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
   quota constant integer := audit_log_private.quota();
   span constant interval := '60 seconds';
@@ -56,8 +53,7 @@ declare
   arrival timestamptz;
   today date;
 begin
-  select r.* into use
-  from audit_log_private.rate_limits r
+  select r.* into use from audit_log_private.rate_limits r
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
@@ -85,19 +81,12 @@ begin
     times := times || arrival;
     today := arrival at time zone 'UTC';
     if use.day is distinct from today then
-      insert into audit_log_private.log_reads as l (
-        organization_id, is_person, reader_id, day, requests, invalid_requests, entries, first_at, last_at, last_address
-      )
-      select use.organization_id, false, use.api_key_id, use.day, use.requests, use.invalid_requests, use.entries,
-        use.first_at, use.last_at, use.last_address
-      where use.day is not null
-      -- After a clock was set back over midnight.
-      on conflict on constraint log_reads_pkey do update
-      set requests = l.requests + excluded.requests,
-        invalid_requests = l.invalid_requests + excluded.invalid_requests,
-        entries = l.entries + excluded.entries,
-        last_at = excluded.last_at,
-        last_address = excluded.last_address;
+      if use.day is not null then
+        perform audit_log_private.add_log_read((
+          use.organization_id, false, use.api_key_id, use.day, null, null, use.requests, use.invalid_requests, use.entries,
+          use.first_at, use.last_at, use.last_address
+        ));
+      end if;
       use.requests := 0;
       use.invalid_requests := 0;
       use.entries := 0;
@@ -117,6 +106,5 @@ begin
   end if;
   remaining := quota - cardinality(times);
   reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
-end
-$$;
+end $$;
 comment on function audit_log_private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';

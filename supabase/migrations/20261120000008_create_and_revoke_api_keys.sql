@@ -7,8 +7,7 @@
 -- supabase/functions/public-audit-log/token.ts checks the same shape.
 
 create function audit_log_private.base62(value bigint) returns text
-language sql immutable strict set search_path = pg_catalog, pg_temp
-as $$
+language sql immutable strict set search_path = pg_catalog, pg_temp as $$
   select string_agg(
     substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', (value / power(62::numeric, place)::bigint % 62)::int + 1, 1),
     '' order by place desc
@@ -18,8 +17,7 @@ $$;
 comment on function audit_log_private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
 
 create function audit_log_private.new_token() returns text
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   with random as materialized (
     select extensions.gen_random_bytes(128) as bytes
   ),
@@ -30,8 +28,7 @@ as $$
       substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', byte % 62 + 1, 1), ''
     ) as text
     from (
-      select get_byte(bytes, n) as byte
-      from random, generate_series(0, 127) as n
+      select get_byte(bytes, n) as byte from random, generate_series(0, 127) as n
       where get_byte(bytes, n) < 248
       limit 32
     ) as accepted
@@ -42,8 +39,7 @@ $$;
 comment on function audit_log_private.new_token is 'A new token, in plain text.';
 
 create function audit_log_private.api_key_name(given text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
   -- Control characters, line separators, and other characters that fonts show as nothing: format
@@ -82,18 +78,13 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   return name;
-end
-$$;
+end $$;
 comment on function audit_log_private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has invisible characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
-  organization_id uuid,
-  name text,
-  api_key_id uuid default null,
-  expires_at timestamptz default null
+  organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   token constant text := audit_log_private.new_token();
   -- Computed here, because auto_explain can log the values of an insert.
@@ -123,31 +114,22 @@ begin
   values (hash, api_key.organization_id, api_key.id);
   insert into audit_log_private.rate_limits (organization_id, api_key_id)
   values (api_key.organization_id, api_key.id);
-  return json_build_object(
-    'id', api_key.id,
-    'organization_id', api_key.organization_id,
-    'name', api_key.name,
-    'hint', api_key.hint,
-    'created_at', api_key.created_at,
-    'expires_at', api_key.expires_at,
-    'token', token
-  );
+  return (select to_json(k) from (
+    select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at, api_key.expires_at, token
+  ) as k);
 exception
   when unique_violation then
     raise exception 'an API key with this id has been created before: its token cannot be shown again'
       using errcode = 'unique_violation';
-end
-$$;
+end $$;
 comment on function audit_log_private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
 
 create function audit_log_private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.require_admin(organization_id);
   return audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
-end
-$$;
+end $$;
 comment on function audit_log_private.create_api_key is 'audit_log.create_api_key, with its owner''s rights.';
 
 create function audit_log.create_api_key(
@@ -163,8 +145,7 @@ as $$ select audit_log_private.create_api_key(organization_id, name, api_key_id,
 comment on function audit_log.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
 
 create function audit_log_private.rotate_api_key(organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   -- In seconds, because days and months vary in length.
   overlap_seconds constant numeric := extract(epoch from overlap);
@@ -177,8 +158,7 @@ begin
     raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
   -- Locked, so that two rotations at once take turns.
-  select k.* into api_key
-  from audit_log_private.api_keys k
+  select k.* into api_key from audit_log_private.api_keys k
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
   for update;
   clock := clock_timestamp();
@@ -204,23 +184,18 @@ begin
   set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
   return successor;
-end
-$$;
+end $$;
 comment on function audit_log_private.rotate_api_key is 'audit_log.rotate_api_key, with its owner''s rights.';
 
 create function audit_log.rotate_api_key(
-  organization_id uuid,
-  api_key_id uuid,
-  overlap interval default '24 hours',
-  successor_id uuid default null
+  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
 comment on function audit_log.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
@@ -230,23 +205,16 @@ begin
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
-  select k.* into api_key
-  from audit_log_private.api_keys k
+  select k.* into api_key from audit_log_private.api_keys k
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
-  return json_build_object(
-    'id', api_key.id,
-    'organization_id', api_key.organization_id,
-    'name', api_key.name,
-    'hint', api_key.hint,
-    'created_at', api_key.created_at,
-    'revoked_at', api_key.revoked_at,
-    'revoked_by_email', api_key.revoked_by_email
-  );
-end
-$$;
+  return (select to_json(k) from (
+    select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
+      api_key.revoked_at, api_key.revoked_by_email
+  ) as k);
+end $$;
 comment on function audit_log_private.revoke_api_key is 'audit_log.revoke_api_key, with its owner''s rights.';
 
 create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
@@ -255,97 +223,73 @@ as $$ select audit_log_private.revoke_api_key(organization_id, api_key_id) $$;
 comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
 begin
   perform audit_log_private.require_admin(organization_id);
   return (
-    select coalesce(json_agg(
-      json_build_object(
-        'id', k.id,
-        'name', k.name,
-        'hint', k.hint,
-        'created_at', k.created_at,
-        'created_by_email', k.created_by_email,
-        'revoked_at', k.revoked_at,
-        'revoked_by_email', k.revoked_by_email,
-        'expires_at', k.expires_at,
-        'successor_id', k.successor_id,
-        'state', case
+    select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
+      select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
+        least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
+        case
           when k.revoked_at is not null then 'revoked'
-          when k.expires_at <= clock_timestamp() then 'expired'
-          when k.expires_at <= clock_timestamp() + interval '14 days' then 'expiring'
+          when k.expires_at <= clock then 'expired'
+          when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
-        end,
-        'last_used_at', r.accepted_at[cardinality(r.accepted_at)],
-        'quota', audit_log_private.quota(),
-        'requests_last_minute', (
+        end as state,
+        r.accepted_at[cardinality(r.accepted_at)] as last_used_at,
+        audit_log_private.quota() as quota,
+        (
           select count(*) from unnest(r.accepted_at) as t
           -- Later times come from a clock that was wrong.
-          where t between clock_timestamp() - interval '60 seconds' and clock_timestamp() + interval '60 seconds'
-        )
-      )
-      order by least(k.revoked_at, case when k.expires_at <= clock_timestamp() then k.expires_at end) desc nulls first, k.created_at desc, k.id
-    ), '[]')
-    from audit_log_private.api_keys k
-    cross join lateral (
-      select l.accepted_at from audit_log_private.rate_limits l
-      where l.organization_id = k.organization_id and l.api_key_id = k.id
-      -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
-      -- the organization's.
-      offset 0
-    ) as r
-    where k.organization_id = list_api_keys.organization_id
+          where t between clock - interval '60 seconds' and clock + interval '60 seconds'
+        ) as requests_last_minute
+      from audit_log_private.api_keys k
+      cross join lateral (
+        select l.accepted_at from audit_log_private.rate_limits l
+        where l.organization_id = k.organization_id and l.api_key_id = k.id
+        -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
+        -- the organization's.
+        offset 0
+      ) as r
+      where k.organization_id = list_api_keys.organization_id
+    ) as l
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.list_api_keys is 'audit_log.list_api_keys, with its owner''s rights.';
 
 create function audit_log.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_api_keys(organization_id) $$;
-comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, state, last_used_at, quota, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
+comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, ended_at, state, last_used_at, quota, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  names jsonb;
 begin
   perform audit_log_private.require_admin(organization_id);
+  -- Not joined: with outdated statistics, a join compared each row with all keys of the organization.
+  select jsonb_object_agg(k.id, k.name) into names from audit_log_private.api_keys k
+  where k.organization_id = api_key_usage.organization_id;
   return (
-    select coalesce(json_agg(
-      json_build_object(
-        'day', r.day,
-        'api_key_id', k.id,
-        'name', k.name,
-        'user_id', r.user_id,
-        'user_email', r.user_email,
-        'requests', r.requests,
-        'invalid_requests', r.invalid_requests,
-        'entries', r.entries,
-        'first_at', r.first_at,
-        'last_at', r.last_at,
-        'last_address', r.last_address
-      )
-      order by r.day, k.name, r.user_email, r.reader_id
-    ), '[]')
+    select coalesce(json_agg(u order by u.day, u.name, u.user_email, u.user_id, u.api_key_id), '[]')
     from (
-      select l.* from audit_log_private.log_reads l
-      where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
-      union all
-      select u.organization_id, false, u.api_key_id, u.day, null, null, u.requests, u.invalid_requests, u.entries,
-        u.first_at, u.last_at, u.last_address
-      from audit_log_private.rate_limits u
-      where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
-    ) as r
-    left join lateral (
-      select n.id, n.name from audit_log_private.api_keys n
-      where n.organization_id = r.organization_id and n.id = r.reader_id and not r.is_person
-      -- As in list_api_keys.
-      offset 0
-    ) as k on true
+      select r.day, case when not r.is_person then r.reader_id end as api_key_id, case when not r.is_person then names ->> r.reader_id::text end as name,
+        r.user_id, r.user_email, r.requests, r.invalid_requests, r.entries, r.first_at, r.last_at, r.last_address
+      from (
+        select l.* from audit_log_private.log_reads l
+        where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
+        union all
+        select u.organization_id, false, u.api_key_id, u.day, null, null, u.requests, u.invalid_requests, u.entries,
+          u.first_at, u.last_at, u.last_address
+        from audit_log_private.rate_limits u
+        where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
+      ) as r
+    ) as u
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.api_key_usage is 'audit_log.api_key_usage, with its owner''s rights.';
 
 create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json

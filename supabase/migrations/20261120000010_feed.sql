@@ -42,8 +42,7 @@ create type audit_log_private.feed_cursor as (
 -- In a snapshot's list, most transactions follow each other closely. Distances below 62 become one character,
 -- others (number), so that 200 transactions in progress take some 200 characters.
 create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns text
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     select concat_ws(
@@ -61,13 +60,11 @@ begin
       from pg_snapshot_xip(snapshot) as x
     ) as in_progress
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.pack_snapshot is 'A snapshot as short text.';
 
 create function audit_log_private.unpack_snapshot(packed text) returns pg_snapshot
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     select concat_ws(
@@ -84,14 +81,12 @@ begin
       from regexp_matches(split_part(packed, ':', 3), '[(][0-9]+[)]|.', 'g') with ordinality as list (m, n)
     ) as in_progress
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 
 create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
 -- Stable, so that the snapshot is that of the calling query.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   present constant pg_snapshot := pg_current_snapshot();
   own constant xid8 := pg_current_xact_id_if_assigned();
@@ -112,13 +107,11 @@ begin
       select own where pg_visible_in_snapshot(own, present)
     ) as in_progress
   )::pg_snapshot;
-end
-$$;
+end $$;
 comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
 
 create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
 begin
@@ -135,13 +128,11 @@ begin
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
 
 create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, scope text) returns text
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   key constant record := audit_log_private.feed_key(scope);
   iv constant bytea := extensions.gen_random_bytes(16);
@@ -162,13 +153,11 @@ begin
   );
   message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
-end
-$$;
+end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
 
 create function audit_log_private.decode_cursor(encoded text, scope text) returns audit_log_private.feed_cursor
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   key constant record := audit_log_private.feed_key(scope);
   message bytea;
@@ -198,22 +187,14 @@ begin
     fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid,
     fields[6]::timestamp at time zone 'UTC', fields[7]::uuid
   )::audit_log_private.feed_cursor;
-end
-$$;
+end $$;
 comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
 
 create function audit_log_private.list_unseen(
-  organization_id uuid,
-  query audit_log.page_query,
-  cursor audit_log_private.feed_cursor,
-  out items text,
-  out entries integer,
-  out last_transaction_id xid8,
-  out last_created_at timestamptz,
-  out last_id uuid
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, out items text,
+  out entries integer, out last_transaction_id xid8, out last_created_at timestamptz, out last_id uuid
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant audit_log.audit_action := query.action;
   page_limit constant integer := query.page_limit;
@@ -264,8 +245,7 @@ begin
           and (e.created_at, e.id) > (after_time, after_id)
           and (e.created_at, e.id) <= (last_time, last_entry_id)
           and pg_visible_in_snapshot(e.transaction_id, bound)
-        order by e.created_at, e.id
-        limit page_limit
+        order by e.created_at, e.id limit page_limit
       )
       union all
       (
@@ -275,17 +255,14 @@ begin
           and (e.action, e.created_at, e.id) > (wanted_action, after_time, after_id)
           and (e.action, e.created_at, e.id) <= (wanted_action, last_time, last_entry_id)
           and pg_visible_in_snapshot(e.transaction_id, bound)
-        order by e.action, e.created_at, e.id
-        limit page_limit
+        order by e.action, e.created_at, e.id limit page_limit
       )
       union all
       (
-        select later.*
-        from (
+        select later.* from (
           (
             -- Ordered first, so that no transaction is read before the page needs it.
-            select e.*
-            from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
+            select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
             cross join lateral (
               select e.* from audit_log.audit_entries e
               where e.organization_id = list_unseen.organization_id
@@ -293,11 +270,9 @@ begin
                 and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
                 and e.created_at >= range_start and e.created_at < range_end
                 and (wanted_action is null or e.action = wanted_action)
-              order by e.transaction_id, e.created_at, e.id
-              limit page_limit
+              order by e.transaction_id, e.created_at, e.id limit page_limit
             ) as e
-            order by late.transaction_id, e.created_at, e.id
-            limit page_limit
+            order by late.transaction_id, e.created_at, e.id limit page_limit
           )
           union all
           (
@@ -308,29 +283,22 @@ begin
               and pg_visible_in_snapshot(e.transaction_id, bound)
               and e.created_at >= range_start and e.created_at < range_end
               and (wanted_action is null or e.action = wanted_action)
-            order by e.transaction_id, e.created_at, e.id
-            limit page_limit
+            order by e.transaction_id, e.created_at, e.id limit page_limit
           )
         ) as later
         where not is_first_batch
-        order by later.transaction_id, later.created_at, later.id
-        limit page_limit
+        order by later.transaction_id, later.created_at, later.id limit page_limit
       )
     ) as e
   ) as i;
-end
-$$;
+end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, and the place of the last.';
 
 create function audit_log_private.read_feed(
-  organization_id uuid,
-  query audit_log.page_query,
-  out page json,
-  out entries integer
+  organization_id uuid, query audit_log.page_query, out page json, out entries integer
 )
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   -- Dates as JSON has them: as text they would depend on the session.
   scope constant text := concat_ws(
@@ -361,15 +329,13 @@ begin
       if cursor.seen is null then
         cursor.created_at := range_start - interval '1 microsecond';
         cursor.id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-        select e.created_at, e.id into cursor.last_created_at, cursor.last_id
-        from (
+        select e.created_at, e.id into cursor.last_created_at, cursor.last_id from (
           (
             select e.created_at, e.id from audit_log.audit_entries e
             where wanted_action is null
               and e.organization_id = read_feed.organization_id
               and e.created_at >= range_start and e.created_at < range_end
-            order by e.created_at desc, e.id desc
-            limit 1
+            order by e.created_at desc, e.id desc limit 1
           )
           union all
           (
@@ -378,8 +344,7 @@ begin
               and e.organization_id = read_feed.organization_id
               and (e.action, e.created_at) >= (wanted_action, range_start)
               and (e.action, e.created_at) < (wanted_action, range_end)
-            order by e.action desc, e.created_at desc, e.id desc
-            limit 1
+            order by e.action desc, e.created_at desc, e.id desc limit 1
           )
         ) as e;
       else
@@ -405,15 +370,13 @@ begin
     'next', audit_log_private.encode_cursor(cursor, scope),
     'items', (E'\n[' || array_to_string(items, E',\n') || E']\n')::json
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, items} as in read_page, with the next cursor, and how many entries these are. Nulls when after is no cursor of this organization, range, action and database.';
 
 create function audit_log_private.adopt_restored_log() returns bigint
 -- A restored database has no statistics, with which the planner might read the whole log for each organization.
 language plpgsql volatile set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-as $$
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   epoch bigint;
 begin
@@ -430,8 +393,7 @@ begin
   left join lateral (
     select e.transaction_id from audit_log.audit_entries e
     where e.organization_id = o.id
-    order by e.transaction_id desc
-    limit 1
+    order by e.transaction_id desc limit 1
   ) as last_entry on true;
   execute format(
     'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
@@ -440,6 +402,5 @@ begin
   delete from audit_log_private.feed_keys;
   insert into audit_log_private.feed_keys default values;
   return epoch;
-end
-$$;
+end $$;
 comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: every entry of before is older than all that will be written, and every cursor of before is refused. Rewrites nothing. Returns the number of the epoch.';

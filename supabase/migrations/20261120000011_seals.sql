@@ -42,8 +42,7 @@ create trigger refuse_change
   for each statement execute function audit_log_private.refuse_change();
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
@@ -51,8 +50,7 @@ begin
       using errcode = 'insufficient_privilege';
   end if;
   return null;
-end
-$$;
+end $$;
 comment on function audit_log_private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
 
 -- Deferrable, because delete_organization has to delete the seals before the organization they refer to.
@@ -85,23 +83,16 @@ create index sealed_days_altered_idx on audit_log_private.sealed_days (organizat
   where altered_at is not null or miscounted <> 0;
 
 create function audit_log_private.api_time(moment timestamptz) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-end
-$$;
+end $$;
 comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';
 
 create function audit_log_private.hash_day(
-  organization_id uuid,
-  day date,
-  bound pg_snapshot,
-  out sha256 text,
-  out entries bigint
+  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
@@ -124,25 +115,15 @@ begin
     place.id := block.last_id;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
-end
-$$;
+end $$;
 comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
 
 create function audit_log_private.examine_day(
-  organization_id uuid,
-  day date,
-  seen pg_snapshot,
-  out snapshot pg_snapshot,
-  out entries bigint,
-  out sha256 text,
-  out seen_sha256 text,
-  out added bigint,
-  out counted bigint,
-  out removed_before bigint
+  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
+  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
 )
 -- Stable: all its statements see one snapshot.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
@@ -158,8 +139,7 @@ begin
   seen_sha256 := hash.sha256;
   added := 0;
   if seen is not null then
-    select count(*) into added
-    from audit_log.audit_entries e
+    select count(*) into added from audit_log.audit_entries e
     where e.organization_id = examine_day.organization_id
       and e.created_at >= range_start and e.created_at < range_end
       and not pg_visible_in_snapshot(e.transaction_id, seen);
@@ -169,29 +149,23 @@ begin
     entries := hash.entries;
     sha256 := hash.sha256;
   end if;
-end
-$$;
+end $$;
 comment on function audit_log_private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns audit_log_private.seals
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   latest audit_log_private.seals;
 begin
-  select s.* into latest
-  from audit_log_private.seals s
+  select s.* into latest from audit_log_private.seals s
   where s.organization_id = latest_seal.organization_id
-  order by s.sequence desc
-  limit 1;
+  order by s.sequence desc limit 1;
   return latest;
-end
-$$;
+end $$;
 comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals; null when there is none.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   before audit_log_private.seals;
   head audit_log_private.seals;
@@ -204,11 +178,9 @@ declare
   removed bigint;
   clock constant timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
-  select s.* into before
-  from audit_log_private.seals s
+  select s.* into before from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
-  order by s.sequence desc
-  limit 1;
+  order by s.sequence desc limit 1;
   is_first := not found;
   found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
   if is_first and found_now.entries = 0 then
@@ -253,13 +225,11 @@ begin
     found_now.snapshot, found_now.removed_before
   );
   return found_now.entries;
-end
-$$;
+end $$;
 comment on function audit_log_private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
 
 create function audit_log_private.seal_days(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   next record;
   work bigint := 0;
@@ -267,11 +237,9 @@ begin
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in
-    select d.day
-    from audit_log_private.days_to_seal d
+    select d.day from audit_log_private.days_to_seal d
     where d.organization_id = seal_days.organization_id
-    order by d.day
-    limit 200
+    order by d.day limit 200
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
     delete from audit_log_private.days_to_seal d
@@ -279,13 +247,11 @@ begin
     exit when work >= 20000;
   end loop;
   return work;
-end
-$$;
+end $$;
 comment on function audit_log_private.seal_days is 'Seals an organization''s days that need it, some 20,000 entries or one longer day at once. Returns how much it did; 20,000 and more means that there may be more.';
 
 create function audit_log_private.scrub_days(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   now constant timestamptz := clock_timestamp();
   tonight constant integer := ((now at time zone 'UTC')::date - '2000-01-01'::date) % 30;
@@ -293,76 +259,57 @@ declare
   work bigint := 0;
 begin
   for next in
-    select d.day
-    from generate_series(-29, 29) as nights (night)
+    select d.day from generate_series(-29, 29) as nights (night)
     cross join lateral (
-      select d.day, d.checked_at
-      from audit_log_private.sealed_days d
+      select d.day, d.checked_at from audit_log_private.sealed_days d
       where d.organization_id = scrub_days.organization_id and d.night = nights.night
         -- The days of tonight, and of nights that had no run.
         and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
-      order by d.checked_at
-      limit 200
+      order by d.checked_at limit 200
     ) as d
-    order by d.checked_at
-    limit 200
+    order by d.checked_at limit 200
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
     exit when work >= 20000;
   end loop;
   return work;
-end
-$$;
+end $$;
 comment on function audit_log_private.scrub_days is 'Compares an organization''s sealed days with their seals, those checked longest ago first, so that each day is checked within 30 nights. Pieces and result as in seal_days.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return json_build_object(
-    'format', seal.format,
-    'sequence', seal.sequence,
-    'day', seal.day,
-    'entries', seal.entries,
-    'added', seal.added,
-    'removed', seal.removed,
-    'sha256', seal.sha256,
-    'sealed_at', audit_log_private.api_time(seal.sealed_at),
-    'previous', seal.previous,
-    'seal', seal.seal
+    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
+    'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
+    'previous', seal.previous, 'seal', seal.seal
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query) returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   total bigint;
   items text;
 begin
-  select count(*) into total
-  from audit_log_private.seals s
+  select count(*) into total from audit_log_private.seals s
   where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date;
   select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
   into strict items
   from (
     select s.* from audit_log_private.seals s
     where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
-    order by s.sequence
-    limit query.page_limit offset query.page_offset
+    order by s.sequence limit query.page_limit offset query.page_offset
   ) as s;
   return json_build_object(
     'total', total,
     'altered', (
-      select coalesce(json_agg(d.day order by d.day), '[]')
-      from audit_log_private.sealed_days d
+      select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
       where d.organization_id = read_seals.organization_id
         and d.day between query.start_date and query.end_date and d.altered_at is not null
     ),
     'items', (E'\n[' || items || E']\n')::json
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently. action, newest_first and after do not apply.';

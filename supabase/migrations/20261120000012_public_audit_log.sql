@@ -4,14 +4,9 @@
 -- No caller can name an organization: it always follows from the hash of the token.
 
 create function audit_log_private.read_resource(
-  organization_id uuid,
-  resource text,
-  query audit_log.page_query,
-  out page json,
-  out entries integer
+  organization_id uuid, resource text, query audit_log.page_query, out page json, out entries integer
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   answer record;
 begin
@@ -27,19 +22,13 @@ begin
   end if;
   page := answer.page;
   entries := answer.entries;
-end
-$$;
+end $$;
 comment on function audit_log_private.read_resource is 'Reads a page of entries or seals (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query.';
 
 create function audit_log_private.answer_request(
-  organization_id uuid,
-  api_key_id uuid,
-  resource text,
-  query audit_log.page_query,
-  client_address inet
+  organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
   -- One field is asked: "is not null" of the whole would mean that no field is null.
@@ -101,28 +90,17 @@ begin
     decision := 'invalid_cursor';
   end if;
   return json_build_object(
-    'decision', decision,
-    'api_key_id', api_key_id,
-    'quota', quota,
-    'remaining', request.remaining,
-    'reset', request.reset,
-    'organization_id', shown_id,
-    'page', read.page
+    'decision', decision, 'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
+    'organization_id', shown_id, 'page', read.page
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization: see public_audit_log.';
 
 create function audit_log_private.at_home(
-  organization_id uuid,
-  task text,
-  resource text default null,
-  query audit_log.page_query default null,
-  api_key_id uuid default null,
-  client_address inet default null
+  organization_id uuid, task text, resource text default null, query audit_log.page_query default null,
+  api_key_id uuid default null, client_address inet default null
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   case task
     when 'answer_request' then
@@ -134,43 +112,31 @@ begin
     when 'upkeep_of' then
       return to_json(audit_log_private.upkeep_of(organization_id));
   end case;
-end
-$$;
+end $$;
 comment on function audit_log_private.at_home is 'Calls the function that the task names where the organization''s rows are. On one Postgres that is here (docs/scaling.md).';
 
 create function audit_log_private.public_audit_log(
-  token_hash text,
-  resource text,
-  query audit_log.page_query,
-  client_address inet
+  token_hash text, resource text, query audit_log.page_query, client_address inet
 ) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   key record;
 begin
-  select h.organization_id, h.api_key_id into key
-  from audit_log_private.api_key_hashes h
+  select h.organization_id, h.api_key_id into key from audit_log_private.api_key_hashes h
   where h.token_hash = decode(public_audit_log.token_hash, 'hex');
   -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
   return audit_log_private.at_home(
     key.organization_id, 'answer_request', resource, query, key.api_key_id, client_address
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.public_audit_log is 'audit_log.public_audit_log, with its owner''s rights.';
 
 create function audit_log.public_audit_log(
-  token_hash text,
-  resource text,
-  query audit_log.page_query default null,
-  client_address inet default null
+  token_hash text, resource text, query audit_log.page_query default null, client_address inet default null
 ) returns json
 -- plpgsql, because it keeps plans between calls.
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
-end
-$$;
+end $$;
 comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries or seals. For the Edge Function only.';

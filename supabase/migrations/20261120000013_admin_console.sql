@@ -1,8 +1,7 @@
 -- What administrators read of their organization in the console. Their reads are counted like those of keys.
 
 create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
-language plpgsql immutable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   if query.start_date is null or query.end_date is null then
     raise exception 'a query has start_date and end_date' using errcode = 'invalid_parameter_value';
@@ -12,13 +11,11 @@ begin
   query.newest_first := coalesce(query.newest_first, true);
   -- "return query" is another statement.
   return (query);
-end
-$$;
+end $$;
 comment on function audit_log_private.checked_query is 'A query of a person with its defaults: 100 entries, newest first; a page has 1 to 1000.';
 
 create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read json;
 begin
@@ -35,8 +32,7 @@ begin
   return json_build_object(
     'total', read #> '{page,total}', 'items', read #>> '{page,items}', 'next', read #> '{page,next}'
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_log, with its owner''s rights.';
 
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
@@ -45,22 +41,19 @@ as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
 comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, and next is the next cursor; without, next is null. A wrong cursor is AL003, a query without days 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   first_time constant timestamptz := date_trunc('milliseconds', created_at);
   line text;
 begin
   perform audit_log_private.require_admin(organization_id);
-  select audit_log_private.entry_line(e) into line
-  from audit_log.audit_entries e
+  select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
   where e.organization_id = read_entry.organization_id
     and e.created_at >= first_time and e.created_at < first_time + interval '1 millisecond'
     and e.id = read_entry.id;
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
-end
-$$;
+end $$;
 comment on function audit_log_private.read_entry is 'audit_log.read_entry, with its owner''s rights.';
 
 create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
@@ -69,20 +62,14 @@ as $$ select audit_log_private.read_entry(organization_id, created_at, id) $$;
 comment on function audit_log.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.daily_entry_counts(
-  organization_id uuid,
-  start_date date,
-  end_date date,
-  action audit_log.audit_action
+  organization_id uuid, start_date date, end_date date, action audit_log.audit_action
 ) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.require_admin(organization_id);
   return (
-    select coalesce(json_agg(json_build_object('day', d.day, 'entries', d.entries) order by d.day), '[]')
-    from (
-      select c.day, sum(c.entries) as entries
-      from audit_log_private.entry_counts c
+    select coalesce(json_agg(json_build_object('day', d.day, 'entries', d.entries) order by d.day), '[]') from (
+      select c.day, sum(c.entries) as entries from audit_log_private.entry_counts c
       where c.organization_id = daily_entry_counts.organization_id
         and c.day between start_date and end_date
         and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
@@ -90,28 +77,22 @@ begin
       having sum(c.entries) <> 0
     ) as d
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.daily_entry_counts is 'audit_log.daily_entry_counts, with its owner''s rights.';
 
 create function audit_log.daily_entry_counts(
-  organization_id uuid,
-  start_date date,
-  end_date date,
-  action audit_log.audit_action default null
+  organization_id uuid, start_date date, end_date date, action audit_log.audit_action default null
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
 comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has: [{day, entries}], without days that have none. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.require_admin(organization_id);
   return audit_log_private.at_home(organization_id, 'read_resource', 'seals', audit_log_private.checked_query(query)) -> 'page';
-end
-$$;
+end $$;
 comment on function audit_log_private.list_seals is 'audit_log.list_seals, with its owner''s rights.';
 
 create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
@@ -120,16 +101,14 @@ as $$ select audit_log_private.list_seals(organization_id, query) $$;
 comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items}. altered lists the days whose entries were changed silently. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.latest_seal_json(organization_id uuid) returns json
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   latest audit_log_private.seals;
 begin
   perform audit_log_private.require_admin(organization_id);
   latest := audit_log_private.latest_seal(organization_id);
   return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
-end
-$$;
+end $$;
 comment on function audit_log_private.latest_seal_json is 'audit_log.latest_seal, with its owner''s rights.';
 
 create function audit_log.latest_seal(organization_id uuid) returns json

@@ -4,8 +4,7 @@
 --   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
 
 create function audit_log_private.delete_old_log_reads(organization_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   oldest constant date := (clock_timestamp() at time zone 'UTC')::date - 400;
 begin
@@ -15,18 +14,15 @@ begin
   update audit_log_private.rate_limits r
   set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
   where r.organization_id = delete_old_log_reads.organization_id and r.day < oldest;
-end
-$$;
+end $$;
 comment on function audit_log_private.delete_old_log_reads is 'Deletes an organization''s records of reads more than 400 days ago.';
 
 create function audit_log_private.upkeep_of(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.delete_old_log_reads(organization_id);
   return audit_log_private.seal_days(organization_id) + audit_log_private.scrub_days(organization_id);
-end
-$$;
+end $$;
 comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for compact_entry_counts. Returns how much it sealed and compared, as seal_days does.';
 
 create table audit_log_private.upkeep_state (
@@ -43,8 +39,7 @@ comment on column audit_log_private.upkeep_state.done_until is 'The last organiz
 insert into audit_log_private.upkeep_state default values;
 
 create function audit_log_private.run_upkeep() returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   state audit_log_private.upkeep_state;
@@ -77,8 +72,7 @@ begin
   for next in
     select o.id from audit_log.organizations o
     where o.id > coalesce(state.done_until, '00000000-0000-0000-0000-000000000000')
-    order by o.id
-    limit 1000
+    order by o.id limit 1000
   loop
     organizations := organizations + 1;
     work := audit_log_private.at_home(next.id, task)::text;
@@ -100,13 +94,11 @@ begin
   update audit_log_private.upkeep_state
   set started_at = state.started_at, is_compacting = state.is_compacting, done_until = state.done_until;
   return true;
-end
-$$;
+end $$;
 comment on function audit_log_private.run_upkeep is 'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
 
 create function audit_log_private.health() returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
 begin
@@ -117,25 +109,20 @@ begin
       (select min(d.day) from audit_log_private.days_to_seal d)
     ),
     'altered_days', (
-      select coalesce(json_agg(
-        json_build_object('organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at)
-        order by d.organization_id, d.day
-      ), '[]')
-      from audit_log_private.sealed_days d
-      where d.altered_at is not null
+      select coalesce(json_agg(a order by a.organization_id, a.day), '[]')
+      from (
+        select d.organization_id, d.day, d.altered_at from audit_log_private.sealed_days d where d.altered_at is not null
+      ) as a
     ),
     'miscounted_days', (
-      select coalesce(json_agg(
-        json_build_object('organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted)
-        order by d.organization_id, d.day
-      ), '[]')
-      from audit_log_private.sealed_days d
-      where d.miscounted <> 0
+      select coalesce(json_agg(m order by m.organization_id, m.day), '[]')
+      from (
+        select d.organization_id, d.day, d.miscounted as entries from audit_log_private.sealed_days d where d.miscounted <> 0
+      ) as m
     ),
     'is_adopted', exists (
       select from audit_log_private.feed_keys k where k.system_identifier = (pg_control_system()).system_identifier
     )
   );
-end
-$$;
+end $$;
 comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted.';

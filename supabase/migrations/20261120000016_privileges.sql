@@ -13,8 +13,7 @@ begin
   loop
     execute format('alter table %s enable row level security', made.name);
   end loop;
-end
-$$;
+end $$;
 
 revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;

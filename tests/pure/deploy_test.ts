@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { supabase } from "../../local/supabase_cli.ts";
+import { applyChanges } from "../../tasks/install_files.ts";
+import { planInstallation } from "../../tasks/installation.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { runDeno } from "../run_program.ts";
 
@@ -27,7 +29,8 @@ interface Upload {
   files: Map<string, string>;
 }
 
-async function deploy(): Promise<Upload> {
+/** Deploys from the folder that has a project's folder `supabase`. */
+async function deploy(workdir = ROOT): Promise<Upload> {
   const uploads: FormData[] = [];
   await using platform = serveOnLoopback(async (request) => {
     if (request.method !== "POST") return Response.json({});
@@ -50,6 +53,7 @@ async function deploy(): Promise<Upload> {
       "public-audit-log",
       "--use-api",
       "--yes",
+      `--workdir=${workdir}`,
       `--remote=${"a".repeat(20)}`,
       `--profile=${profile}`,
     );
@@ -85,6 +89,18 @@ describe("supabase functions deploy", () => {
       import_map_path: `${FUNCTION}/deno.json`,
       verify_jwt: false,
     });
+  });
+
+  it("uploads the same from a project that the service was installed into", async () => {
+    const project = await Deno.makeTempDir();
+    try {
+      await Deno.mkdir(join(project, "supabase"));
+      await Deno.writeTextFile(join(project, "supabase/config.toml"), 'project_id = "theirs"\n');
+      applyChanges(project, planInstallation(ROOT, project, { version: "1.2.0" }).changes);
+      assertEquals(await deploy(project), await deployed);
+    } finally {
+      await Deno.remove(project, { recursive: true });
+    }
   });
 
   it("deploys the versions that were tested, by their checksums, of everything that is imported", async () => {

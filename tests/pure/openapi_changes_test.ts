@@ -33,10 +33,9 @@ function apply(target: unknown, [pointer, value]: Edit): void {
 }
 
 const byVersion = new Intl.Collator("en", { numeric: true }).compare;
-const RELEASES = Array.from(
-  Deno.readDirSync(`${DOCS}releases`),
-  ({ name }) => name.replace(".json", ""),
-)
+const RELEASES = Array.from(Deno.readDirSync(`${DOCS}releases`), ({ name }) => name)
+  .filter((name) => name.endsWith(".json"))
+  .map((name) => name.slice(0, -".json".length))
   .sort(byVersion);
 
 const GET = "paths/~1public-audit-log/get";

@@ -420,3 +420,31 @@ describe("the checks of sealed days", () => {
     assertEquals(await checked(), 60);
   });
 });
+
+describe("format 1 of entries and seals is frozen: a change needs a format 2 that the seals name, because customers keep files and seals of format 1:", () => {
+  it("the line of an entry has these bytes, and its day this hash", async () => {
+    const { id } = await newOrganization(admin);
+    await sql`
+      insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+      values
+        ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.212999Z', 'feedback_given',
+          'ada"<é>@example.com', E'tab\\t \\\\ 名', '{"b": [1, 2.50, 1e3], "a": {"é": null}}'),
+        ('01a1b01e-9b04-7e70-8342-9325992eb6a3', ${id}, '2026-03-01Z', 'agent_added', 'a@b', '', '{}')`;
+    await runUpkeep();
+    const lines = await sql`
+      select audit_log_private.entry_line(e) as line from audit_log.audit_entries e
+      where e.organization_id = ${id} order by e.created_at`;
+    assertEquals(lines.map((row) => row["line"]), [
+      '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a3","created_at":"2026-03-01T00:00:00.000Z",' +
+      '"action":"agent_added","user_email":"a@b","agent_name":"","data":{}}',
+      '{"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-03-01T09:09:18.212Z",' +
+      '"action":"feedback_given","user_email":"ada\\"<é>@example.com",' +
+      '"agent_name":"tab\\t \\\\ 名","data":{"a": {"é": null}, "b": [1, 2.50, 1000]}}',
+    ]);
+    const { seals: [seal] } = await listSeals(id);
+    const hash = "a0d5b6a651c9c9ae19fba2427121e50d2e06ad9acbba5ac0135b4a8de6753ff1";
+    assertEquals([seal?.format, seal?.sha256], [1, hash]);
+    const line = `1 ${"0".repeat(64)} 1 2026-03-01 2 0 0 ${hash} ${seal?.sealed_at}`;
+    assertEquals(seal?.seal, sha256(line));
+  });
+});

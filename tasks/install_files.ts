@@ -1,0 +1,60 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** A reason to stop that a person can do something about. */
+export class InstallError extends Error {}
+
+/** A file to write, or to remove if it has no text. */
+export interface Change {
+  /** In the adopter's project. */
+  path: string;
+  text: string | null;
+}
+
+/**
+ * Makes the changes, each as a whole. If this is killed or fails between two, the next run goes on.
+ *
+ * @throws {InstallError} with the file that it could not write.
+ */
+export function applyChanges(target: string, changes: Change[]): void {
+  for (const { path, text } of changes) {
+    try {
+      if (text === null) rmSync(join(target, path), { force: true });
+      else writeWhole(join(target, path), text);
+    } catch (error) {
+      const cause = error instanceof Error ? error.message : error;
+      throw new InstallError(
+        `Stopped at ${path}: ${cause}. What was written before it is complete. Remove the cause ` +
+          `and run this again: it goes on from here`,
+      );
+    }
+  }
+}
+
+/** Writes beside the file, then renames. What a killed run leaves has the name that the next one uses. */
+function writeWhole(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  const place = existsSync(path) ? realpathSync(path) : path;
+  const temporary = join(dirname(place), ".audit_log_installing");
+  const mode = existsSync(place) ? statSync(place).mode : 0o666;
+  writeFileSync(temporary, text, { mode, flush: true });
+  renameSync(temporary, place);
+}
+
+/** The names of the files in a folder, sorted; none if there is no such folder. */
+export function listFiles(root: string, path: string): string[] {
+  const folder = join(root, path);
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return names.filter((name) => !name.startsWith(".")).sort();
+}
+
+/** The text of a file; `null` if there is no such file. */
+export function readFile(root: string, path: string): string | null {
+  return existsSync(join(root, path)) ? readFileSync(join(root, path), "utf8") : null;
+}
+
+/** Git changes line ends when it checks out on Windows: files are compared without. */
+export function unixLines(text: string | null): string {
+  return text?.replaceAll("\r\n", "\n") ?? "";
+}

@@ -1,0 +1,167 @@
+// This and what it imports use Node's modules only, so that they also run where there is no Deno.
+
+import { createHash } from "node:crypto";
+import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { type Change, InstallError, listFiles, readFile, unixLines } from "./install_files.ts";
+import { allByHand, patchConfig } from "./patch_config.ts";
+import { planMigrations } from "./plan_migrations.ts";
+
+const FUNCTION = "supabase/functions/public-audit-log";
+const CONFIG = "supabase/config.toml";
+
+/** What was installed. Written last, so that it stands for a finished run. */
+const MANIFEST = `${FUNCTION}/installed.json`;
+
+interface Manifest {
+  version: string;
+  /** Names without their times. */
+  migrations: string[];
+  /** SHA-256 of the function's files, with line ends as on Unix. */
+  sha256: Record<string, string>;
+}
+
+export interface InstallOptions {
+  /** The version to install. */
+  version: string;
+  /** The time for the migrations' names, unless the newest that is there is later. */
+  now?: Date;
+}
+
+/** What an installation, or an upgrade, changes in a project. */
+export interface Installation {
+  version: string;
+  /** Whether no run has finished there before. */
+  isFirst: boolean;
+  /** In the order in which to make them; none if this version is installed already. */
+  changes: Change[];
+  /** Migrations that were installed and are gone, as after `supabase migration squash`. */
+  missing: string[];
+  /** What a person has to add to config.toml: a paragraph each. */
+  byHand: string[];
+}
+
+/**
+ * Plans how to install from a copy of this repository into a project. It changes nothing:
+ * `applyChanges` does. A file of ours that was changed there is never overwritten.
+ *
+ * @throws {InstallError} if a file was changed there, or something is in the way.
+ */
+export function planInstallation(
+  source: string,
+  target: string,
+  options: InstallOptions,
+): Installation {
+  try {
+    return plan(source, target, options);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    throw new InstallError(
+      `Nothing was changed: ${error.message}. Let this user read and write there, and run this again`,
+    );
+  }
+}
+
+function plan(source: string, target: string, options: InstallOptions): Installation {
+  assertSupabaseProject(source, target);
+  const { version, now = new Date() } = options;
+  const installed = readManifest(target);
+  const migrations = planMigrations(source, target, {
+    installed: installed?.migrations ?? [],
+    now,
+  });
+  const unknown = installed?.migrations.find((name) => !migrations.names.includes(name));
+  if (unknown) {
+    throw new InstallError(
+      `Version ${installed?.version} is installed, with ${unknown}, which version ${version} does ` +
+        `not have: use a newer version`,
+    );
+  }
+  const files = planFunction(source, target, installed?.sha256 ?? {});
+  const changed = [...migrations.changed, ...files.changed];
+  if (changed.length > 0) {
+    throw new InstallError(
+      `Nothing was changed, because these files are not as they were installed:\n  ` +
+        `${changed.join("\n  ")}\nMove your changes into files of your own. Then ` +
+        `restore these files from your history, or delete those of the function, and run this again`,
+    );
+  }
+  const { changes: configChanges, byHand } = planConfig(target);
+  const changes = [...migrations.changes, ...files.changes, ...configChanges];
+  const manifest = { version, migrations: migrations.names, sha256: files.sha256 };
+  const text = `${JSON.stringify(manifest, null, 2)}\n`;
+  if (unixLines(readFile(target, MANIFEST)) !== text) changes.push({ path: MANIFEST, text });
+  for (const { path } of changes) assertWritable(dirname(join(target, path)));
+  return { version, isFirst: !installed, changes, missing: migrations.missing, byHand };
+}
+
+function assertSupabaseProject(source: string, target: string): void {
+  const known = ["config.toml", "config.json", "migrations", "functions"];
+  if (!known.some((name) => existsSync(join(target, "supabase", name)))) {
+    throw new InstallError(
+      `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
+        `folder that has it, or run npx supabase init there`,
+    );
+  }
+  if (realpathSync(source) !== realpathSync(target)) return;
+  throw new InstallError(`${target} is this repository: name the project to install into`);
+}
+
+function readManifest(target: string): Manifest | null {
+  const text = readFile(target, MANIFEST);
+  if (text === null) return null;
+  try {
+    const { version, migrations, sha256 }: Manifest = JSON.parse(text);
+    return { version, migrations: [...migrations], sha256: { ...sha256 } };
+  } catch {
+    throw new InstallError(`${MANIFEST} is damaged: restore it from your history`);
+  }
+}
+
+/** `installed` has the hashes of the files that are there, unless somebody changed them. */
+function planFunction(source: string, target: string, installed: Record<string, string>) {
+  const changes: Change[] = [];
+  const changed: string[] = [];
+  const sha256: Record<string, string> = {};
+  const ours = listFiles(source, FUNCTION);
+  for (const file of new Set([...ours, ...Object.keys(installed)])) {
+    const path = `${FUNCTION}/${file}`;
+    const text = ours.includes(file) ? readFileSync(join(source, path), "utf8") : null;
+    if (text !== null) sha256[file] = hash(text);
+    const there = readFile(target, path);
+    const hashThere = there === null ? undefined : hash(there);
+    if (hashThere === sha256[file]) continue;
+    if (there === null || hashThere === installed[file]) changes.push({ path, text });
+    else changed.push(path);
+  }
+  return { changes, changed, sha256 };
+}
+
+function planConfig(target: string): { changes: Change[]; byHand: string[] } {
+  if (!existsSync(join(target, CONFIG))) {
+    return { changes: [], byHand: allByHand("there is no such file: npx supabase init makes one") };
+  }
+  const bytes = readFileSync(join(target, CONFIG));
+  const before = bytes.toString();
+  if (!bytes.equals(new TextEncoder().encode(before))) {
+    return { changes: [], byHand: allByHand("the file is not UTF-8") };
+  }
+  const { text, byHand } = patchConfig(before);
+  return { changes: text === before ? [] : [{ path: CONFIG, text }], byHand };
+}
+
+function hash(text: string): string {
+  return createHash("sha256").update(unixLines(text)).digest("hex");
+}
+
+function assertWritable(folder: string): void {
+  let existing = folder;
+  while (!existsSync(existing)) existing = dirname(existing);
+  if (!statSync(existing).isDirectory()) {
+    throw new InstallError(
+      `Nothing was changed: ${existing} is a file, where a folder is needed. Rename it, and run ` +
+        `this again`,
+    );
+  }
+  accessSync(existing, constants.W_OK);
+}

@@ -1,0 +1,121 @@
+import { isDeepStrictEqual } from "node:util";
+import { parse, patch } from "@decimalturn/toml-patch";
+
+const SCHEMA = "audit_log";
+const LOCKFILE = "./functions/public-audit-log/deno.lock";
+const SECTION = [
+  "[functions.public-audit-log]",
+  "# Its callers hold API keys (pck_…), not the JWTs of signed-in people.",
+  "verify_jwt = false",
+  "# Uploaded with it, so that the platform runs the versions that were tested.",
+  `static_files = ["${LOCKFILE}"]`,
+];
+
+/** What the Supabase CLI takes where config.toml has no `schemas`. */
+const DEFAULT_SCHEMAS = ["public", "graphql_public"];
+const API = ["[api]", `schemas = ["public", "graphql_public", "${SCHEMA}"]`];
+
+/** The part of a config.toml that matters here. */
+interface Config {
+  api?: { schemas?: unknown };
+  functions?: Record<string, { verify_jwt?: unknown; static_files?: unknown } | undefined>;
+}
+
+export interface PatchedConfig {
+  text: string;
+  /** What has to be added by hand, with the reason: a paragraph each. */
+  byHand: string[];
+}
+
+/**
+ * Adds the function's section and the schema to a config.toml. Each addition is one insertion: not a
+ * byte of theirs changes. What cannot be added in this way is returned as text for a person.
+ */
+export function patchConfig(text: string): PatchedConfig {
+  try {
+    parse(text);
+  } catch (error) {
+    return { text, byHand: allByHand(`the file is not valid TOML: ${reason(error)}`) };
+  }
+  const byHand: string[] = [];
+  const withSchema = addSchema(text);
+  if (withSchema === null) byHand.push(schemaByHand("the list is missing or unusual"));
+  const withBoth = addSection(withSchema ?? text);
+  if (withBoth === null) byHand.push(sectionByHand("the section is there, or is unusual"));
+  return { text: withBoth ?? withSchema ?? text, byHand };
+}
+
+/** What a person has to add to a config.toml that cannot be edited here. */
+export function allByHand(why: string): string[] {
+  return [sectionByHand(why), schemaByHand(why)];
+}
+
+function sectionByHand(why: string): string {
+  return `In supabase/config.toml, the function's section must have these values (${why}):\n\n` +
+    SECTION.filter((line) => !line.startsWith("#")).join("\n");
+}
+
+function schemaByHand(why: string): string {
+  return `In supabase/config.toml, the schemas of [api] must have "${SCHEMA}" beside yours, as in ` +
+    `this example (${why}):\n\n${API.join("\n")}`;
+}
+
+/** Adds the schema, if it is missing; `null` if it cannot. */
+function addSchema(text: string): string | null {
+  const config: Config = parse(text);
+  const theirs = config.api?.schemas;
+  const schemas = theirs ?? DEFAULT_SCHEMAS;
+  if (!Array.isArray(schemas)) return null;
+  if (schemas.includes(SCHEMA)) return text;
+  const expected = { ...config, api: { ...config.api, schemas: [...schemas, SCHEMA] } };
+  if (config.api === undefined) return checked(text, () => append(text, API), expected);
+  // The library would put a new key behind the comment on the next section.
+  if (theirs === undefined) {
+    return checked(text, () => text.replace(/^\[api\].*(\r?\n)/m, `$&${API[1]}$1`), expected);
+  }
+  // The library would change all line ends to one kind, and print that it does.
+  if (/\r\n/.test(text) && /(?<!\r)\n/.test(text)) return null;
+  return checked(text, () => patch(text, expected), expected);
+}
+
+/** Adds the function's section at the end, if it is missing; `null` if it cannot. */
+function addSection(text: string): string | null {
+  const config: Config = parse(text);
+  const section = config.functions?.["public-audit-log"];
+  if (section !== undefined) {
+    const { verify_jwt, static_files } = section;
+    const isRight = verify_jwt === false && Array.isArray(static_files) &&
+      static_files.includes(LOCKFILE);
+    return isRight ? text : null;
+  }
+  const added = { verify_jwt: false, static_files: [LOCKFILE] };
+  const functions = { ...config.functions, "public-audit-log": added };
+  return checked(text, () => append(text, SECTION), { ...config, functions });
+}
+
+function append(text: string, lines: string[]): string {
+  const end = text.includes("\r\n") ? "\r\n" : "\n";
+  const separator = text === "" ? "" : text.endsWith("\n") ? end : end + end;
+  return text + separator + lines.join(end) + end;
+}
+
+/** The edited text, if it means what is expected and only inserts; else `null`. */
+function checked(text: string, edit: () => string, expected: unknown): string | null {
+  try {
+    const edited = edit();
+    let start = 0;
+    while (start < text.length && text[start] === edited[start]) start++;
+    if (!edited.endsWith(text.slice(start))) return null;
+    // The library's objects have no prototype, and clones have one.
+    const [actual, wanted] = [parse(edited), expected].map((config) => structuredClone(config));
+    return isDeepStrictEqual(actual, wanted) ? edited : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The library's message has the position, the line and what is wrong, on lines of their own. */
+function reason(error: unknown): string {
+  const lines = (error instanceof Error ? error.message : String(error)).split("\n");
+  return lines.length > 1 ? `${lines[0]}: ${lines.at(-1)}` : lines.join();
+}

@@ -1,0 +1,75 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Change, InstallError, listFiles, readFile, unixLines } from "./install_files.ts";
+
+const MIGRATIONS = "supabase/migrations";
+const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
+
+/** The adopter's from the moment of installing: it says who their people and organizations are. */
+const SEAM = /_people\.sql$/;
+
+export interface MigrationsPlan {
+  /** Our migrations' names in an adopter's project, without the time. */
+  names: string[];
+  changes: Change[];
+  /** Installed files that differ from ours. */
+  changed: string[];
+  /** Migrations that were installed and are gone, as after `supabase migration squash`. */
+  missing: string[];
+}
+
+/** Plans the migrations that are new in a project; `installed` are the names of an earlier plan. */
+export function planMigrations(
+  source: string,
+  target: string,
+  { installed, now }: { installed: string[]; now: Date },
+): MigrationsPlan {
+  const theirs = listFiles(target, MIGRATIONS).filter((file) => /^\d+_.*\.sql$/.test(file));
+  const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1) ?? "";
+  const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
+  for (const file of listFiles(source, MIGRATIONS)) {
+    const number = String(plan.names.length + 1).padStart(2, "0");
+    const name = `${number}_${file.replace(/^\d+_/, "")}`;
+    const text = readFileSync(join(source, MIGRATIONS, file), "utf8");
+    const [found, twice] = theirs.filter((file) => file.match(INSTALLED_NAME)?.[1] === name);
+    plan.names.push(name);
+    if (twice) {
+      throw new InstallError(
+        `${MIGRATIONS} has one migration twice, ${found} and ${twice}: keep the one that is ` +
+          `applied, or else the older, and delete the other`,
+      );
+    } else if (found) {
+      const path = `${MIGRATIONS}/${found}`;
+      const isTheirs = SEAM.test(name) || unixLines(readFile(target, path)) === unixLines(text);
+      if (!isTheirs) plan.changed.push(path);
+    } else if (installed.includes(name)) {
+      plan.missing.push(name);
+    } else {
+      const time = timeAfter(newest, now, plan.changes.length);
+      plan.changes.push({ path: `${MIGRATIONS}/${time}_audit_log_${name}`, text });
+    }
+  }
+  return plan;
+}
+
+/**
+ * The latest time that begins with a migration's version. A version may be shorter (20261231) or
+ * longer; the Supabase CLI compares versions and names of files as text, and a name has `_` next.
+ */
+function latestTime(version: string): string {
+  return version.slice(0, 14) + "99991231235959".slice(version.length);
+}
+
+/** The time in the name of the nth new migration: now, or after the newest that there is. */
+function timeAfter(newest: string, now: Date, index: number): string {
+  const digits = (time: number) => new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
+  let first = now.getTime();
+  if (digits(first) <= newest) {
+    first = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z")) + 1000;
+  }
+  if (first < Date.UTC(9999, 0)) return digits(first + index * 1000);
+  throw new InstallError(
+    `Nothing was changed, because no time comes after a migration's ${newest}: rename it to begin ` +
+      `with a time, as supabase migration new does`,
+  );
+}
