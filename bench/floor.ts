@@ -5,7 +5,6 @@ import { readEnvironment } from "../supabase/functions/public-audit-log/environm
 const dataApi = createDataApiClient(readEnvironment((name) => Deno.env.get(name)));
 
 Deno.serve(async () => {
-  const { data } = await dataApi.schema("public" as never).rpc("bench_floor" as never)
-    .throwOnError();
+  const { data } = await dataApi.rpc("bench_floor" as never).throwOnError();
   return Response.json(data);
 });

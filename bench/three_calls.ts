@@ -6,7 +6,10 @@ import type { Database } from "../supabase/functions/public-audit-log/database.t
 const supabase = createClient(
   Deno.env.get("SUPABASE_URL") ?? "",
   JSON.parse(Deno.env.get("SUPABASE_SECRET_KEYS") ?? "").default,
-  { auth: { persistSession: false, autoRefreshToken: false } },
+  {
+    auth: { persistSession: false, autoRefreshToken: false },
+    db: { schema: "audit_log" },
+  },
 );
 
 type AuditAction = Database["audit_log"]["Enums"]["audit_action"];
@@ -29,7 +32,7 @@ Deno.serve(async (request) => {
   const action = parameters.get("action");
   const limit = Number(parameters.get("limit") ?? 100);
   const offset = Number(parameters.get("offset") ?? 0);
-  let query = supabase.schema("audit_log").from("audit_entries")
+  let query = supabase.from("audit_entries")
     .select("id, created_at, action, user_email, agent_name, data", { count: "exact" })
     .eq("organization_id", key.organization_id)
     .gte("created_at", `${start}T00:00:00Z`)
