@@ -51,13 +51,12 @@ async function measureSql(pool: postgres.Sql, organizationId: string, rounds: nu
     select pg_backend_pid() as pid, h.api_key_id as key, encode(h.token_hash, 'hex') as hash
     from audit_log_private.api_key_hashes h where h.organization_id = ${organizationId} limit 1`;
   const { pid, key, hash } = row ?? {};
-  const page = `'${organizationId}', '2025-07-01', '2025-07-01', null, 100, 0, false`;
+  const query = "('2025-07-01', '2025-07-01', null, 100, 0, false, null)::audit_log.page_query";
   const steps = {
     "an empty loop": "1",
-    "find_api_key": `audit_log_private.find_api_key(decode('${hash}', 'hex'))`,
     "count_request": `audit_log_private.count_request('${organizationId}', '${key}')`,
-    "read_page": `audit_log_private.read_page(${page})`,
-    "public_audit_log": `audit_log.public_audit_log('${hash}', '2025-07-01', '2025-07-01')`,
+    "read_page": `audit_log_private.read_page('${organizationId}', ${query})`,
+    "public_audit_log": `audit_log.public_audit_log('${hash}', 'entries', ${query})`,
   };
   const calls = 300;
   const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {

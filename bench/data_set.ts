@@ -29,7 +29,9 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   }
   progress(entries, entries);
   await sql`vacuum (analyze) audit_log.audit_entries`;
-  while ((await sql`select audit_log_private.compact_entry_counts() as more`)[0]?.["more"]);
+  const compact = () =>
+    sql`select audit_log_private.compact_entry_counts(${organizationId})::int as done`;
+  while ((await compact())[0]?.["done"]);
   await sql`vacuum (analyze) audit_log_private.entry_counts`;
   const [exhaustedToken = "", ...tokens] = await makeKeys(sql, organizationId, 301);
   return { entries, organizationId, tokens, exhaustedToken };

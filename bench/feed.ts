@@ -95,7 +95,11 @@ async function page(sql: postgres.Sql, id: string, action: string | null, after:
   const started = performance.now();
   const [row] = await sql`
     select page ->> 'next' as next, length(page::text) as length, entries
-    from audit_log_private.read_feed(${id}, ${YEAR[0]}, ${YEAR[1]}, ${action}, ${PAGE}, ${after})`;
+    from audit_log_private.read_feed(
+      ${id}, (${YEAR[0]}, ${
+    YEAR[1]
+  }, ${action}, ${PAGE}::int, null, null, ${after}::text)::audit_log.page_query
+    )`;
   const time = performance.now() - started;
   return { next: row?.["next"] as string, entries: row?.["entries"] as number, time };
 }
@@ -124,9 +128,11 @@ async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promis
     const started = performance.now();
     await sql`
       select length(page::text), entries
-      from audit_log_private.read_page(${id}, ${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}, ${
+      from audit_log_private.read_page(
+        ${id}, (${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}::int, ${
       n * PAGE
-    }, false)`;
+    }::int, false, null)::audit_log.page_query
+      )`;
     times.push(performance.now() - started);
   }
   return times;
@@ -176,7 +182,9 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
   const [none, day] = ["start=2030-01-01&end=2030-01-01", "start=2025-07-01&end=2025-07-01"];
   const cursor = async (start: string, end: string) => {
     const [row] = await sql`
-      select page ->> 'next' as next from audit_log_private.read_feed(${id}, ${start}, ${end}, null, 100, 'beginning')`;
+      select page ->> 'next' as next from audit_log_private.read_feed(
+        ${id}, (${start}, ${end}, null, 100, null, null, 'beginning')::audit_log.page_query
+      )`;
     return row?.["next"] as string;
   };
   const empty = await cursor("2030-01-01", "2030-01-01");

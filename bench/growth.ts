@@ -110,7 +110,7 @@ async function printSizes(databases: postgres.Sql[]): Promise<void> {
   }
 }
 
-/** For each request, SQL that gives the arguments of public_audit_log after the token. */
+/** For each request, SQL that gives the query of public_audit_log. */
 function requestsOf(id: string): Record<string, string> {
   const [day, year] = ["'2025-07-01', '2025-07-01'", "'2025-01-01', '2025-12-31'"];
   // With what `upkeep` and `writes` have added.
@@ -121,7 +121,7 @@ function requestsOf(id: string): Record<string, string> {
     range: string,
     { action = "null", offset = "0", newestFirst = false, after = "null" } = {},
   ) =>
-    `select format('%L, %L, %L, 100, %s, %L, %L', ${range}, ${action}, ${offset}, ${newestFirst}, ${after})`;
+    `select format('(%L, %L, %L, 100, %s, %L, %L)', ${range}, ${action}, ${offset}, ${newestFirst}, ${after})`;
   const deep = (range: string, action = "action") =>
     `(select floor(0.9 * sum(entries)) from audit_log_private.entry_counts where organization_id = '${id}'
       and day between ${range.replace(",", " and ")} and action = ${action})`;
@@ -144,7 +144,7 @@ function requestsOf(id: string): Record<string, string> {
     "after: caught up": page(years, { after: cursor("pg_current_snapshot()") }),
     "after: 100 new ones": page(years, { after: cursor(beforeLast) }),
     // A variable of `call`, another day in each.
-    "a random day": "select 'day, day, null, 100, 0, false, null'",
+    "a random day": "select '(day, day, null, 100, 0, false, null)'",
     "a 401": "select ''",
   };
 }
@@ -179,7 +179,9 @@ async function call(subject: Subject, request: string) {
   const lawful = request
     ? "answer ->> 'decision' = 'accepted' and answer -> 'page' -> 'total' is not null"
     : "answer ->> 'decision' = 'unauthorized'";
-  const parameters = request ? `${hash}, ${request}` : "encode(sha256('pck_unknown'), 'hex')";
+  const parameters = request
+    ? `${hash}, 'entries', ${request}::audit_log.page_query`
+    : "encode(sha256('pck_unknown'), 'hex'), 'entries'";
   await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
   const [before, started] = [await processorTime(subject), performance.now()];
   await sql.unsafe(`do $do$

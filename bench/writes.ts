@@ -50,7 +50,10 @@ export async function measureDeadlocks(sql: postgres.Sql, databaseUrl: string): 
   let writing = true;
   let folds = 0;
   const folder = (async () => {
-    for (; writing; folds++) await sql`select audit_log_private.compact_entry_counts()`;
+    for (; writing; folds++) {
+      await sql`
+        select audit_log_private.compact_entry_counts(o) from unnest(${ORGANIZATIONS}::uuid[]) as o`;
+    }
   })();
   const { transactions, failed } = await pgbench(databaseUrl, script, 16, seconds);
   writing = false;

@@ -198,8 +198,8 @@ export class Load {
         method: "POST",
         headers: {
           apikey: secretKey,
-          "Content-Profile": "audit_log",
           "Content-Type": "application/json",
+          "Content-Profile": "audit_log",
         },
         body: JSON.stringify(entries),
         signal: AbortSignal.timeout(LONGEST),
