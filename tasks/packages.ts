@@ -2,12 +2,14 @@
 // (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
-// The Edge Function has a lockfile of its own, because the platform reads the one beside its deno.json.
+// The Edge Function has a lockfile of its own, because the platform reads the one beside its deno.json. So has
+// each Postgres that is installed for tests only (postgres_versions.ts).
 
 import { cp, glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { lockPostgresVersions } from "./postgres_versions.ts";
 import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -31,6 +33,7 @@ if (isUpdate) {
   await install(ROOT, ["--lock=deno.lock"], ENTRYPOINTS);
   await install(ROOT, await stdFlags(), [...ENTRYPOINTS, ...await devFiles()]);
   await updateFunctionLock();
+  await lockPostgresVersions();
 } else {
   // On standard error, because programs read the output of status.
   if (!await hasPackages()) console.error("Installing packages into node_modules …");

@@ -1,5 +1,6 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { findBrowser } from "../tests/browser/find_browser.ts";
+import { installPostgres } from "./postgres_versions.ts";
 import { runTests } from "./run_tests.ts";
 
 const NAMES = [
@@ -22,8 +23,15 @@ async function main(): Promise<boolean> {
     console.log(`To test a project of your own, also set: ${missing.join(", ")}`);
     return false;
   }
-  const given = Deno.args.filter((argument) => argument.startsWith("tests"));
-  const args = given.length ? Deno.args : [...isNamed ? PROJECT_FOLDERS : FOLDERS, ...Deno.args];
+  const { version, rest } = postgresOption(Deno.args);
+  if (version && isNamed) {
+    console.log("--postgres is for stacks of this machine: unset SUPABASE_URL, or leave it out");
+    return false;
+  }
+  const programs = version && await installPostgres(version);
+  if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
+  const given = rest.filter((argument) => argument.startsWith("tests"));
+  const args = given.length ? rest : [...isNamed ? PROJECT_FOLDERS : FOLDERS, ...rest];
   if (given.some((path) => path.startsWith("tests/browser"))) {
     Deno.env.set("CHROMIUM", await findBrowser());
   }
@@ -36,6 +44,15 @@ async function main(): Promise<boolean> {
   if (failed && stack) console.log(stack.faults.join(""));
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0;
+}
+
+/** Takes `--postgres=15` out of the arguments, which otherwise are those of `deno test`. */
+function postgresOption(args: string[]): { version: string | null; rest: string[] } {
+  const option = args.findLast((argument) => argument.startsWith("--postgres="));
+  return {
+    version: option?.slice("--postgres=".length) ?? null,
+    rest: args.filter((argument) => !argument.startsWith("--postgres=")),
+  };
 }
 
 function isWithoutStack(path: string): boolean {

@@ -26,7 +26,10 @@ function privileges(connection: postgres.ISql): Promise<string[]> {
       union all
       select role, concat(s.name, '.', c.relname), lower(privilege)
       from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f'),
-        unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN']) as privilege
+        unnest(
+          array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']
+          || case when current_setting('server_version_num')::int >= 170000 then array['MAINTAIN'] end
+        ) as privilege
       where has_table_privilege(role, c.oid, privilege)
       union all
       select role, concat(s.name, '.', c.relname), concat(

