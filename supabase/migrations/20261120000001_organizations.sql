@@ -1,10 +1,7 @@
 -- The two schemas, the organizations, and the people in them.
 --
--- Everything of this service is in two schemas of its own, and nothing outside them is changed. The Data API
--- serves `audit_log`: the three tables that the platform writes, and functions. It never serves
--- `audit_log_private`, which holds everything else.
---
--- People call functions and have no access to tables. Row level security alone would not keep tenants apart:
+-- Nothing outside these two is changed. The Data API serves `audit_log`: the three tables that the platform writes,
+-- and functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no access to tables. Row level security alone would not keep tenants apart:
 -- the planner's estimates use statistics about everybody's rows, and the Data API returns these estimates.
 -- Row level security is on for every table, without policies for people, as a second wall.
 --
@@ -27,12 +24,10 @@ begin
   select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
   where n.nspname in ('audit_log', 'audit_log_private');
   if taken is not null then
-    raise exception 'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken
-      using errcode = 'duplicate_schema';
+    raise exception 'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
   if not exists (select from pg_extension e where e.extname = 'pgcrypto' and e.extnamespace = 'extensions'::regnamespace) then
-    raise exception 'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto with schema extensions (or alter extension pgcrypto set schema extensions)'
-      using errcode = 'undefined_object';
+    raise exception 'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto with schema extensions (or alter extension pgcrypto set schema extensions)' using errcode = 'undefined_object';
   end if;
 end $$;
 

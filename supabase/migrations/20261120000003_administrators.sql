@@ -3,8 +3,7 @@
 create function audit_log_private.refuse_access() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception 'you do not administer an organization with this id, or it has no such API key'
-    using errcode = 'insufficient_privilege';
+  raise exception 'you do not administer an organization with this id, or it has no such API key' using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is 'Raises 42501, with one message for things of others and things that do not exist.';
 

@@ -8,19 +8,6 @@
 
 create type audit_log.audit_action as enum ('agent_added', 'conversation_created', 'message_created', 'feedback_given');
 
-create function audit_log_private.uuid_v7() returns uuid
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  -- A random version 4 UUID with the first 48 bits replaced by the time and the version by 7.
-  select encode(
-    set_bit(set_bit(
-      overlay(
-        uuid_send(gen_random_uuid())
-        placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
-        from 1 for 6
-      ), 52, 1), 53, 1), 'hex')::uuid
-$$;
-comment on function audit_log_private.uuid_v7 is 'A time-ordered UUID (RFC 9562 section 5.7): new entries land at the right edge of the index. Postgres 18 has its own.';
-
 create function audit_log_private.log_epoch() returns bigint
 language plpgsql stable as $$
 begin
@@ -29,7 +16,12 @@ end $$;
 comment on function audit_log_private.log_epoch is 'How often this log was restored. adopt_restored_log() replaces it: a constant costs writers less than a row of a table.';
 
 create table audit_log.audit_entries (
-  id uuid not null default audit_log_private.uuid_v7(),
+  -- A version 7 UUID (RFC 9562 section 5.7): a random one of version 4, of which the first 15 characters are replaced
+  -- by the milliseconds since 1970 and the digit 7. Not a function of ours, which would cost a tenth of the insert.
+  id uuid not null default overlay(
+    gen_random_uuid()::text
+    placing lpad(to_hex((date_part('epoch', clock_timestamp()) * 1000)::bigint * 16 + 7), 13, '0') from 1 for 15
+  )::uuid,
   organization_id uuid not null references audit_log.organizations,
   -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
   -- an entry in a day's last half millisecond into the next day.
@@ -56,10 +48,8 @@ create table audit_log.audit_entries (
   -- "is true", because a missing field makes the comparison null, and a null check passes.
   constraint message_created_has_identifiers check (
     action <> 'message_created' or (
-      jsonb_typeof(data -> 'message_id') = 'string'
-      and jsonb_typeof(data -> 'conversation_id') = 'string'
-      and jsonb_typeof(data -> 'agent_id') = 'string'
-      and jsonb_typeof(data -> 'platform_agent_sid') = 'string'
+      jsonb_typeof(data -> 'message_id') = 'string' and jsonb_typeof(data -> 'conversation_id') = 'string'
+      and jsonb_typeof(data -> 'agent_id') = 'string' and jsonb_typeof(data -> 'platform_agent_sid') = 'string'
     ) is true
   )
 );
@@ -74,8 +64,7 @@ create index audit_entries_transaction_idx on audit_log.audit_entries (organizat
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception '% is append-only: % refused', tg_table_name, tg_op
-    using errcode = 'insufficient_privilege';
+  raise exception '% is append-only: % refused', tg_table_name, tg_op using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_change is 'Makes a table append-only for every role, its owner included.';
 

@@ -121,8 +121,7 @@ begin
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
-    group by h.organization_id, h.day, h.action
-    having bool_or(h.entries <> 0 or h.removed <> 0)
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
   ),
   summed as (
     insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
@@ -171,8 +170,7 @@ begin
     select s.month, s.action, 0, -s.entries from audit_log_private.monthly_entry_counts s
     where s.organization_id = entry_count_mismatches.organization_id
   ) as d
-  group by d.day, d.action, d.hour
-  having sum(d.entries) <> 0;
+  group by d.day, d.action, d.hour having sum(d.entries) <> 0;
 end $$;
 comment on function audit_log_private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
 

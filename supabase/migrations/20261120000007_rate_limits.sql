@@ -1,11 +1,8 @@
 -- The rate limit of a key is exact: no span of 60 seconds has more than quota() accepted requests, and no request
--- is refused while fewer were accepted in the 60 seconds before it.
--- With 60 a minute, a fixed window lets 120 requests through around its edge. A token bucket or a weighted window
--- lets 119 through, and the latter also refuses lawful requests. So each key has one row with the times of its
--- accepted requests. It is updated in place: half of each page is left free for the new
--- version, and indexed columns do not change within a day.
---
--- The same row counts the use of the key, so that counting costs no second write.
+-- is refused while fewer were accepted in the 60 seconds before it. So each key has one row with the times of its
+-- accepted requests. (docs/design.md has what the usual ways let through.) It is updated in place: half of each page
+-- is left free for the new version, and no indexed column changes. The same row counts the use of the key, so that
+-- counting costs no second write.
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -87,21 +84,13 @@ begin
           use.first_at, use.last_at, use.last_address
         ));
       end if;
-      use.requests := 0;
-      use.invalid_requests := 0;
-      use.entries := 0;
-      use.first_at := arrival;
-      use.last_address := null;
+      select 0, 0, 0, arrival, null
+      into use.requests, use.invalid_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r
-    set accepted_at = times,
-      day = today,
-      requests = use.requests + 1,
-      invalid_requests = use.invalid_requests + (not is_valid)::integer,
-      entries = use.entries + count_request.entries,
-      first_at = use.first_at,
-      last_at = arrival,
-      last_address = coalesce(client_address, use.last_address)
+    set accepted_at = times, day = today, requests = use.requests + 1,
+      invalid_requests = use.invalid_requests + (not is_valid)::integer, entries = use.entries + count_request.entries,
+      first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address)
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
   remaining := quota - cardinality(times);

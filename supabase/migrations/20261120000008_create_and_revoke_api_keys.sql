@@ -74,8 +74,7 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then
-    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
-      using errcode = 'invalid_parameter_value';
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces' using errcode = 'invalid_parameter_value';
   end if;
   return name;
 end $$;
@@ -95,8 +94,7 @@ begin
   if expires_at <= clock_timestamp()
     or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
   then
-    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
-      using errcode = 'invalid_parameter_value';
+    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never' using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
   values (
@@ -119,8 +117,7 @@ begin
   ) as k);
 exception
   when unique_violation then
-    raise exception 'an API key with this id has been created before: its token cannot be shown again'
-      using errcode = 'unique_violation';
+    raise exception 'an API key with this id has been created before: its token cannot be shown again' using errcode = 'unique_violation';
 end $$;
 comment on function audit_log_private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
 
@@ -165,8 +162,7 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
-    raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
-      using errcode = 'AL001';
+    raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0' using errcode = 'AL001';
   elsif api_key.revoked_at is not null or api_key.expires_at <= clock then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;

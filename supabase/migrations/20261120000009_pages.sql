@@ -69,21 +69,19 @@ create function audit_log_private.count_matching(organization_id uuid, query aud
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant audit_log.audit_action := query.action;
-  start_date constant date := query.start_date;
-  end_date constant date := query.end_date;
-  whole constant record := audit_log_private.whole_months(start_date, end_date);
-  first_month constant date := whole.first_month;
-  end_month constant date := whole.end_month;
+  whole constant record := audit_log_private.whole_months(query.start_date, query.end_date);
 begin
-  if first_month = end_month then
+  if whole.first_month = whole.end_month then
     return (
       select coalesce(sum(d.entries), 0)
-      from audit_log_private.count_days(organization_id, wanted_action, start_date, end_date) as d
+      from audit_log_private.count_days(organization_id, wanted_action, query.start_date, query.end_date) as d
     );
   end if;
   return (
     select coalesce(sum(p.entries), 0)
-    from audit_log_private.count_periods(organization_id, wanted_action, start_date, end_date, first_month, end_month) as p
+    from audit_log_private.count_periods(
+      organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
+    ) as p
   );
 end $$;
 comment on function audit_log_private.count_matching is 'How many entries match a query.';

@@ -1,19 +1,16 @@
 -- The feed delivers every entry exactly once and at once, late ones too.
 --
--- A reader holds a cursor, which stores what the reader has seen as a Postgres snapshot. Each entry stores
--- the transaction that wrote it. New entries are those that the old snapshot could not see and the present
--- one can. Following created_at would miss entries, because they commit in another order. Waiting for all
--- running transactions would miss none, but one forgotten open transaction would stop every reader.
---
--- What is new at one moment is a batch, read in pages. The cursor also stores the snapshot that bounds the
--- batch, and the last place read in it. The first batch may be the whole log: it is read by time, through
--- the indexes of pages. Later batches are read by transaction, through the feed's own index. So every page
--- begins with a seek.
+-- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it.
+-- New entries are those that the old snapshot could not see and the present one can. (docs/design.md has what else
+-- was tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds
+-- the batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the
+-- indexes of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a
+-- seek.
 --
 -- Transaction numbers would tell a reader how much other tenants write. So a cursor is encrypted, then
--- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction
--- numbers are valid in one database, cluster and timeline only. So the authenticated text includes these,
--- and the request's organization, days and action: a cursor is refused anywhere else.
+-- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. They are valid in one
+-- database, cluster and timeline only. So the authenticated text includes these, and the request's organization,
+-- days and action: a cursor is refused anywhere else.
 
 create table audit_log_private.feed_keys (
   is_only boolean primary key default true check (is_only),
@@ -43,44 +40,35 @@ create type audit_log_private.feed_cursor as (
 -- others (number), so that 200 transactions in progress take some 200 characters.
 create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  digits constant text := '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 begin
-  return (
-    select concat_ws(
-      ':', pg_snapshot_xmin(snapshot), pg_snapshot_xmax(snapshot),
-      coalesce(string_agg(
-        case
-          when distance < 62 then substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', distance::integer + 1, 1)
-          else '(' || distance || ')'
-        end,
-        '' order by x
-      ), '')
-    )
+  return concat_ws(':', pg_snapshot_xmin(snapshot), pg_snapshot_xmax(snapshot), (
+    select coalesce(string_agg(
+      case when distance < 62 then substr(digits, distance::integer + 1, 1) else '(' || distance || ')' end, '' order by x
+    ), '')
     from (
       select x, x::text::bigint - lag(x, 1, pg_snapshot_xmin(snapshot)) over (order by x)::text::bigint as distance
       from pg_snapshot_xip(snapshot) as x
     ) as in_progress
-  );
+  ));
 end $$;
 comment on function audit_log_private.pack_snapshot is 'A snapshot as short text.';
 
 create function audit_log_private.unpack_snapshot(packed text) returns pg_snapshot
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  digits constant text := '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+  parts constant text[] := string_to_array(packed, ':');
 begin
-  return (
-    select concat_ws(
-      ':', split_part(packed, ':', 1), split_part(packed, ':', 2),
-      coalesce(string_agg((split_part(packed, ':', 1)::bigint + distance)::text, ',' order by n), '')
-    )::pg_snapshot
+  return concat_ws(':', parts[1], parts[2], (
+    select coalesce(string_agg((parts[1]::bigint + distance)::text, ',' order by n), '')
     from (
-      select n, sum(
-        case
-          when length(m[1]) = 1 then position(m[1] in '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz') - 1
-          else btrim(m[1], '()')::bigint
-        end
-      ) over (order by n) as distance
-      from regexp_matches(split_part(packed, ':', 3), '[(][0-9]+[)]|.', 'g') with ordinality as list (m, n)
+      select n, sum(case when length(m[1]) = 1 then position(m[1] in digits) - 1 else btrim(m[1], '()')::bigint end)
+        over (order by n) as distance
+      from regexp_matches(parts[3], '[(][0-9]+[)]|.', 'g') with ordinality as list (m, n)
     ) as in_progress
-  );
+  ))::pg_snapshot;
 end $$;
 comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 
@@ -118,8 +106,7 @@ begin
   select k.encryption_key, k.authentication_key into encryption_key, authentication_key
   from audit_log_private.feed_keys k where k.system_identifier = server;
   if not found then
-    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
-      using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
   authenticated := convert_to(

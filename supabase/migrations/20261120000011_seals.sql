@@ -1,9 +1,9 @@
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
 -- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 over their
--- NDJSON, as the API returns it (entry_line). Postgres cannot hash piece by piece, and a day may be larger than memory. So
--- each 1000 lines of the day are hashed, and the hash of the day is the SHA-256 of the list of these hashes,
--- in hexadecimal, one a line. Each seal includes the seal before:
+-- NDJSON, as the API returns it (entry_line). Postgres cannot hash piece by piece, and a day may be larger than
+-- memory. So each 1000 lines of the day are hashed, and the hash of the day is the SHA-256 of the list of these
+-- hashes, in hexadecimal, one a line. Each seal includes the seal before:
 --
 --   seal = SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
 --
@@ -46,8 +46,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
-    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id
-      using errcode = 'insufficient_privilege';
+    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id using errcode = 'insufficient_privilege';
   end if;
   return null;
 end $$;
@@ -230,54 +229,6 @@ begin
   return found_now.entries;
 end $$;
 comment on function audit_log_private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
-
-create function audit_log_private.seal_days(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  next record;
-  work bigint := 0;
-begin
-  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
-  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
-  for next in
-    select d.day from audit_log_private.days_to_seal d
-    where d.organization_id = seal_days.organization_id
-    order by d.day limit 200
-  loop
-    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    delete from audit_log_private.days_to_seal d
-    where d.organization_id = seal_days.organization_id and d.day = next.day;
-    exit when work >= 20000;
-  end loop;
-  return work;
-end $$;
-comment on function audit_log_private.seal_days is 'Seals an organization''s days that need it, some 20,000 entries or one longer day at once. Returns how much it did; 20,000 and more means that there may be more.';
-
-create function audit_log_private.scrub_days(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  now constant timestamptz := clock_timestamp();
-  tonight constant integer := ((now at time zone 'UTC')::date - '2000-01-01'::date) % 30;
-  next record;
-  work bigint := 0;
-begin
-  for next in
-    select d.day from generate_series(-29, 29) as nights (night)
-    cross join lateral (
-      select d.day, d.checked_at from audit_log_private.sealed_days d
-      where d.organization_id = scrub_days.organization_id and d.night = nights.night
-        -- The days of tonight, and of nights that had no run.
-        and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
-      order by d.checked_at limit 200
-    ) as d
-    order by d.checked_at limit 200
-  loop
-    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    exit when work >= 20000;
-  end loop;
-  return work;
-end $$;
-comment on function audit_log_private.scrub_days is 'Compares an organization''s sealed days with their seals, those checked longest ago first, so that each day is checked within 30 nights. Pieces and result as in seal_days.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -37,7 +37,6 @@ declare
   looks_exhausted boolean;
   read record;
   request record;
-  decision text := 'accepted';
 begin
   select null::json as page, 0 as entries into read;
   select
@@ -84,13 +83,9 @@ begin
       entries = r.entries + coalesce(read.entries, 0)
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
-  if not has_query then
-    decision := 'invalid_query';
-  elsif read.page is null then
-    decision := 'invalid_cursor';
-  end if;
   return json_build_object(
-    'decision', decision, 'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
+    'decision', case when not has_query then 'invalid_query' when read.page is null then 'invalid_cursor' else 'accepted' end,
+    'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
     'organization_id', shown_id, 'page', read.page
   );
 end $$;

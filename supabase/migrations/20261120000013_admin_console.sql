@@ -24,8 +24,7 @@ begin
   perform set_config('synchronous_commit', 'on', true);
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query));
   if read ->> 'entries' is null then
-    raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning'
-      using errcode = 'AL003';
+    raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
   end if;
   perform audit_log_private.count_read(organization_id, (read ->> 'entries')::integer);
   -- Items as text, because a client's parser would round long numbers in data.
@@ -73,8 +72,7 @@ begin
       where c.organization_id = daily_entry_counts.organization_id
         and c.day between start_date and end_date
         and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
-      group by c.day
-      having sum(c.entries) <> 0
+      group by c.day having sum(c.entries) <> 0
     ) as d
   );
 end $$;

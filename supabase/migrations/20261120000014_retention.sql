@@ -3,8 +3,7 @@
 --
 --   do $$ begin while audit_log_private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
 --
--- An interruption loses at most one piece, and the same statement goes on from there. It is safe beside
--- writers, readers and the upkeep. Triggers count the deleted entries, and the next upkeep seals each day
+-- An interruption loses at most one piece. Safe beside writers, readers and the upkeep, which then seals each day
 -- again, with the number of removed entries.
 
 create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
@@ -44,8 +43,7 @@ begin
   select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day from (
     select c.day, sum(sum(c.entries)) over (order by c.day) as running_total from audit_log_private.entry_counts c
     where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
-    group by c.day
-    having sum(c.entries) > 0
+    group by c.day having sum(c.entries) > 0
   ) as d;
   if audit_log_private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
     return true;
@@ -61,8 +59,7 @@ begin
   -- One piece at a time. Writers do not wait, because they only take a key share lock.
   perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
-    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id')
-      using errcode = 'no_data_found';
+    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id') using errcode = 'P0002';
   end if;
 end $$;
 comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
@@ -74,8 +71,7 @@ declare
 begin
   if (day <= today) is not true then
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
-      coalesce(day::text, 'null'), today
-      using errcode = 'invalid_parameter_value';
+      coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);

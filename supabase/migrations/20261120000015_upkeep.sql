@@ -3,27 +3,50 @@
 --
 --   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
 
-create function audit_log_private.delete_old_log_reads(organization_id uuid) returns void
+create function audit_log_private.upkeep_of(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  oldest constant date := (clock_timestamp() at time zone 'UTC')::date - 400;
+  now constant timestamptz := clock_timestamp();
+  today constant date := now at time zone 'UTC';
+  tonight constant integer := (today - '2000-01-01'::date) % 30;
+  next record;
+  work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r
-  where r.organization_id = delete_old_log_reads.organization_id and r.day < oldest;
+  delete from audit_log_private.log_reads r where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
   -- Keys that were not used since.
   update audit_log_private.rate_limits r
   set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
-  where r.organization_id = delete_old_log_reads.organization_id and r.day < oldest;
+  where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
+  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
+  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
+  for next in
+    (
+      select d.day from audit_log_private.days_to_seal d
+      where d.organization_id = upkeep_of.organization_id
+      order by d.day limit 200
+    )
+    union all
+    (
+      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
+      select d.day
+      from generate_series(-29, 29) as nights (night)
+      cross join lateral (
+        select d.day, d.checked_at from audit_log_private.sealed_days d
+        where d.organization_id = upkeep_of.organization_id and d.night = nights.night
+          -- The days of tonight, and of nights that had no run.
+          and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+        order by d.checked_at limit 200
+      ) as d
+      order by d.checked_at limit 200
+    )
+  loop
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
+    delete from audit_log_private.days_to_seal d where d.organization_id = upkeep_of.organization_id and d.day = next.day;
+    exit when work >= 20000;
+  end loop;
+  return work;
 end $$;
-comment on function audit_log_private.delete_old_log_reads is 'Deletes an organization''s records of reads more than 400 days ago.';
-
-create function audit_log_private.upkeep_of(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform audit_log_private.delete_old_log_reads(organization_id);
-  return audit_log_private.seal_days(organization_id) + audit_log_private.scrub_days(organization_id);
-end $$;
-comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for compact_entry_counts. Returns how much it sealed and compared, as seal_days does.';
+comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for compact_entry_counts: forgets reads more than 400 days ago, seals days, and compares sealed days; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),

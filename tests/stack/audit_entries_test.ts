@@ -7,6 +7,7 @@ import {
   entry,
   errorOf,
   getPage,
+  insertEntries,
   MESSAGE_DATA,
   newOrganization,
   rolledBack,
@@ -61,11 +62,15 @@ describe("writing an entry", () => {
     assertEquals(written?.["times"], 2);
   });
 
-  it("gives ids that are ordered by time and never repeat", async () => {
+  it("gets an id that is a version 7 UUID, ordered by time, and never repeats", async () => {
+    const { id } = await newOrganization(admin);
+    await insertEntries(sql, id, "2026-03-01", 20_000);
     const rows = await sql`
-      select audit_log_private.uuid_v7()::text as id from generate_series(1, 20000)`;
+      select id::text as id from audit_log.audit_entries
+      where organization_id = ${id} order by created_at`;
     const ids = rows.map((row) => row["id"] as string);
     assertEquals(new Set(ids).size, ids.length);
+    assertEquals(ids.filter((id) => !/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab]/.test(id)), []);
     const times = ids.map((id) => id.slice(0, 13));
     assertEquals(times, times.toSorted());
   });
