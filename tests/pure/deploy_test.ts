@@ -132,13 +132,11 @@ describe("docs/operating.md", () => {
   it("names options of the Supabase CLI that there are", async () => {
     const page = await Deno.readTextFile(join(ROOT, "docs/operating.md"));
     // Other tests run db push and functions deploy.
-    await Promise.all(["link", "db dump"].map(async (command) => {
-      const [line = ""] = page.match(new RegExp(`^npx -y supabase ${command} .*`, "m")) ?? [];
-      const options = line.match(/--[\w-]+/g) ?? [];
-      assertNotEquals(options, [], `no command begins with supabase ${command}`);
-      const help = await supabase(...command.split(" "), "--help");
-      for (const option of options) assertStringIncludes(help, option);
-    }));
+    const [line = ""] = page.match(/^npx -y supabase link .*/m) ?? [];
+    const options = line.match(/--[\w-]+/g) ?? [];
+    assertNotEquals(options, [], "no command begins with supabase link");
+    const help = await supabase("link", "--help");
+    for (const option of options) assertStringIncludes(help, option);
   });
 });
 

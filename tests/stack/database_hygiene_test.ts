@@ -56,15 +56,15 @@ const RULES: Record<string, Rule> = {
   },
   // pg_temp at the end: where it is not named, it comes first, and a caller's temporary type "date" would
   // run the caller's code with the rights of the function's owner.
-  // A function whose body was parsed when it was created (prosqlbody) resolves no name later. log_epoch has no
-  // names in it. Both are called for each entry, where settings cost more than the function.
+  // A body that was parsed when the function was created (prosqlbody) resolves no name later, and can be inlined.
+  // log_epoch has no names in it, and is called for each entry, where a setting costs more than the function.
   "0011 function_search_path_mutable": {
     query: `
       select oid::regprocedure from pg_proc
       where pronamespace in ${OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)
-        and oid not in ('audit_log_private.entry_line'::regproc, 'audit_log_private.log_epoch'::regproc)`,
+        and prosqlbody is null and oid <> 'audit_log_private.log_epoch'::regproc`,
     breaks: `
-      create function audit_log_private.broken() returns int language sql set search_path = pg_catalog return 1`,
+      create function audit_log_private.broken() returns int language sql set search_path = pg_catalog as 'select 1'`,
   },
   "0013 rls_disabled_in_public": {
     query: `
