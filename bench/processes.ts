@@ -13,12 +13,15 @@ export async function dataApiProcesses(stack: number, sql: postgres.Sql) {
   };
 }
 
-/** The processor time that processes have used, in milliseconds: the 14th and 15th number of proc(5) `stat`. */
+/**
+ * The processor time that processes have used, and children of theirs that have ended, in milliseconds: the 14th to
+ * 17th number of proc(5) `stat`.
+ */
 export async function processorTime(pids: number[]): Promise<number> {
   const times = await Promise.all(pids.map(async (pid) => {
     const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
     const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
-    return 10 * ((numbers[11] ?? NaN) + (numbers[12] ?? NaN));
+    return 10 * numbers.slice(11, 15).reduce((a, b) => a + b, 0);
   }));
   return times.reduce((a, b) => a + b, 0);
 }

@@ -47,7 +47,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  state audit_log_private.upkeep_state;
+  state record;
   task text := 'compact_entry_counts';
   -- Counts to compact, or entries to seal, in one piece.
   piece integer := 1000;
@@ -132,8 +132,8 @@ begin
       from audit_log_private.sealed_days d
       where d.miscounted <> 0
     ),
-    'is_adopted', exists (
-      select from audit_log_private.feed_keys k where k.system_identifier = (pg_control_system()).system_identifier
+    'is_adopted', (pg_control_system()).system_identifier in (
+      select k.system_identifier from audit_log_private.feed_keys k
     )
   );
 end
