@@ -26,6 +26,26 @@ export async function processorTime(pids: number[]): Promise<number> {
   return times.reduce((a, b) => a + b, 0);
 }
 
+/** A Postgres on this machine, and a connection to it. */
+export interface Server {
+  postgres: { dataDir: string };
+  admin: postgres.Sql;
+}
+
+/** The processor time that servers have used since they were started, in milliseconds. */
+export async function serverProcessorTime(servers: readonly Server[]): Promise<number> {
+  let time = 0;
+  for (const { postgres: { dataDir }, admin } of servers) {
+    const postmaster = parseInt(await Deno.readTextFile(`${dataDir}/postmaster.pid`));
+    const backends = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
+    for (const pid of [postmaster, ...backends.map(({ pid }) => pid)]) {
+      // One may have ended since: then the first, their parent, has its time.
+      time += await processorTime([pid]).catch(() => 0);
+    }
+  }
+  return time;
+}
+
 /** Does something; the processor time that groups of processes have used meanwhile, in milliseconds each. */
 export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
   const before = await Promise.all(groups.map(processorTime));

@@ -10,7 +10,6 @@
 -- The migrations are made for this: at_home, log_snapshot and adopt_restored_log are replaced here, and nothing
 -- else knows that there are nodes.
 
-\set ON_ERROR_STOP on
 begin;
 set local client_min_messages = warning;
 
@@ -134,8 +133,8 @@ begin
   if home.system_identifier = (pg_control_system()).system_identifier then
     return audit_log_private.snapshot_in_epoch(home.epoch);
   end if;
-  -- Nothing has been written here yet. Whatever node will, all that is there is older.
-  return format('%1$s:%1$s:', (coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40);
+  -- Nothing has been written here yet. Whichever node does, all that is there is older than its first transaction.
+  return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
 end
 $$;
 

@@ -2,7 +2,6 @@
 -- Each has the platform's roles, its functions auth.uid() and auth.jwt(), and Citus in
 -- shared_preload_libraries.
 
-\set ON_ERROR_STOP on
 begin;
 create extension if not exists citus;
 

@@ -15,6 +15,10 @@ export interface StackOptions {
   dataDir: string;
   apiPort: number;
   databasePort: number;
+  /** Another Postgres 17 than the package's, and settings of it. */
+  server?: Pick<PostgresOptions, "programs" | "settings">;
+  /** Whether the migrations are applied; so by default. A node of a cluster gets them from another. */
+  isMigrated?: boolean;
   /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
   seed: boolean;
   /** Called before each step. */
@@ -43,7 +47,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { dataDir, apiPort, databasePort, seed, progress, log } = options;
+  const { dataDir, apiPort, databasePort, server, isMigrated = true, seed, progress, log } =
+    options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
@@ -59,7 +64,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress("Postgres 17");
   const { adminPassword } = secrets;
-  const postgres = { dataDir: join(dataDir, "postgres"), port: databasePort, adminPassword };
+  const postgres = {
+    dataDir: join(dataDir, "postgres"),
+    port: databasePort,
+    adminPassword,
+    ...server,
+  };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
   const lite = started.use(await createLite({ databasePort, ...secrets }));
@@ -70,11 +80,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
-  await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
-    .catch((error) => {
-      // Until the first release, migrations are rewritten rather than added to.
-      throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
-    });
+  if (isMigrated) {
+    await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
+      .catch((error) => {
+        // Until the first release, migrations are rewritten rather than added to.
+        throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
+      });
+  }
 
   const upkeep = seed ? runUpkeep(url) : undefined;
   // Awaited before Postgres is stopped.

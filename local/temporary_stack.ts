@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { freePort } from "./free_port.ts";
 import { stopPostgres } from "./postgres.ts";
-import { type Stack, startStack } from "./stack.ts";
+import { type Stack, type StackOptions, startStack } from "./stack.ts";
 
 /** A stack for tests. */
 export interface TemporaryStack extends Stack {
@@ -10,7 +10,9 @@ export interface TemporaryStack extends Stack {
 }
 
 /** Starts a stack on free ports, with an empty database in a temporary folder. */
-export async function startTemporaryStack(): Promise<TemporaryStack> {
+export async function startTemporaryStack(
+  options: Pick<StackOptions, "server" | "isMigrated"> = {},
+): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
@@ -35,6 +37,7 @@ export async function startTemporaryStack(): Promise<TemporaryStack> {
   const faults: string[] = [];
   const stack = started.use(
     await startStack({
+      ...options,
       dataDir,
       apiPort: freePort(),
       databasePort: freePort(),
