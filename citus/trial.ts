@@ -229,10 +229,13 @@ async function follow(seconds = 20, isMoving = false): Promise<void> {
   const stack = { apiUrl: last.apiUrl, databaseUrl: first.databaseUrl };
   const seen = await followUnderLoad({ stack, seconds, heldSeconds: isMoving ? 1 : 8, isMoving });
   say(
-    `after: ${seen.entries} entries followed beside 16 writers, 0 missed, 0 repeated; lag median ` +
-      `${Math.round(seen.medianLag)} ms, 99 of 100 within ${Math.round(seen.p99Lag)} ms`,
+    `after: ${seen.entries} entries followed beside 16 writers, 0 missed, 0 repeated; ` +
+      (isMoving
+        ? `${seen.failures} writes and polls failed, followers started again ${seen.restarts} times`
+        : `lag median ${Math.round(seen.medianLag)} ms, 99 of 100 within ${
+          Math.round(seen.p99Lag)
+        } ms`),
   );
-  if (isMoving) say(`  ${seen.failures} failed, followers started again ${seen.restarts} times`);
 }
 
 /** Shards move while they are written to, read and followed. */
@@ -249,15 +252,16 @@ async function moveShards(): Promise<void> {
     }
   });
   await following;
+  const { writes, reads, failures, longestWrite } = seen;
   say(
     `${MOVES} shards moved (${
       moves.join(", ")
-    }) beside ${seen.writes} writes and ${seen.reads} reads: ` +
-      `${seen.failures.length} failed, longest write ${
-        Math.round(seen.longestWrite)
+    }) beside them and ${writes} writes and ${reads} reads: ` +
+      `${failures.length} failed, longest write ${
+        longestWrite.toFixed(0)
       } ms, 0 torn, none lost, counts exact`,
   );
-  for (const failure of new Set(seen.failures)) say(`  failed: ${failure.slice(0, 300)}`);
+  for (const failure of new Set(failures)) say(`  failed: ${failure.slice(0, 300)}`);
 }
 
 /** A node is killed and started again: its organizations wait, the others do not. */

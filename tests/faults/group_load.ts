@@ -75,6 +75,8 @@ export async function besideGroups(
     figures.longestWrite = Math.max(figures.longestWrite, performance.now() - start);
     figures.writes++;
     if (random(5) === 0) return void kept.add(agent_name);
+    // So that some are there at any time, and pages stay small.
+    await delay(random(200));
     await pick(random, nodes).sql`
       delete from audit_log.audit_entries
       where organization_id = ${id} and agent_name = ${agent_name}`;
