@@ -13,14 +13,37 @@ export async function dataApiProcesses(stack: number, sql: postgres.Sql) {
   };
 }
 
-/** The processor time that processes have used, in milliseconds: the 14th and 15th number of proc(5) `stat`. */
+/**
+ * The processor time that processes have used, and children of theirs that have ended, in milliseconds: the 14th to
+ * 17th number of proc(5) `stat`.
+ */
 export async function processorTime(pids: number[]): Promise<number> {
   const times = await Promise.all(pids.map(async (pid) => {
     const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
     const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
-    return 10 * ((numbers[11] ?? NaN) + (numbers[12] ?? NaN));
+    return 10 * numbers.slice(11, 15).reduce((a, b) => a + b, 0);
   }));
   return times.reduce((a, b) => a + b, 0);
+}
+
+/** A Postgres on this machine, and a connection to it. */
+export interface Server {
+  postgres: { dataDir: string };
+  admin: postgres.Sql;
+}
+
+/** The processor time that servers have used since they were started, in milliseconds. */
+export async function serverProcessorTime(servers: readonly Server[]): Promise<number> {
+  let time = 0;
+  for (const { postgres: { dataDir }, admin } of servers) {
+    const postmaster = parseInt(await Deno.readTextFile(`${dataDir}/postmaster.pid`));
+    const backends = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
+    for (const pid of [postmaster, ...backends.map(({ pid }) => pid)]) {
+      // One may have ended since: then the first, their parent, has its time.
+      time += await processorTime([pid]).catch(() => 0);
+    }
+  }
+  return time;
 }
 
 /** Does something; the processor time that groups of processes have used meanwhile, in milliseconds each. */

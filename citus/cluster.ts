@@ -1,38 +1,7 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import postgres from "postgres";
-import { createLite } from "../local/auth.ts";
-import { createBaseline } from "../local/baseline.ts";
-import { signJwt } from "../local/data_api.ts";
-import { freePort } from "../local/free_port.ts";
-import {
-  databaseUrl,
-  type PostgresOptions,
-  startPostgres,
-  stopPostgres,
-} from "../local/postgres.ts";
-import { findPostgrest, startPostgrest } from "../local/postgrest.ts";
-
-/** A Postgres that looks like a project, and a Data API in front of it. */
-export interface Node {
-  name: string;
-  postgres: PostgresOptions;
-  /** Connections of the schema's owner, and one of the superuser. */
-  sql: postgres.Sql;
-  admin: postgres.Sql;
-  /** Sends a request to the Data API as the platform itself. */
-  post(path: string, body: unknown): Promise<Response>;
-}
-
-/** Where all nodes keep their data, and what starts them. */
-export interface Cluster extends AsyncDisposable {
-  folder: string;
-  /** Folder of the programs of a Postgres 17 with Citus. */
-  programs: string;
-  started: AsyncDisposableStack;
-}
-
-const JWT_SECRET = crypto.randomUUID() + crypto.randomUUID();
+import { databaseUrl } from "../local/postgres.ts";
+import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
 
 /** What Citus needs; `wal_level` is for moving shards. Each node has backends for the others' requests. */
 const SETTINGS = [
@@ -42,127 +11,48 @@ const SETTINGS = [
   "max_connections=300",
 ];
 
-/** A place for nodes; disposing of it stops them and deletes their data. */
-export async function openCluster(programs: string): Promise<Cluster> {
-  const folder = await Deno.makeTempDir({ prefix: "public_audit_log_citus_" });
-  const started = new AsyncDisposableStack();
-  started.defer(() => Deno.remove(folder, { recursive: true }));
-  return { folder, programs, started, [Symbol.asyncDispose]: () => started.disposeAsync() };
-}
-
-/** Starts a Postgres as a new project has it; not yet a node of anything. */
-export async function startNode(
-  { folder, programs, started }: Cluster,
-  name: string,
-): Promise<Node> {
-  const port = freePort();
-  const adminPassword = crypto.randomUUID();
-  const server = {
-    dataDir: join(folder, name),
-    port,
-    adminPassword,
-    programs,
-    settings: SETTINGS,
-  };
-  await startPostgres(server);
-  started.defer(() => stopPostgres(server.dataDir, "immediate"));
-  const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
-  const keys = { publishableKey: "", secretKey: "" };
-  const lite = await createLite({
-    databasePort: port,
-    adminPassword,
-    jwtSecret: JWT_SECRET,
-    ...keys,
-  });
-  await createBaseline(adminUrl, { lite, authenticatorPassword: "authenticator" });
-  await lite[Symbol.asyncDispose]();
-  const admin = postgres(adminUrl, { max: 1, onnotice: () => {} });
-  started.defer(() => admin.end());
-  // The nodes let each other in. This machine is all of them.
-  await Deno.writeTextFile(
-    join(server.dataDir, "pg_hba.conf"),
-    "host all all 127.0.0.1/32 trust\n",
-  );
-  await admin`select pg_reload_conf()`;
-  // As in a project that was made years ago.
-  for (const role of ["postgres", "supabase_admin"]) {
-    for (const objects of ["tables", "functions"]) {
-      await admin.unsafe(
-        `alter default privileges for role ${role} in schema public
-           grant all on ${objects} to anon, authenticated, service_role`,
-      );
-    }
-  }
-  const sql = postgres(databaseUrl(port), { max: 8, onnotice: () => {}, prepare: false });
-  started.defer(() => sql.end());
-  return {
-    name,
-    postgres: server,
-    sql,
-    admin,
-    post: () => Promise.reject(new Error(`${name} has no Data API yet`)),
-  };
-}
-
-/** Puts a Data API in front of a node, when its schema is there. */
-export async function startDataApi({ started }: Cluster, node: Node): Promise<void> {
-  const program = await findPostgrest();
-  const { port } = started.use(
-    await startPostgrest(program, {
-      apiUrl: "http://127.0.0.1",
-      databaseUrl: databaseUrl(node.postgres.port, "authenticator", "authenticator"),
-      jwtSecret: JWT_SECRET,
-      log: () => {},
-    }),
-  );
-  const headers = {
-    Authorization: `Bearer ${await signJwt({ role: "service_role" }, JWT_SECRET)}`,
-    "Content-Type": "application/json",
-    Prefer: "return=minimal",
-  };
-  node.post = (path, body) =>
-    fetch(`http://127.0.0.1:${port}/${path}`, {
-      method: "POST",
-      headers,
-      body: JSON.stringify(body),
-    });
-}
-
-/** Applies the migrations. */
-export async function migrate({ sql }: Node): Promise<void> {
-  const folder = new URL("../supabase/migrations/", import.meta.url);
-  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
-  for (const name of names.sort()) {
-    await sql.unsafe(await Deno.readTextFile(new URL(name, folder)));
-  }
-}
+/** A stack whose Postgres can be a node of a cluster. */
+export type Node = Awaited<ReturnType<typeof startNode>>;
 
 /**
- * Runs a file of this folder with psql, as the superuser.
- *
- * @throws {Error} with what it said, if it fails.
+ * Starts a stack as a project has it that was made years ago; not yet a node of anything. Only the first gets the
+ * migrations: the others get what it has. `programs` are those of a Postgres 17 with Citus.
  */
-export async function runFile(
-  { programs }: Cluster,
-  { postgres }: Node,
-  file: string,
-): Promise<void> {
-  const url = databaseUrl(postgres.port, "supabase_admin", postgres.adminPassword);
-  const path = fileURLToPath(new URL(file, import.meta.url));
-  const { success, stderr } = await new Deno.Command(join(programs, "psql"), {
-    args: ["--no-psqlrc", "--quiet", "--output=/dev/null", `--file=${path}`, url],
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
+export async function startNode(
+  started: AsyncDisposableStack,
+  { name, programs, isMigrated }: { name: string; programs: string; isMigrated: boolean },
+) {
+  const server = { programs, settings: SETTINGS };
+  const stack: TemporaryStack = started.use(await startTemporaryStack({ server, isMigrated }));
+  const { dataDir, port, adminPassword } = stack.postgres;
+  // The nodes let each other in. This machine is all of them.
+  await Deno.writeTextFile(join(dataDir, "pg_hba.conf"), "host all all 127.0.0.1/32 trust\n");
+  const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
+  const admin = postgres(adminUrl, { max: 1, onnotice: () => {} });
+  started.defer(() => admin.end());
+  await admin.unsafe("select pg_reload_conf()");
+  for (const objects of ["tables", "functions"]) {
+    await admin.unsafe(`
+      alter default privileges for role postgres, supabase_admin
+        grant all on ${objects} to anon, authenticated, service_role`);
+  }
+  const sql = postgres(stack.databaseUrl, { max: 8, onnotice: () => {}, prepare: false });
+  started.defer(() => sql.end());
+  return { ...stack, name, sql, admin };
+}
+
+/** Runs a file of this folder as the superuser. */
+export async function runFile({ admin }: Node, file: string): Promise<void> {
+  try {
+    await admin.unsafe(await Deno.readTextFile(new URL(file, import.meta.url)));
+  } catch (error) {
+    await admin`rollback`;
+    throw error;
+  }
 }
 
 /** Makes one cluster of nodes: the first is the coordinator, and holds organizations as the others do. */
-export async function joinNodes(nodes: Node[]): Promise<void> {
-  const [coordinator, ...workers] = nodes;
-  if (!coordinator) throw new RangeError("no nodes");
-  const { admin, postgres: { port } } = coordinator;
+export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
   for (const { postgres } of workers) {
     await admin`select citus_add_node('127.0.0.1', ${postgres.port})`;
@@ -170,23 +60,50 @@ export async function joinNodes(nodes: Node[]): Promise<void> {
   await admin`select citus_set_node_property('127.0.0.1', ${port}, 'shouldhaveshards', true)`;
 }
 
-/** The processor time that nodes have used since they were started, in milliseconds. */
-export async function processorTime(nodes: readonly Node[]): Promise<number> {
-  let ticks = 0;
-  for (const { postgres } of nodes) {
-    const pidFile = await Deno.readTextFile(join(postgres.dataDir, "postmaster.pid"));
-    const postmaster = pidFile.split("\n")[0];
-    for await (const { name } of Deno.readDir("/proc")) {
-      if (!/^\d+$/.test(name)) continue;
-      const stat = await Deno.readTextFile(`/proc/${name}/stat`).catch(() => "");
-      // After the name in parentheses: state, parent, …; the 14th to 17th fields are the times, those of
-      // ended children last.
-      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      if (name === postmaster) ticks += Number(fields[13]) + Number(fields[14]);
-      if (name === postmaster || fields[1] === postmaster) {
-        ticks += Number(fields[11]) + Number(fields[12]);
-      }
+/** Functions, tables, shards and columns of a node, with who may do what. */
+export async function listPrivileges({ admin }: Node): Promise<string[]> {
+  await admin`set citus.override_table_visibility = off`;
+  const rows = await admin<{ line: string }[]>`
+    select distinct concat_ws(' ', name, (select array_agg(a::text order by a::text) from unnest(acl) as a)) as line
+    from (
+      select pronamespace as schema, concat_ws(' ', oid::regprocedure, prosecdef, proconfig, md5(prosrc)) as name, proacl as acl
+      from pg_proc
+      union all
+      select relnamespace, concat_ws(' ', regexp_replace(relname, '_\\d{6,}$', ''), relrowsecurity, attname), coalesce(attacl, relacl)
+      from pg_class left join pg_attribute on attrelid = pg_class.oid and attacl is not null
+      where relkind = 'r' and relname <> 'upkeep_state'
+    ) as objects
+    where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) order by line`;
+  return rows.map(({ line }) => line);
+}
+
+/** The index of the node that has an organization. */
+export async function homeOf(
+  [{ admin }, ...workers]: [Node, ...Node[]],
+  id: string,
+): Promise<number> {
+  const [row] = await admin`
+    select nodeport from pg_dist_placement join pg_dist_node using (groupid)
+    where shardid = get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid)`;
+  return 1 + workers.findIndex(({ postgres }) => postgres.port === row?.["nodeport"]);
+}
+
+/** Moves the shard of an organization to the next node. Resolves to why Citus could not at first. */
+export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Promise<string[]> {
+  const [{ admin }] = nodes;
+  const home = await homeOf(nodes, id);
+  const [from = 0, to = 0] = [home, (home + 1) % nodes.length].map((n) => nodes[n]?.postgres.port);
+  for (const failures: string[] = [];;) {
+    try {
+      await admin`
+        select citus_move_shard_placement(
+          get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid),
+          '127.0.0.1', ${from}, '127.0.0.1', ${to}, shard_transfer_mode => 'force_logical')`;
+      return failures;
+    } catch (error) {
+      // Citus ends a move that waits for writers who wait for it, and undoes it.
+      if (failures.push(String(error)) === 5) throw error;
+      await admin`call citus_cleanup_orphaned_resources()`;
     }
   }
-  return ticks * 10;
 }

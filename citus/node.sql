@@ -2,7 +2,6 @@
 -- Each has the platform's roles, its functions auth.uid() and auth.jwt(), and Citus in
 -- shared_preload_libraries.
 
-\set ON_ERROR_STOP on
 begin;
 create extension if not exists citus;
 
@@ -24,10 +23,7 @@ alter role service_role login;
 
 -- Citus makes tables, shards and functions on each node, as the superuser and as postgres, and grants what
 -- the first node grants. It does not take away what a node gives to every new one.
-alter default privileges revoke execute on functions from public;
-alter default privileges in schema public revoke all on tables from postgres, anon, authenticated, service_role;
-alter default privileges in schema public revoke all on functions from postgres, anon, authenticated, service_role;
-alter default privileges for role postgres revoke execute on functions from public;
-alter default privileges for role postgres in schema public revoke all on tables from anon, authenticated, service_role;
-alter default privileges for role postgres in schema public revoke all on functions from anon, authenticated, service_role;
+alter default privileges for role current_user, postgres revoke execute on functions from public;
+alter default privileges for role current_user, postgres revoke all on tables from anon, authenticated, service_role;
+alter default privileges for role current_user, postgres revoke all on functions from anon, authenticated, service_role;
 commit;

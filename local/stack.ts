@@ -21,10 +21,12 @@ export interface StackOptions {
   dataDir: string;
   apiPort: number;
   databasePort: number;
+  /** The programs of another Postgres than the package's, and settings of it. */
+  server?: Pick<PostgresOptions, "programs" | "settings">;
+  /** Whether the migrations are applied; so by default. A node of a cluster gets them from another. */
+  isMigrated?: boolean;
   /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
   seed: boolean;
-  /** Folder of another Postgres's programs, instead of the package's. */
-  programs?: string;
   /** Called before each step. */
   progress: (step: string) => void;
   /** Called with log lines of the Edge Function, PostgREST and the gateway. */
@@ -51,7 +53,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { dataDir, apiPort, databasePort, seed, programs, progress, log } = options;
+  const { dataDir, apiPort, databasePort, server, isMigrated = true, seed, progress, log } =
+    options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
@@ -65,13 +68,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Errors are thrown where the build is awaited. Without this, an earlier error would leave it unhandled.
   building.catch(() => {});
 
-  progress(`Postgres ${await majorVersion(programs)}`);
+  progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
   const postgres = {
     dataDir: join(dataDir, "postgres"),
     port: databasePort,
     adminPassword,
-    ...programs && { programs },
+    ...server,
   };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
@@ -83,11 +86,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
-  await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
-    .catch((error) => {
-      // Until the first release, migrations are rewritten rather than added to.
-      throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
-    });
+  if (isMigrated) {
+    await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
+      .catch((error) => {
+        // Until the first release, migrations are rewritten rather than added to.
+        throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
+      });
+  }
 
   const upkeep = seed ? runUpkeep(url) : undefined;
   // Awaited before Postgres is stopped.

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { freePort } from "./free_port.ts";
 import { stopPostgres } from "./postgres.ts";
-import { type Stack, startStack } from "./stack.ts";
+import { type Stack, type StackOptions, startStack } from "./stack.ts";
 
 /** A stack for tests. */
 export interface TemporaryStack extends Stack {
@@ -13,7 +13,9 @@ export interface TemporaryStack extends Stack {
  * Starts a stack on free ports, with an empty database in a temporary folder. The programs of Postgres are those
  * in the folder that POSTGRES_PROGRAMS names, else the package's.
  */
-export async function startTemporaryStack(): Promise<TemporaryStack> {
+export async function startTemporaryStack(
+  options: Pick<StackOptions, "server" | "isMigrated"> = {},
+): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
@@ -39,11 +41,12 @@ export async function startTemporaryStack(): Promise<TemporaryStack> {
   const programs = Deno.env.get("POSTGRES_PROGRAMS");
   const stack = started.use(
     await startStack({
+      ...programs && { server: { programs } },
+      ...options,
       dataDir,
       apiPort: freePort(),
       databasePort: freePort(),
       seed: false,
-      ...programs && { programs },
       progress: (step) => console.log(`  ${step} …`),
       log: (text) => {
         if (text.includes('"error"')) faults.push(text);

@@ -29,15 +29,9 @@ create table audit_log_private.rate_limits (
 ) with (fillfactor = 50);
 comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
 create function audit_log_private.count_request(
-  organization_id uuid,
-  api_key_id uuid,
-  is_valid boolean default true,
-  entries integer default 0,
-  client_address inet default null,
+  organization_id uuid, api_key_id uuid, is_valid boolean default true, entries integer default 0, client_address inet default null,
   -- Null when the key is not active any more.
-  out accepted boolean,
-  out remaining integer,
-  out reset integer
+  out accepted boolean, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$

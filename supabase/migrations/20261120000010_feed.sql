@@ -72,13 +72,13 @@ begin
 end $$;
 comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 
-create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
+create function audit_log_private.snapshot_in_epoch(epoch bigint) returns pg_snapshot
 -- Stable, so that the snapshot is that of the calling query.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   present constant pg_snapshot := pg_current_snapshot();
   own constant xid8 := pg_current_xact_id_if_assigned();
-  base constant bigint := audit_log_private.log_epoch() << 40;
+  base constant bigint := epoch << 40;
 begin
   if base = 0 and (own is null or not pg_visible_in_snapshot(own, present)) then
     return present;
@@ -96,7 +96,14 @@ begin
     ) as in_progress
   )::pg_snapshot;
 end $$;
-comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
+comment on function audit_log_private.snapshot_in_epoch is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
+
+create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return audit_log_private.snapshot_in_epoch(audit_log_private.log_epoch());
+end $$;
+comment on function audit_log_private.log_snapshot is 'snapshot_in_epoch, in the epoch of an organization (docs/scaling.md). On one Postgres all have the same.';
 
 create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

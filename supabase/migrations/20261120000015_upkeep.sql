@@ -65,7 +65,7 @@ create function audit_log_private.run_upkeep() returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
-  state audit_log_private.upkeep_state;
+  state record;
   task text := 'compact_entry_counts';
   -- Counts to compact, or entries to seal, in one piece.
   piece integer := 1000;
@@ -143,8 +143,8 @@ begin
         select d.organization_id, d.day, d.miscounted as entries from audit_log_private.sealed_days d where d.miscounted <> 0
       ) as m
     ),
-    'is_adopted', exists (
-      select from audit_log_private.feed_keys k where k.system_identifier = (pg_control_system()).system_identifier
+    'is_adopted', (pg_control_system()).system_identifier in (
+      select k.system_identifier from audit_log_private.feed_keys k
     )
   );
 end $$;

@@ -11,6 +11,11 @@ export interface FeedLoadOptions {
   seconds: number;
   /** How long one writer holds its transaction open; less than `seconds`. */
   heldSeconds: number;
+  /**
+   * Whether the organization moves to another server meanwhile: then a write or a poll may fail, and a cursor may end.
+   * Its follower starts again, and must be given everything once more.
+   */
+  isMoving?: boolean;
 }
 
 /** What a run has seen. Lags are in milliseconds, from a commit's end to the entry's delivery. */
@@ -21,6 +26,9 @@ export interface FeedFigures {
   p99Lag: number;
   /** How many were delivered while a transaction was held open that had begun before they did. */
   whileHeld: number;
+  /** How many writes and polls failed, and how often a follower started again. */
+  failures: number;
+  restarts: number;
 }
 
 const WRITERS = 16;
@@ -53,6 +61,9 @@ interface Run {
   lags: number[];
   whileHeld: number;
   writing: boolean;
+  isMoving: boolean;
+  failures: number;
+  restarts: number;
 }
 
 /**
@@ -61,11 +72,11 @@ interface Run {
  * cursor that they have stored. Asserts that each was given every entry of its query exactly once.
  */
 export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFigures> {
-  const { stack, seconds, heldSeconds } = options;
+  const { stack, seconds, heldSeconds, isMoving = false } = options;
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
-  const run = await startRun(sql, stack.apiUrl);
+  const run = { ...await startRun(sql, stack.apiUrl), isMoving };
   const following = QUERIES.map((query, n) => follow(run, query, randomFrom(100 + n)));
   // A failure is thrown where all are awaited.
   following.forEach((promise) => promise.catch(() => {}));
@@ -83,6 +94,8 @@ export async function followUnderLoad(options: FeedLoadOptions): Promise<FeedFig
     medianLag: lags[Math.floor(lags.length / 2)] ?? NaN,
     p99Lag: lags[Math.floor(lags.length * 0.99)] ?? NaN,
     whileHeld: run.whileHeld,
+    failures: run.failures,
+    restarts: run.restarts,
   };
 }
 
@@ -105,6 +118,11 @@ async function write(run: Run, random: Random, end: number): Promise<void> {
       const isRolledBack = random(6) === 0;
       await session.unsafe(isRolledBack ? "rollback" : "commit");
       if (isRolledBack) continue;
+    } catch (error) {
+      if (!run.isMoving) throw error;
+      run.failures++;
+      await session`rollback`;
+      continue;
     } finally {
       session.release();
     }
@@ -116,12 +134,17 @@ async function write(run: Run, random: Random, end: number): Promise<void> {
 async function hold(run: Run, milliseconds: number): Promise<void> {
   const name = crypto.randomUUID();
   run.holding = true;
-  await run.sql.begin(async (transaction) => {
-    await insert(run, transaction, randomFrom(0), name);
-    await delay(milliseconds);
-  });
+  try {
+    await run.sql.begin(async (transaction) => {
+      await insert(run, transaction, randomFrom(0), name);
+      await delay(milliseconds);
+    });
+    run.committedAt.set(name, performance.now());
+  } catch (error) {
+    if (!run.isMoving) throw error;
+    run.failures++;
+  }
   run.holding = false;
-  run.committedAt.set(name, performance.now());
 }
 
 async function insert(run: Run, session: postgres.ISql, random: Random, name: string) {
@@ -140,7 +163,8 @@ async function insert(run: Run, session: postgres.ISql, random: Random, name: st
  * being answered and having stored the answer, or after: it goes on from what is stored.
  */
 async function follow(run: Run, query: string, random: Random) {
-  const stored = { address: `${run.url}?${query}&after=beginning`, names: [] as string[] };
+  const beginning = `${run.url}?${query}&after=beginning`;
+  const stored = { address: beginning, names: [] as string[] };
   const seen = new Set<string>();
   let [polls, kills] = [0, 0];
   for (;;) {
@@ -159,6 +183,16 @@ async function follow(run: Run, query: string, random: Random) {
     const response = await fetch(stored.address, { headers });
     const text = await response.text();
     const answeredAt = performance.now();
+    if (run.isMoving && response.status !== 200) {
+      run.failures++;
+      if (response.status === 400) {
+        run.restarts++;
+        Object.assign(stored, { address: beginning, names: [] });
+        seen.clear();
+      }
+      await pace;
+      continue;
+    }
     assertEquals(response.status, 200, text);
     const { items, total, limit } = JSON.parse(text);
     const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
@@ -218,6 +252,9 @@ async function startRun(sql: postgres.Sql, apiUrl: string): Promise<Run> {
     lags: [],
     whileHeld: 0,
     writing: true,
+    isMoving: false,
+    failures: 0,
+    restarts: 0,
   };
 }
 
