@@ -4,12 +4,9 @@
 -- Yours to change: the tables and columns in the selects. Each value passes through custom_text, custom_email, left
 -- or coalesce, so that no name, address or missing agent can make your insert fail.
 
-create function audit_log_private.custom_email(value text) returns text
-language sql immutable set search_path = pg_catalog, pg_temp as $$
-  select case when value like '%_@_%' and char_length(value) <= 320 then value else 'unknown@invalid' end
-$$;
+create function audit_log_private.custom_email(value text) returns text language sql immutable
+return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value else 'unknown@invalid' end;
 comment on function audit_log_private.custom_email is 'An address as the audit log takes it, or one that says that there is none.';
-revoke all on function audit_log_private.custom_email from public, anon, authenticated, service_role;
 
 create function audit_log_private.custom_agents() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -54,7 +51,7 @@ begin
     o.id, 'message_created', audit_log_private.custom_email(u.email), audit_log_private.custom_text(a.name, 'unnamed'),
     -- These four must be strings.
     jsonb_build_object(
-      'message_id', m.id::text, 'conversation_id', m.conversation_id::text,
+      'message_id', m.id::text, 'conversation_id', coalesce(m.conversation_id::text, ''),
       'agent_id', coalesce(a.id::text, ''), 'platform_agent_sid', coalesce(left(a.sid, 200), '')
     )
   from added m
@@ -90,3 +87,6 @@ comment on function audit_log_private.custom_feedback is 'Writes feedback_given 
 create trigger audit_log_insert
   after insert on public.feedback referencing new table as added
   for each statement execute function audit_log_private.custom_feedback();
+
+revoke all on function audit_log_private.custom_email, audit_log_private.custom_agents, audit_log_private.custom_conversations,
+  audit_log_private.custom_messages, audit_log_private.custom_feedback from public, anon, authenticated, service_role;

@@ -34,7 +34,6 @@ begin
   return recorded;
 end $$;
 comment on function audit_log_private.custom_record_events is 'Writes the entries of these events, unless they are there. Returns how many were new.';
-revoke all on function audit_log_private.custom_record_events from public, anon, authenticated, service_role;
 
 create function audit_log_private.custom_events() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -56,4 +55,6 @@ begin
   place := ids[cardinality(ids)];
 end $$;
 comment on function audit_log_private.custom_backfill is 'Writes the entries of the next 10,000 events after a place, an id. Returns the next place, null at the end, and how many entries were new.';
-revoke all on function audit_log_private.custom_backfill from public, anon, authenticated, service_role;
+
+revoke all on function audit_log_private.custom_record_events, audit_log_private.custom_events, audit_log_private.custom_backfill
+from public, anon, authenticated, service_role;
