@@ -170,7 +170,7 @@ async function measureAlone(
 /** So that no request meets its limit, but those that shall. */
 async function resetLimits(sql: postgres.Sql, dataSet: DataSet): Promise<void> {
   await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
-  await sql`truncate public.bench_request_counts`;
+  await sql`truncate audit_log.bench_request_counts`;
   await sql`
     update audit_log_private.rate_limits
     set accepted_at = array_fill(clock_timestamp(), array[60])
@@ -178,9 +178,9 @@ async function resetLimits(sql: postgres.Sql, dataSet: DataSet): Promise<void> {
     where h.api_key_id = rate_limits.api_key_id
       and h.token_hash = sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8'))`;
   await sql`
-    insert into public.bench_request_counts
+    insert into audit_log.bench_request_counts
     select k.id, date_trunc('minute', now()) + n * interval '1 minute', 60
-    from public.bench_api_keys k, generate_series(0, 1) as n
+    from audit_log.bench_api_keys k, generate_series(0, 1) as n
     where k.key_hash = encode(sha256(convert_to(${dataSet.exhaustedToken}, 'UTF8')), 'hex')
     on conflict (api_key_id, minute) do update set requests = excluded.requests`;
 }

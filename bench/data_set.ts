@@ -91,13 +91,13 @@ async function makeKeys(
 ): Promise<string[]> {
   await sql`delete from audit_log_private.api_keys where organization_id = ${organizationId}`;
   await sql`
-    delete from public.bench_api_keys where organization_id = ${organizationId}`;
+    delete from audit_log.bench_api_keys where organization_id = ${organizationId}`;
   const rows = await sql`
     with made as materialized (
       select audit_log_private.insert_api_key(${organizationId}, 'benchmark') as key
       from generate_series(1, ${count}::int)
     ), copied as (
-      insert into public.bench_api_keys
+      insert into audit_log.bench_api_keys
       select (key ->> 'id')::uuid, ${organizationId}, encode(sha256(convert_to(key ->> 'token', 'UTF8')), 'hex')
       from made
     )

@@ -6,7 +6,10 @@ import type { Database } from "../supabase/functions/public-audit-log/database.t
 const supabase = createClient(
   Deno.env.get("SUPABASE_URL") ?? "",
   JSON.parse(Deno.env.get("SUPABASE_SECRET_KEYS") ?? "").default,
-  { auth: { persistSession: false, autoRefreshToken: false } },
+  {
+    auth: { persistSession: false, autoRefreshToken: false },
+    db: { schema: "audit_log" },
+  },
 );
 
 type AuditAction = Database["audit_log"]["Enums"]["audit_action"];

@@ -14,7 +14,7 @@ export interface LiteOptions {
   secretKey: string;
 }
 
-/** Supabase Lite: Auth (`/auth/v1`), and on machines without PostgREST also the Data API (`/rest/v1`). */
+/** Supabase Lite, of which the stack uses Auth (`/auth/v1`). */
 export interface Lite extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   /** Creates its schema `auth` in the database. */
@@ -41,20 +41,10 @@ export async function createLite(options: LiteOptions): Promise<Lite> {
     options: { server: { disableStudio: true, disableFallback: true } },
   });
   return {
-    fetch: async (request) => keepLines(await app.fetch(request)),
+    fetch: (request) => app.fetch(request),
     createSchema: () => app.ensureSystemSchema(),
     [Symbol.asyncDispose]: () => connection.close(),
   };
-}
-
-/** Lite re-encodes JSON. Puts the line breaks back by which the Edge Function finds the items of a page. */
-async function keepLines(response: Response): Promise<Response> {
-  if (!response.headers.get("Content-Type")?.startsWith("application/json")) return response;
-  const text = await response.text();
-  return new Response(
-    text.replace(/^(\{"decision":"accepted",.*?"items":)(\[.*\])/s, "$1\n$2\n"),
-    response,
-  );
 }
 
 /**

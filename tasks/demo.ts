@@ -16,6 +16,7 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
 
   const client = createClient(stack.apiUrl, stack.publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },
+    db: { schema: "audit_log" },
   });
   const credentials = { email: DEMO_EMAILS[0], password: DEMO_PASSWORD };
   const { error: authError } = await client.auth.signInWithPassword(credentials);

@@ -88,9 +88,11 @@ create trigger refuse_change
 -- Without settings and as an expression, so that Postgres inlines it: its names are resolved here, once.
 create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
 language sql stable
-return pg_catalog.format(
-  '{"id":"%s","created_at":"%s","action":"%s","user_email":%s,"agent_name":%s,"data":%s}',
-  entry.id, pg_catalog.to_char(entry.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), entry.action,
-  pg_catalog.to_json(entry.user_email), pg_catalog.to_json(entry.agent_name), entry.data
-);
+return '{"id":"' || entry.id
+  || '","created_at":"' || pg_catalog.to_char(entry.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+  || '","action":"' || entry.action
+  || '","user_email":' || pg_catalog.to_json(entry.user_email)
+  || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
+  || ',"data":' || entry.data
+  || '}';
 comment on function audit_log_private.entry_line is 'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';

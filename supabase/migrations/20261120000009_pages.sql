@@ -14,56 +14,77 @@ create type audit_log.page_query as (
 );
 comment on type audit_log.page_query is 'What a reader asks for, whole: one value from the query string to the tables.';
 
-create function audit_log_private.count_periods(organization_id uuid, query audit_log.page_query, by_month boolean)
-returns table (first_day date, last_day date, entries bigint)
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  -- Locals, because a generic plan takes them as parameters, and would take the value apart for each row.
-  start_date constant date := query.start_date;
-  end_date constant date := query.end_date;
-  wanted_action constant audit_log.audit_action := query.action;
-  first_month date := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
-  end_month date := date_trunc('month', (end_date + 1)::timestamp);
+create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  if not by_month or first_month >= end_month then
+  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
+  end_month := date_trunc('month', (end_date + 1)::timestamp);
+  if first_month >= end_month then
     first_month := end_date + 1;
     end_month := first_month;
   end if;
-  return query
-    select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-    where c.organization_id = count_periods.organization_id
-      and c.day >= start_date and c.day < first_month
-      and (wanted_action is null or c.action = wanted_action);
-  if first_month = end_month then
-    return;
-  end if;
-  return query
-    select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-    where c.organization_id = count_periods.organization_id
-      and c.day >= end_month and c.day <= end_date
-      and (wanted_action is null or c.action = wanted_action)
-    union all
-    select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
-    from audit_log_private.monthly_entry_counts s
-    where s.organization_id = count_periods.organization_id
-      and s.month >= first_month and s.month < end_month
-      and (wanted_action is null or s.action = wanted_action)
-    union all
-    -- What the sums of months do not have yet.
-    select date_trunc('month', c.day::timestamp)::date,
-      (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
-    from audit_log_private.entry_counts c
-    where c.organization_id = count_periods.organization_id
-      and c.writer_pid <> 0
-      and c.day >= first_month and c.day < end_month
-      and (wanted_action is null or c.action = wanted_action);
 end $$;
-comment on function audit_log_private.count_periods is 'The entries that match a query, counted by day, or by whole months and by the days before and after these. A period can have several rows.';
+comment on function audit_log_private.whole_months is 'The whole months in a range of days, start and end included: the first month, and the month after the last. If there is none, both are the day after the range.';
+
+-- These two have no settings, so that Postgres inlines them. Their names are resolved here, once.
+create function audit_log_private.count_days(
+  organization_id uuid, action audit_log.audit_action, start_date date, end_date date
+)
+returns table (day date, entries integer)
+language sql stable
+begin atomic
+  select c.day, c.entries from audit_log_private.entry_counts c
+  where c.organization_id = count_days.organization_id and c.day >= start_date and c.day <= end_date
+    and (count_days.action is null or c.action = count_days.action);
+end;
+comment on function audit_log_private.count_days is 'The entries of a range of days, start and end included, counted by day. A day can have several rows.';
+
+create function audit_log_private.count_periods(
+  organization_id uuid, action audit_log.audit_action, start_date date, end_date date, first_month date, end_month date
+)
+returns table (first_day date, last_day date, entries bigint)
+language sql stable
+begin atomic
+  select d.day, d.day, d.entries::bigint
+  from audit_log_private.count_days(count_periods.organization_id, count_periods.action, start_date, first_month - 1) as d
+  union all
+  select d.day, d.day, d.entries::bigint
+  from audit_log_private.count_days(count_periods.organization_id, count_periods.action, end_month, end_date) as d
+  union all
+  select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
+  from audit_log_private.monthly_entry_counts s
+  where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
+    and (count_periods.action is null or s.action = count_periods.action)
+  union all
+  -- What the sums of months do not have yet.
+  select date_trunc('month', c.day::timestamp)::date,
+    (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
+  from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
+    and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action);
+end;
+comment on function audit_log_private.count_periods is 'The same, counted by the whole months that whole_months gives, and by day before and after these.';
 
 create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query) returns bigint
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted_action constant audit_log.audit_action := query.action;
+  start_date constant date := query.start_date;
+  end_date constant date := query.end_date;
+  whole constant record := audit_log_private.whole_months(start_date, end_date);
+  first_month constant date := whole.first_month;
+  end_month constant date := whole.end_month;
 begin
-  return coalesce((select sum(p.entries) from audit_log_private.count_periods(organization_id, query, true) p), 0);
+  if first_month = end_month then
+    return (
+      select coalesce(sum(d.entries), 0)
+      from audit_log_private.count_days(organization_id, wanted_action, start_date, end_date) as d
+    );
+  end if;
+  return (
+    select coalesce(sum(p.entries), 0)
+    from audit_log_private.count_periods(organization_id, wanted_action, start_date, end_date, first_month, end_month) as p
+  );
 end $$;
 comment on function audit_log_private.count_matching is 'How many entries match a query.';
 
@@ -85,9 +106,9 @@ declare
   skip bigint;
   first_day date := query.start_date;
   last_day date := query.end_date;
+  whole record;
   first_hour timestamptz;
-  place audit_log.page_query := query;
-  by_month boolean := true;
+  lines text[];
   items text;
 begin
   entries := greatest(0, least(query.page_limit, total - query.page_offset));
@@ -97,19 +118,29 @@ begin
   end if;
   skip := case when newest_first then total - query.page_offset - entries else query.page_offset end;
 
-  -- First a day or a whole month, then the day of that month.
-  while first_day < last_day loop
-    select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip from (
+  if first_day < last_day then
+    whole := audit_log_private.whole_months(first_day, last_day);
+    select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
+    from (
       select c.first_day, c.last_day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.first_day) as running_total
-      from audit_log_private.count_periods(organization_id, place, by_month) as c
+      from audit_log_private.count_periods(
+        organization_id, wanted_action, first_day, last_day, whole.first_month, whole.end_month
+      ) as c
       group by c.first_day, c.last_day
     ) as p
     where p.running_total > skip
     order by p.first_day limit 1;
-    place.start_date := first_day;
-    place.end_date := last_day;
-    by_month := false;
-  end loop;
+  end if;
+  if first_day < last_day then
+    select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
+    from (
+      select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
+      from audit_log_private.count_days(organization_id, wanted_action, first_day, last_day) as c
+      group by c.day
+    ) as d
+    where d.running_total > skip
+    order by d.day limit 1;
+  end if;
   first_hour := first_day::timestamp at time zone 'UTC';
   if skip > 0 then
     select first_hour + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
@@ -126,33 +157,29 @@ begin
     order by h.hour limit 1;
   end if;
 
-  select coalesce(
-    string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n' order by e.created_at, e.id)
-      filter (where not newest_first),
-    string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n' order by e.created_at desc, e.id desc)
-      filter (where newest_first)
-  )
-  into strict items
-  from (
-    -- Two branches for two indexes. The one whose first condition is false is never started. The second
-    -- compares rows, so that the generic plan, which knows no sizes, cannot choose another index.
-    (
+  -- Two statements for two indexes, each in the order of its own. The second compares rows, so that the generic
+  -- plan, which knows no sizes, cannot choose another index.
+  if wanted_action is null then
+    select array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) into strict lines
+    from (
       select e.* from audit_log.audit_entries e
-      where wanted_action is null
-        and e.organization_id = read_page.organization_id
-        and e.created_at >= first_hour and e.created_at < range_end
+      where e.organization_id = read_page.organization_id and e.created_at >= first_hour and e.created_at < range_end
       order by e.created_at, e.id limit entries offset skip
-    )
-    union all
-    (
+    ) as e;
+  else
+    select array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) into strict lines
+    from (
       select e.* from audit_log.audit_entries e
-      where wanted_action is not null
-        and e.organization_id = read_page.organization_id
+      where e.organization_id = read_page.organization_id
         and (e.action, e.created_at) >= (wanted_action, first_hour)
         and (e.action, e.created_at) < (wanted_action, range_end)
       order by e.action, e.created_at, e.id limit entries offset skip
-    )
-  ) as e;
+    ) as e;
+  end if;
+  items := array_to_string(lines, E',\n');
+  if newest_first then
+    select string_agg(l.line, E',\n' order by l.place desc) into strict items from unnest(lines) with ordinality as l (line, place);
+  end if;
   -- The Edge Function passes on what lies between the first and the last line break without parsing it.
   -- There is a line break between two items, and nowhere else.
   page := json_build_object('total', total, 'items', (E'\n[' || items || E']\n')::json);

@@ -96,7 +96,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  query constant audit_log.page_query := (day, day, null, 1000, null, null, null)::audit_log.page_query;
+  query audit_log.page_query;
   place audit_log_private.feed_cursor := (
     null, bound, null, range_start - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
     range_end - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff'
@@ -104,6 +104,9 @@ declare
   block record;
   list text := '';
 begin
+  query.start_date := day;
+  query.end_date := day;
+  query.page_limit := 1000;
   entries := 0;
   loop
     block := audit_log_private.list_unseen(organization_id, query, place);

@@ -57,6 +57,9 @@ const direct: Target = {
 };
 afterAll(() => edgeFunction[Symbol.asyncDispose]());
 
+/** What the platform calls the second organization: any text is lawful. */
+const EXTERNAL_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
+
 /** Two organizations with entries and some keys; one key is revoked and one has used its limit up. */
 async function makeKeys() {
   const active = new Map<string, string>();
@@ -66,9 +69,14 @@ async function makeKeys() {
     const actions = ["agent_added", "message_created", "feedback_given"] as const;
     const entries = actions.flatMap((action) => Array(3).fill({ action, created_at: day }));
     await writeEntries(organization.id, entries);
+    const isSecond = active.size > 0;
+    if (isSecond) {
+      await sql`
+        update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${organization.id}`;
+    }
     for (let n = 0; n < 6; n++) {
       const { id, token } = await createApiKey(admin, organization.id);
-      active.set(token, organization.id);
+      active.set(token, isSecond ? EXTERNAL_ID : organization.id);
       ids.push(id);
     }
   }

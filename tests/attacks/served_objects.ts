@@ -46,9 +46,10 @@ export async function servedObjects(sql: Sql): Promise<ServedObjects> {
   return { tables: [...tables], functions: [...functions] };
 }
 
-/** The paths that the Data API says it serves, to the platform, which sees most. */
-export async function documentedPaths(): Promise<string[]> {
-  const response = await fetch(`${API_URL}/rest/v1/`, { headers: { apikey: SECRET_KEY } });
+/** The paths of a schema that the Data API says it serves, to the platform, which sees most. */
+export async function documentedPaths(schema: string): Promise<string[]> {
+  const headers = { apikey: SECRET_KEY, "Accept-Profile": schema };
+  const response = await fetch(`${API_URL}/rest/v1/`, { headers });
   const { paths } = await response.json();
   return Object.keys(paths).filter((path) => path !== "/");
 }

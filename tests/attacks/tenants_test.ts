@@ -5,6 +5,7 @@ import {
   API_URL,
   listApiKeys,
   newOrganization,
+  pageQuery,
   type Person,
   PUBLISHABLE_KEY,
   rolledBack,
@@ -21,14 +22,15 @@ import {
 import { compareTimes, MEASURABLE, rankSumZ } from "./timing.ts";
 
 // Somebody who does not belong to an organization tries to learn from the Data API whether an e-mail
-// address occurs in its log, and whether it, or one of its keys, exists. They guess: each attack is made
-// with what exists, and again with what does not. It must be refused, and the two answers be the same.
+// address occurs in its log, and whether it, or one of its keys or entries, exists. They guess: each attack
+// is made with what exists, and again with what does not. It must be refused, and the two answers be the same.
 
 /** What an attacker supposes that there is. */
 interface Guess {
   email: string;
   organizationId: string;
   apiKeyId: string;
+  entryId: string;
 }
 
 interface Attacker {
@@ -57,14 +59,20 @@ const RIGHT: Guess = {
   email: "ada@example.com",
   organizationId: tenant.id,
   apiKeyId: tenant.apiKeyId,
+  entryId: crypto.randomUUID(),
 };
 const WRONG: Guess = {
   email: "eve@example.com",
   organizationId: crypto.randomUUID(),
   apiKeyId: crypto.randomUUID(),
+  entryId: crypto.randomUUID(),
 };
+const DAY = "2026-03-01";
 // So often that it is in the planner's statistics.
 await writeEntries(tenant.id, Array.from({ length: 1000 }, () => ({ user_email: RIGHT.email })));
+await writeEntries(tenant.id, [{ id: RIGHT.entryId, created_at: DAY, user_email: RIGHT.email }]);
+// The address is what is guessed for every text.
+await sql`update audit_log.organizations set external_id = ${RIGHT.email} where id = ${tenant.id}`;
 await sql`analyze audit_log.audit_entries, audit_log.organizations, audit_log.organization_members`;
 const stranger = await attacker("a stranger", await signUp());
 const rival = await attacker("another organization's administrator", await signUp(), true);
@@ -101,27 +109,38 @@ const REFUSALS = [
   "PGRST200",
 ];
 
-/** What is sent for a column or a parameter. */
+/** What is sent for a parameter, as text. */
 function value({ name, type }: Parameter, guess: Guess): string {
   switch (type) {
     case "uuid":
-      return /api_key|^id$/.test(name) ? guess.apiKeyId : guess.organizationId;
+      if (name === "id") return guess.entryId;
+      return name.includes("api_key") ? guess.apiKeyId : guess.organizationId;
     case "date":
     case "timestamptz":
-      return "2026-03-01";
+      return DAY;
     case "text":
       return guess.email;
+    case "page_query":
+      return `(${DAY},${DAY},,,,,)`;
     default:
       throw new Error(`${name} is ${type}: say here what an attacker sends for it`);
   }
 }
 
+/** What is sent for a parameter in JSON. */
+function jsonValue(parameter: Parameter, guess: Guess): string | object {
+  return parameter.type === "page_query" ? pageQuery(DAY, DAY) : value(parameter, guess);
+}
+
 /** The conditions by which a column can be guessed at, as PostgREST writes them. */
 function conditions(column: Parameter, guess: Guess): string[] {
   const { name, type } = column;
-  if (type === "uuid") return [`${name}=eq.${value(column, guess)}`];
+  const { email, organizationId, entryId } = guess;
+  if (type === "uuid") {
+    const ids = name === "id" ? [organizationId, entryId] : [organizationId];
+    return ids.map((id) => `${name}=eq.${id}`);
+  }
   if (type !== "text") return [`${name}=not.is.null`];
-  const { email } = guess;
   return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${email}`);
 }
 
@@ -164,22 +183,23 @@ function json(body: object) {
 
 interface FunctionAttackOptions {
   name: string;
-  /** What it is called with. */
+  /** What it is called with, in the address and in a body. */
   given: Record<string, string>;
+  body: object;
   writes: boolean;
   mayAnswer: boolean;
 }
 
 /** Calls of a function, and filters, orders, counts and plans of what it returns. */
 function attacksOnFunction(
-  { name, given, writes, mayAnswer }: FunctionAttackOptions,
+  { name, given, body, writes, mayAnswer }: FunctionAttackOptions,
   { email }: Guess,
 ): Attack[] {
   const path = `rpc/${name}`;
   const called = `${path}?${new URLSearchParams(given)}`;
   const attacks: Attack[] = [
     // With an organization of one's own, a call that writes may succeed.
-    ...(!writes || !mayAnswer ? [{ path, init: json(given) }] : []),
+    ...(!writes || !mayAnswer ? [{ path, init: json(body) }] : []),
     ...COUNTS.map((count) => ({ path: called, init: { headers: { Prefer: `count=${count}` } } })),
     ...[...PLANS, "application/vnd.pgrst.object+json"].map((Accept) => ({
       path: called,
@@ -215,22 +235,27 @@ async function attacksOf(
       attacksOnTable(table, tables.filter((other) => other !== table), guess)
     ),
     ...functions.filter(isMeant).flatMap(({ name, parameters, writes }) => {
-      const given = values(parameters, guess);
-      const mayAnswer = ABOUT_ONESELF.includes(name);
-      const attacks = attacksOnFunction({ name, given, writes, mayAnswer }, guess);
-      if (!organizationId || !("organization_id" in given)) return attacks;
-      const ofOnesOwn = { ...given, organization_id: organizationId };
-      return [
-        ...attacks,
-        ...attacksOnFunction({ name, given: ofOnesOwn, writes, mayAnswer: true }, guess),
-      ];
+      const called = (own: { organization_id?: string }, mayAnswer: boolean) => {
+        const given = { ...values(parameters, guess, value), ...own };
+        const body = { ...values(parameters, guess, jsonValue), ...own };
+        return attacksOnFunction({ name, given, body, writes, mayAnswer }, guess);
+      };
+      const attacks = called({}, ABOUT_ONESELF.includes(name));
+      if (!organizationId || !parameters.some(({ name }) => name === "organization_id")) {
+        return attacks;
+      }
+      return [...attacks, ...called({ organization_id: organizationId }, true)];
     }),
   ];
 }
 
 /** What a function is called with, by the names of its parameters. */
-function values(parameters: Parameter[], guess: Guess): Record<string, string> {
-  return Object.fromEntries(parameters.map((each) => [each.name, value(each, guess)]));
+function values<T>(
+  parameters: Parameter[],
+  guess: Guess,
+  valueOf: (parameter: Parameter, guess: Guess) => T,
+): Record<string, T> {
+  return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
 }
 
 /** An answer, as far as a guess could be told from it. */
@@ -249,6 +274,8 @@ async function send(
   const headers = new Headers(init?.headers);
   headers.set("apikey", PUBLISHABLE_KEY);
   headers.set("Authorization", authorization);
+  headers.set("Accept-Profile", "audit_log");
+  headers.set("Content-Profile", "audit_log");
   const response = await fetch(`${API_URL}/rest/v1/${path}`, { ...init, headers });
   const body = await response.text();
   const answered = [...response.headers].filter(([name]) => name !== "date");
@@ -349,7 +376,7 @@ describe("of a tenant's address, organization and keys", () => {
       for (const { name, parameters } of functions) {
         if (ABOUT_ONESELF.includes(name)) continue;
         const given = parameters.map((each) => `${each.name} => '${value(each, RIGHT)}'`);
-        const statement = `explain analyze select public.${name}(${given})`;
+        const statement = `explain analyze select audit_log.${name}(${given})`;
         const { code, tablesRead } = await runAs(by.person, statement);
         assertEquals(code, "42501", statement);
         // Who administers what.
@@ -377,9 +404,10 @@ describe("of a tenant's address, organization and keys", () => {
       ...tables.map(({ name }) => `/${name}`),
       ...functions.map(({ name }) => `/rpc/${name}`),
     ]);
-    const paths = await documentedPaths();
+    const paths = await documentedPaths("audit_log");
     assert(paths.includes("/audit_entries"), paths.join());
     assertEquals(paths.filter((path) => !attacked.has(path)), []);
+    assertEquals(await documentedPaths("public"), []);
   });
 });
 
@@ -394,25 +422,25 @@ const BREACHES: { change: string; undo: string; name: string; finds: RegExp }[] 
   {
     // As it once was: row level security hides the rows, and the planner's estimate tells of them.
     change: `
-      create function public.mine() returns setof uuid
+      create function audit_log.mine() returns setof uuid
         language sql stable security definer set search_path = ''
-        as 'select m.organization_id from audit_log.organization_members m where m.user_id = auth.uid()';
+        as 'select m.organization_id from audit_log.organization_members m where m.user_id = auth.uid()::text';
       create policy mine on audit_log.audit_entries for select to authenticated
-        using (organization_id in (select public.mine()));
+        using (organization_id in (select audit_log.mine()));
       grant select on audit_log.audit_entries to authenticated`,
     undo: `
       revoke select on audit_log.audit_entries from authenticated;
       drop policy mine on audit_log.audit_entries;
-      drop function public.mine`,
+      drop function audit_log.mine`,
     name: "audit_entries",
     finds: /^told apart: .*HEAD.*user_email=eq.*count=planned/,
   },
   {
     change: `
-      create function public.knows(organization_id uuid, email text) returns boolean
+      create function audit_log.knows(organization_id uuid, email text) returns boolean
         language sql stable security definer set search_path = ''
         as 'select exists (select from audit_log.audit_entries where user_email = email)'`,
-    undo: "drop function public.knows",
+    undo: "drop function audit_log.knows",
     name: "knows",
     finds: /^(told apart|answered): .*rpc\/knows/,
   },
@@ -439,14 +467,16 @@ describe("whether an organization or a key exists", () => {
         "api_key_usage",
         "create_api_key",
         "daily_entry_counts",
+        "latest_seal",
         "list_api_keys",
         "list_seals",
         "read_audit_log",
+        "read_entry",
         "revoke_api_key",
         "rotate_api_key",
       ]);
       for (const { name, parameters } of functions) {
-        await assertNotTold(by, name, (guess) => values(parameters, guess));
+        await assertNotTold(by, name, (guess) => values(parameters, guess, jsonValue));
       }
     });
   }
@@ -460,6 +490,16 @@ describe("whether an organization or a key exists", () => {
     }
     const [key, ...others] = await listApiKeys(admin, tenant.id);
     assertEquals([key?.revoked_at, key?.expires_at, others], [null, null, []]);
+  });
+
+  it("another organization's entry is not told from none, to one's own organization", async () => {
+    const ask = async (guess: Guess) => {
+      const { organizationId: organization_id } = rival;
+      const init = json({ organization_id, created_at: DAY, id: guess.entryId });
+      const { status, text } = await send(rival, { path: "rpc/read_entry", init }, guess);
+      assertEquals([status, text.endsWith(" null")], [200, true], text);
+    };
+    await assertSameTimes("read_entry", ask);
   });
 
   it("a key's id that another organization uses is as free as any, in the same time", async () => {
@@ -497,13 +537,13 @@ describe("times", () => {
 
   it("tell of a function that takes longer for what exists", async () => {
     await whileChanged(
-      `create function public.slow(organization_id uuid) returns void
+      `create function audit_log.slow(organization_id uuid) returns void
         language plpgsql stable security definer set search_path = '' as $$
         begin
           perform pg_sleep(0.005) from audit_log.organizations o where o.id = slow.organization_id;
           perform audit_log_private.require_admin(organization_id);
         end $$`,
-      "drop function public.slow",
+      "drop function audit_log.slow",
       async () => {
         const slow = ({ organizationId }: Guess): Attack => ({
           path: "rpc/slow",

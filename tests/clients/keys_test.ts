@@ -45,7 +45,7 @@ describe("docs/keys.md", () => {
       /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
     );
     assertMatch(outputOf("bash rotate.sh"), /^20\S+\n +\d+ 200$/);
-    assertMatch(outputOf("The answer is lost"), /^{"code":"23505".*exit code 22$/s);
+    assertMatch(outputOf("The answer is lost"), /^{"code":"AL001".*exit code 22$/s);
     assertMatch(outputOf("LOST_ID="), /^pck_\w+$/);
     const usage = outputOf("api_key_usage").split("\n").map((line) => line.split(" SIEM ")[1]);
     assertEquals(usage.length, 2);

@@ -196,7 +196,11 @@ export class Load {
     try {
       const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
         method: "POST",
-        headers: { apikey: secretKey, "Content-Type": "application/json" },
+        headers: {
+          apikey: secretKey,
+          "Content-Profile": "audit_log",
+          "Content-Type": "application/json",
+        },
         body: JSON.stringify(entries),
         signal: AbortSignal.timeout(LONGEST),
       });

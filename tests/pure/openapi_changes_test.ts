@@ -65,6 +65,15 @@ const INCOMPATIBLE: Record<string, Edit> = {
   "400/content": [`${GET}/responses/400/content`, { "text/plain": { schema: { type: "string" } } }],
 };
 
+/**
+ * What was decided all the same, word by word. The specification promises a text; the contract had said more. Only
+ * organizations to which the platform gives an external_id have another id than a UUID.
+ */
+const DECIDED = ["/public-audit-log", "/public-audit-log/seals"].map((path) =>
+  `#/paths/${path.replaceAll("/", "~1")}/get/responses/200/content/application~1json/schema/` +
+  "properties/organization_id `format` of `organization_id` was removed."
+);
+
 const ADDITIONS: Edit[] = [
   [`${GET}/parameters/-`, { name: "user", in: "query", schema: { type: "string" } }],
   [`${GET}/parameters/3/schema/maximum`, 5000],
@@ -78,7 +87,8 @@ const ADDITIONS: Edit[] = [
 describe("the contract", () => {
   it("changes only by additions: no client of the last release can stumble", async () => {
     const last = `${DOCS}releases/${RELEASES.at(-1)}.json`;
-    assertEquals(await incompatibleChanges(last, `${DOCS}openapi.json`), []);
+    const changes = await incompatibleChanges(last, `${DOCS}openapi.json`);
+    assertEquals(changes.filter((change) => !DECIDED.includes(change)), []);
   });
 
   it("is as it was released, or has a newer version and a word in the changelog", async () => {

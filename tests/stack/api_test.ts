@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   age,
+  client,
   createApiKey,
   type Entry,
   exhaust,
@@ -13,6 +14,7 @@ import {
   type Organization,
   type Page,
   revokeApiKey,
+  runUpkeep,
   SECRET_KEY,
   send,
   signUp,
@@ -88,6 +90,75 @@ describe("GET: the page", () => {
     assertEquals(item.user_email, `${name}@example.com`);
     assertEquals(item.data.deep, { list: [null, true, "é"] });
     assert(body.includes("12345678901234567890.5"), body);
+  });
+});
+
+/** Tells the service what the platform calls an organization, as the platform does. */
+async function setExternalId(id: string, external_id: string | null): Promise<void> {
+  await client("service_role").from("organizations")
+    .update({ external_id }).eq("id", id).throwOnError();
+}
+
+/** An answer's body and all headers that say something about it. */
+async function answerTo(token: string, query: string, Accept = "application/json") {
+  const headers = { Authorization: `Bearer ${token}`, Accept };
+  const response = await send(query, { headers });
+  assertEquals(response.status, 200);
+  const { date: _, ratelimit: __, "x-request-id": ___, ...rest } = Object.fromEntries(
+    response.headers,
+  );
+  return { text: await response.text(), headers: rest };
+}
+
+describe("GET: organization_id", () => {
+  it("is what the platform calls the organization, as soon and as long as it says so", async () => {
+    const { id, token } = await organizationWith({});
+    await runUpkeep();
+    const shown = async () => {
+      const queries = [`?${TWO_DAYS}`, `?${TWO_DAYS}&after=beginning`, `/seals?${TWO_DAYS}`];
+      const answers = await Promise.all(queries.map((query) => answerTo(token, query)));
+      return answers.map(({ text }) => JSON.parse(text))
+        .map(({ organization_id, items }) => [organization_id, items.length]);
+    };
+    const names = [`"Kunde\t${id}"\n{é}`, `org_${id}`, null];
+    for (const name of [null, ...names]) {
+      await setExternalId(id, name);
+      assertEquals(await shown(), Array(3).fill([name ?? id, 1]));
+    }
+  });
+
+  it("alone changes: entries, their NDJSON and the seals stay byte for byte", async () => {
+    const { id, token } = await organizationWith({}, { action: "agent_added" });
+    await runUpkeep();
+    const answers = async () => {
+      const { text: page } = await answerTo(token, `?${TWO_DAYS}`);
+      const { text: seals } = await answerTo(token, `/seals?${TWO_DAYS}`);
+      const lines = await answerTo(token, `?${TWO_DAYS}`, "application/x-ndjson");
+      return { page, seals, lines };
+    };
+    const before = await answers();
+    const name = `org_${id.slice(0, 8)}`;
+    await setExternalId(id, name);
+    const after = await answers();
+    assertEquals(after.lines, before.lines);
+    assertEquals(
+      [after.page, after.seals],
+      [before.page, before.seals].map((text) => text.replace(id, name)),
+    );
+  });
+
+  it("may change while a reader follows: cursors go on, and each entry comes once", async () => {
+    const { id, token } = await organizationWith({ user_email: "0@example.com" });
+    let query = `?${TWO_DAYS}&after=beginning`;
+    for (const [n, name] of [null, `a_${id}`, `b_${id}`, null, `a_${id}`].entries()) {
+      await setExternalId(id, name);
+      const { text, headers } = await answerTo(token, query);
+      const { organization_id, items }: Page = JSON.parse(text);
+      const emails = items.map(({ user_email }) => user_email);
+      assertEquals([organization_id, emails], [name ?? id, [`${n}@example.com`]]);
+      query = headers["link"]?.match(/<[^>]*(\?[^>]*)>; rel="next"/)?.[1] ?? "none";
+      await writeEntries(id, [{ user_email: `${n + 1}@example.com` }]);
+    }
   });
 });
 

@@ -212,7 +212,9 @@ describe("the plan of a page", () => {
   it("of one action goes by the index of actions, in its order", async () => {
     const [row] =
       await sql`select prosrc from pg_proc where oid = 'audit_log_private.read_page'::regproc`;
-    const branch = row?.["prosrc"].match(/wanted_action is not null\s+and (.*?)\s+limit/s)?.[1];
+    const branch = row?.["prosrc"].match(
+      /where (\S+ = read_page\.organization_id\s+and \(e\.action.*?) limit/s,
+    )?.[1];
     const query = String(branch)
       .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
       .replaceAll("wanted_action", "'agent_added'::audit_log.audit_action")

@@ -85,8 +85,11 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
   const headers = rateLimitHeaders(decision);
   if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
   if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (decision.decision !== "accepted") {
+  if (decision.decision === "invalid_cursor" && query.after) {
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
+  }
+  if (decision.decision !== "accepted") {
+    throw new Error(`public_audit_log answered a valid query with ${decision.decision}`);
   }
   return pageResponse(decision.organization_id, query, decision.page, {
     url: options.publicUrl + (path[1] ?? ""),
