@@ -8,8 +8,8 @@ declare
   fields constant text[] := array['id', 'organization_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
   items jsonb[];
   bad integer;
-  piece integer;
-  done integer := 0;
+  first_item integer := 1;
+  last_item integer;
   written bigint;
   recorded bigint := 0;
 begin
@@ -26,28 +26,30 @@ begin
       using errcode = 'invalid_parameter_value', detail = json_build_object('index', bad - 1, 'id', items[bad] -> 'id');
   end if;
 
-  -- One statement for all. If it fails, smaller and smaller pieces lead to the first bad entry.
-  piece := cardinality(items);
-  while done < cardinality(items) loop
+  -- One statement for all. If it fails, halves of halves lead to the first bad entry.
+  last_item := cardinality(items);
+  while first_item <= cardinality(items) loop
     begin
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select e.id, e.organization_id, e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
-      from unnest(items[done + 1:done + piece]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
+      from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       -- In one order, so that two calls with the same entries cannot deadlock.
       order by e.organization_id, e.created_at, e.id
       on conflict (organization_id, created_at, id) do nothing;
       get diagnostics written = row_count;
       recorded := recorded + written;
-      done := done + piece;
+      first_item := last_item + 1;
     exception
       -- Others, such as a timeout, are not the fault of an entry.
       when data_exception or integrity_constraint_violation then
-        if piece = 1 then
-          raise exception 'entries[%] is refused, and nothing was recorded: %', done, sqlerrm
-            using errcode = sqlstate, detail = json_build_object('index', done, 'id', items[done + 1] -> 'id');
+        if first_item = last_item then
+          raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
+            using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
         end if;
-        piece := piece / 2;
+        -- The bad one is not after this.
+        bad := last_item;
     end;
+    last_item := case when first_item <= bad then (first_item + bad) / 2 else cardinality(items) end;
   end loop;
   return json_build_object('recorded', recorded);
 end $$;

@@ -128,16 +128,24 @@ describe("record_entries()", () => {
     }
   });
 
-  it("takes 10,000 in one call of the Data API, and finds the bad one among them in time", async () => {
+  it("takes 10,000 in one call of the Data API", async () => {
     const organization = await newOrganization(admin);
     const given = entries(organization.id, 10_000);
-    const last = given.length - 1;
-    const { message } = await refusal(given.with(last, { ...given[last], user_email: "" }));
-    assertMatch(message, /^entries\[9999\] .*user_email_is_address/);
-    assertEquals(await entriesOf(organization.id), 0);
     assertEquals(await record(given), 10_000);
     assertEquals(await record(given), 0);
     await assertExact(organization, 10_000);
+  });
+
+  it("finds the one bad entry of 1,000, wherever it is", async () => {
+    const organization = await newOrganization(admin);
+    const given = entries(organization.id, 1_000);
+    for (const index of [0, 1, 499, 500, 501, 777, 998, 999]) {
+      const { message } = await refusal(
+        given.with(index, { ...given[index], user_email: "" }),
+      );
+      assertMatch(message, new RegExp(`^entries\\[${index}\\] .*user_email_is_address`));
+    }
+    assertEquals(await entriesOf(organization.id), 0);
   });
 
   it("lets calls with the same entries run at once: each entry is new in one of them", async () => {
