@@ -5,8 +5,8 @@
 -- the planner's estimates use statistics about everybody's rows, and the Data API returns these estimates.
 -- Row level security is on for every table, without policies for people, as a second wall.
 --
--- A function in `audit_log` runs with its caller's rights and only calls one in `audit_log_private`. These
--- functions run with their owner's rights (security definer):
+-- A function in `audit_log` runs with its caller's rights and, but for record_entries, only calls one in
+-- `audit_log_private`. These functions run with their owner's rights (security definer):
 --
 --  1. count_entries: a trigger. Writers of entries have no access to the counts.
 --  2. public_audit_log: one request to the API, for service_role. The token's hash determines the

@@ -25,7 +25,9 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
 -- For the default of transaction_id.
 grant execute on function audit_log_private.log_epoch to service_role;
 
-grant execute on function audit_log.public_audit_log, audit_log_private.public_audit_log to service_role;
+grant execute on function
+  audit_log.record_entries, audit_log.public_audit_log, audit_log_private.public_audit_log
+to service_role;
 
 grant execute on function
   audit_log.list_organizations, audit_log_private.list_organizations,

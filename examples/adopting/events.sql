@@ -1,0 +1,60 @@
+-- Writes entries from a table of events that you keep already: the new ones by a trigger, the old ones in pieces.
+-- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
+-- organizations.sql and entries.sql (which has custom_email; leave out its triggers for what your events tell).
+--
+-- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
+-- must never change. Kinds that are not named are not logged.
+
+create function audit_log_private.custom_record_events(ids bigint[]) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  recorded bigint;
+begin
+  insert into audit_log.audit_entries (id, created_at, organization_id, action, user_email, agent_name, data)
+  select
+    md5('public.events ' || e.id)::uuid, e.happened_at, o.id,
+    (case e.kind
+      when 'agent.created' then 'agent_added'
+      when 'conversation.started' then 'conversation_created'
+      when 'message.sent' then 'message_created'
+      when 'message.rated' then 'feedback_given'
+    end)::audit_log.audit_action,
+    audit_log_private.custom_email(e.email), audit_log_private.custom_text(e.agent, 'unnamed'),
+    case when e.kind = 'message.sent' then jsonb_build_object(
+      'message_id', left(coalesce(e.details ->> 'message', ''), 100),
+      'conversation_id', left(coalesce(e.details ->> 'conversation', ''), 100),
+      'agent_id', left(coalesce(e.details ->> 'agent', ''), 100),
+      'platform_agent_sid', left(coalesce(e.details ->> 'sid', ''), 100)
+    ) else '{}' end
+  from public.events e
+  left join audit_log.organizations o on o.external_id = e.organization_id::text
+  where e.id = any(ids) and e.kind in ('agent.created', 'conversation.started', 'message.sent', 'message.rated')
+  on conflict (organization_id, created_at, id) do nothing;
+  get diagnostics recorded = row_count;
+  return recorded;
+end $$;
+comment on function audit_log_private.custom_record_events is 'Writes the entries of these events, unless they are there. Returns how many were new.';
+
+create function audit_log_private.custom_events() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.custom_record_events(array(select e.id from added e));
+  return null;
+end $$;
+comment on function audit_log_private.custom_events is 'Writes the entries of new events.';
+create trigger audit_log_insert
+  after insert on public.events referencing new table as added
+  for each statement execute function audit_log_private.custom_events();
+
+create function audit_log_private.custom_backfill(inout place bigint, out recorded bigint)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  ids constant bigint[] := array(select e.id from public.events e where e.id > place order by e.id limit 10000);
+begin
+  recorded := audit_log_private.custom_record_events(ids);
+  place := ids[cardinality(ids)];
+end $$;
+comment on function audit_log_private.custom_backfill is 'Writes the entries of the next 10,000 events after a place, an id. Returns the next place, null at the end, and how many entries were new.';
+
+revoke all on function audit_log_private.custom_record_events, audit_log_private.custom_events, audit_log_private.custom_backfill
+from public, anon, authenticated, service_role;

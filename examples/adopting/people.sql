@@ -1,0 +1,27 @@
+-- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
+--
+-- Yours to change: public.memberships with its columns organization_id, user_id and level, and the level 50, from
+-- which on somebody is an administrator. Needs organizations.sql, which fills external_id.
+
+create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select o.id, o.name, case when m.level >= 50 then 'admin' else 'member' end
+    from public.memberships m
+    join audit_log.organizations o on o.external_id = m.organization_id::text
+    where m.user_id = auth.uid();
+end $$;
+
+create or replace function audit_log_private.administers(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- The password alone is not enough for who has a second factor.
+  if auth.jwt() ->> 'aal' is distinct from 'aal2' and exists (
+    select from auth.mfa_factors f where f.user_id = auth.uid() and f.status = 'verified'
+  ) then
+    return false;
+  end if;
+  -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
+end $$;

@@ -1,0 +1,27 @@
+-- People sign in with Clerk, and their token says which organization is active and what they are in it: "o": {"id",
+-- "rol"} in tokens of version 2, org_id and org_role before. They see one organization at a time.
+--
+-- Yours to change: the role admin. audit_log.organizations.external_id holds Clerk's ids (org_…); let your webhook
+-- for organization.created and organization.updated write it (docs/adopting.md).
+-- The signed-in person is the token's sub (user_…). For the e-mail address in records, add the claim "email" to the
+-- session token in Clerk's dashboard.
+
+create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  claims constant jsonb := auth.jwt();
+  active constant text := coalesce(claims #>> '{o,id}', claims ->> 'org_id');
+  their_role constant text := coalesce(claims #>> '{o,rol}', claims ->> 'org_role');
+begin
+  return query
+    select o.id, o.name, case when their_role in ('admin', 'org:admin') then 'admin' else 'member' end
+    from audit_log.organizations o
+    where o.external_id = active;
+end $$;
+
+create or replace function audit_log_private.administers(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
+end $$;

@@ -1,0 +1,217 @@
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import postgres from "postgres";
+import { signJwt } from "../../local/data_api.ts";
+import { supabase } from "../../local/supabase_cli.ts";
+import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
+import { runDeno } from "../run_program.ts";
+
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const MIGRATIONS = "supabase/migrations";
+
+/** Their migrations. They use names that the service uses too, in schemas of their own. */
+const THEIRS = {
+  "0001_names.sql": `
+    create schema private;
+    create table private.api_keys (id integer primary key);
+    create table public.audit_entries (id bigint primary key);
+    create type public.audit_action as enum ('mine');
+    create function public.create_api_key(name text) returns text language sql as 'select $1';
+    create function private.require_admin(id integer) returns integer language sql as 'select $1';`,
+  "20250101000000_platform.sql": `
+    create table public.organizations (id text primary key, name text);
+    create table public.memberships (
+      organization_id text not null references public.organizations on delete cascade,
+      user_id uuid not null references auth.users on delete cascade,
+      level integer not null,
+      primary key (organization_id, user_id)
+    );
+    create table public.agents (
+      id uuid primary key default gen_random_uuid(),
+      organization_id text not null references public.organizations,
+      name text,
+      sid text,
+      created_by uuid
+    );
+    create table public.conversations (
+      id uuid primary key default gen_random_uuid(),
+      organization_id text not null references public.organizations,
+      agent_id uuid references public.agents on delete set null,
+      user_id uuid
+    );
+    create table public.messages (
+      id bigint primary key generated always as identity,
+      organization_id text not null references public.organizations,
+      conversation_id uuid references public.conversations,
+      user_id uuid,
+      body text
+    );
+    create table public.feedback (
+      id bigint primary key generated always as identity,
+      organization_id text not null references public.organizations,
+      message_id bigint references public.messages,
+      user_id uuid,
+      thumb text
+    );
+    create table public.events (
+      id bigint primary key generated always as identity,
+      organization_id text not null references public.organizations,
+      happened_at timestamptz not null default now(),
+      kind text not null,
+      email text,
+      agent text,
+      details jsonb not null default '{}'
+    );
+    -- People insert agents themselves, and may do nothing else.
+    alter table public.organizations enable row level security;
+    alter table public.agents enable row level security;
+    create policy insert_agent on public.agents for insert to authenticated with check (created_by = auth.uid());
+    grant insert on public.agents to authenticated;`,
+};
+
+/** A person with an account, signed in. */
+export interface Account {
+  id: string;
+  email: string;
+  client: SupabaseClient;
+}
+
+/** What a call of the Data API came to. */
+export type Answer = { code: string } | { data: unknown };
+
+/**
+ * A Supabase project that was there before the service: a folder with migrations of its own, and a database with
+ * a Data API, Auth and the function's gateway.
+ */
+export class ExistingProject implements AsyncDisposable {
+  readonly folder = Deno.makeTempDirSync();
+  readonly stack: TemporaryStack;
+  readonly sql: postgres.Sql;
+
+  private constructor(stack: TemporaryStack) {
+    this.stack = stack;
+    this.sql = postgres(stack.databaseUrl, { onnotice: () => {} });
+  }
+
+  static async start(): Promise<ExistingProject> {
+    const project = new ExistingProject(await startTemporaryStack());
+    await project.sql.unsafe(
+      "drop schema audit_log, audit_log_private, supabase_migrations cascade",
+    );
+    project.write("supabase/config.toml", 'project_id = "theirs"\n');
+    for (const [name, text] of Object.entries(THEIRS)) project.write(`${MIGRATIONS}/${name}`, text);
+    await project.push();
+    return project;
+  }
+
+  write(path: string, text: string): void {
+    Deno.mkdirSync(dirname(join(this.folder, path)), { recursive: true });
+    Deno.writeTextFileSync(join(this.folder, path), text);
+  }
+
+  /** Adds migrations of theirs after all that are there, as `supabase migration new` does. */
+  addMigrations(texts: Record<string, string>): void {
+    const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
+    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
+    for (const [name, text] of Object.entries(texts)) {
+      time += 1000;
+      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
+      this.write(`${MIGRATIONS}/${version}_${name}.sql`, text);
+    }
+  }
+
+  /** The names of the files, in order. */
+  migrations(): string[] {
+    return Array.from(Deno.readDirSync(join(this.folder, MIGRATIONS)), ({ name }) => name).sort();
+  }
+
+  /** `deno task install`; what it printed. */
+  async install(): Promise<string> {
+    const { code, stdout, stderr } = await runDeno({
+      args: ["run", "--allow-all", join(ROOT, "tasks/install.ts"), "."],
+      env: { INIT_CWD: this.folder },
+    });
+    if (code !== 0) throw new Error(stderr);
+    return stdout;
+  }
+
+  /** `supabase db push`. */
+  async push(): Promise<void> {
+    const { databaseUrl } = this.stack;
+    await supabase("db", "push", `--workdir=${this.folder}`, `--remote=${databaseUrl}`, "--yes");
+  }
+
+  /** The names of the files that were pushed, in order. */
+  async pushed(): Promise<string[]> {
+    const rows = await this.sql`
+      select version || '_' || name || '.sql' as file from supabase_migrations.schema_migrations
+      order by version collate "C"`;
+    return rows.map(({ file }) => file);
+  }
+
+  /** The organization in the log that is one of theirs. */
+  async organization(externalId: string): Promise<{ id: string; name: string }> {
+    const [row] = await this.sql<{ id: string; name: string }[]>`
+      select id, name from audit_log.organizations where external_id = ${externalId}`;
+    if (!row) throw new Error(`${externalId} is not in audit_log.organizations`);
+    return { ...row };
+  }
+
+  async signUp(): Promise<Account> {
+    const client = this.client();
+    const email = `${crypto.randomUUID()}@example.com`;
+    const { data, error } = await client.auth.signUp({ email, password: crypto.randomUUID() });
+    if (!data.session) throw error ?? new Error("Sign-up gave no session");
+    return { id: data.session.user.id, email, client };
+  }
+
+  /** A client of a person whose token another identity provider gave, or of nobody. */
+  client(token?: string): SupabaseClient {
+    return createClient(this.stack.apiUrl, this.stack.publishableKey, {
+      auth: { persistSession: false, autoRefreshToken: false },
+      ...token && { accessToken: () => Promise.resolve(token) },
+    });
+  }
+
+  /** A person with these claims, as the Data API sees one of Clerk or Auth0. */
+  async personWith(claims: Record<string, unknown>): Promise<SupabaseClient> {
+    const secrets = join(dirname(this.stack.postgres.dataDir), "secrets.json");
+    const { jwtSecret } = JSON.parse(await Deno.readTextFile(secrets));
+    return this.client(await signJwt({ role: "authenticated", ...claims }, jwtSecret));
+  }
+
+  /** Calls a function of the log as a person. */
+  async call(person: SupabaseClient, name: string, given: object = {}): Promise<Answer> {
+    for (let attempt = 0;; attempt++) {
+      const { data, error } = await person.schema("audit_log").rpc(name, given);
+      if (!error) return { data };
+      // PostgREST reads the schema anew after a push.
+      if (!/^PGRST(002|106|2)/.test(error.code) || attempt > 100) return { code: error.code };
+      await delay(100);
+    }
+  }
+
+  /** Makes a key as an administrator, and returns what it can read. */
+  async keyOf(person: SupabaseClient, organizationId: string): Promise<string> {
+    const given = { organization_id: organizationId, name: "test" };
+    const answer = await this.call(person, "create_api_key", given);
+    if ("code" in answer) throw new Error(`create_api_key: ${answer.code}`);
+    return (answer.data as { token: string }).token;
+  }
+
+  /** A page, from the function. */
+  async page(token: string, query = "start=0001-01-01&end=9999-12-31&limit=1000") {
+    const url = `${this.stack.apiUrl}/functions/v1/public-audit-log?${query}`;
+    const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
+    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+    return await response.json();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.sql.end({ timeout: 5 });
+    await this.stack[Symbol.asyncDispose]();
+    await Deno.remove(this.folder, { recursive: true });
+  }
+}
