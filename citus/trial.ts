@@ -261,7 +261,10 @@ async function moveShards(): Promise<void> {
         longestWrite.toFixed(0)
       } ms, 0 torn, none lost, counts exact`,
   );
-  for (const failure of new Set(failures)) say(`  failed: ${failure.slice(0, 300)}`);
+  const causes = nodes.flatMap(({ faults }) =>
+    faults.map((line) => /"error":"(.{0,150})/.exec(line)?.[1])
+  );
+  for (const cause of new Set(causes)) say(`  failed: ${cause}`);
 }
 
 /** A node is killed and started again: its organizations wait, the others do not. */
