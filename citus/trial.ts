@@ -261,10 +261,9 @@ async function moveShards(): Promise<void> {
         longestWrite.toFixed(0)
       } ms, 0 torn, none lost, counts exact`,
   );
-  const causes = nodes.flatMap(({ faults }) =>
-    faults.map((line) => /"error":"(.{0,150})/.exec(line)?.[1])
-  );
-  for (const cause of new Set(causes)) say(`  failed: ${cause}`);
+  const logged = nodes.map(({ faults }) => faults.join("")).join("");
+  const causes = new Set(logged.match(/(?<="error":").{0,150}/g));
+  for (const cause of causes) say(`  failed: ${cause}`);
 }
 
 /** A node is killed and started again: its organizations wait, the others do not. */
