@@ -261,7 +261,9 @@ async function moveShards(): Promise<void> {
         longestWrite.toFixed(0)
       } ms, 0 torn, none lost, counts exact`,
   );
-  for (const failure of new Set(failures)) say(`  failed: ${failure.slice(0, 300)}`);
+  const logged = nodes.map(({ faults }) => faults.join("")).join("");
+  const causes = new Set(logged.match(/(?<="error":").{0,150}/g));
+  for (const cause of causes) say(`  failed: ${cause}`);
 }
 
 /** A node is killed and started again: its organizations wait, the others do not. */

@@ -31,9 +31,9 @@ interface Entry {
   data: { size: number };
 }
 
-const ORGANIZATIONS = 9;
+const ORGANIZATIONS = 18;
 /** Of each organization: so many that none is asked more often than 60 times a minute. */
-const KEYS = 40;
+const KEYS = 20;
 
 /**
  * Writes groups of entries, most of which it deletes again, each in one statement, and reads all of them page by page
