@@ -36,9 +36,12 @@ grant usage on schema public to anon, authenticated, service_role;
 grant usage on schema auth to anon, authenticated, service_role;
 grant all on schema auth to postgres;
 grant all on all tables in schema auth to postgres;
--- Hosted Auth needs this column, and so the seed fills it. Supabase Lite does not have it.
-alter table auth.users add column instance_id uuid;
--- So do the migrations: people's second factors.
+-- Hosted Auth has these columns, Supabase Lite may not. The seed fills the first, the migrations read the others.
+alter table auth.users
+  add column if not exists instance_id uuid,
+  add column if not exists deleted_at timestamptz,
+  add column if not exists banned_until timestamptz;
+-- And people's second factors.
 create table auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,

@@ -13,9 +13,7 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
---     daily_entry_counts, list_seals: for administrators. The first statement of each is require_admin.
---
--- The last migration, `privileges`, says who may call what.
+--     daily_entry_counts, list_seals, latest_seal_json: for administrators. The first statement of each is require_admin.
 
 do $$
 declare
@@ -26,7 +24,9 @@ begin
   if taken is not null then
     raise exception 'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
   end if;
-  if not exists (select from pg_extension e where e.extname = 'pgcrypto' and e.extnamespace = 'extensions'::regnamespace) then
+  perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+  where e.extname = 'pgcrypto' and n.nspname = 'extensions';
+  if not found then
     raise exception 'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto with schema extensions (or alter extension pgcrypto set schema extensions)' using errcode = 'undefined_object';
   end if;
 end $$;

@@ -2,9 +2,9 @@
 -- kept elsewhere (docs/adopting.md has recipes). Everything else asks only them, and no later migration
 -- creates them again.
 --
--- Keep names, parameters and results as they are, and qualify every name. If one of them raises an error, the
--- caller gets this error and nothing happens. If caller() gives no id, or administers() anything but true, the
--- caller is refused (42501). All three run with the rights of the owner of this schema.
+-- Keep names, parameters and results as they are, and qualify every name. All three run with the rights of this
+-- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
+-- administers() anything but true, the caller is refused (42501).
 
 create function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -38,9 +38,13 @@ begin
   if not found then
     return false;
   end if;
-  -- A JWT outlives the account, and the password alone is not enough for who has a second factor.
+  -- A JWT outlives its account. (JSON, because not every Auth has the columns.) A second factor must be used.
   return account is null
-    or exists (select from auth.users u where u.id = account) and (
+    or exists (
+      select from auth.users u cross join to_jsonb(u) as j (facts)
+      where u.id = account and facts ->> 'deleted_at' is null
+        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
+    ) and (
       auth.jwt() ->> 'aal' = 'aal2'
       or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
     );

@@ -28,7 +28,7 @@ begin
     select coalesce(json_agg(
       json_build_object(
         'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
-        'is_admin', m.role = 'admin' and audit_log_private.administers(m.id) is true
+        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true
       )
       order by m.name, m.id
     ), '[]')

@@ -87,7 +87,8 @@ begin
       first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address)
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
-  remaining := quota - cardinality(times);
-  reset := greatest(1, ceil(extract(epoch from times[1] + span - clock)));
+  remaining := greatest(0, quota - cardinality(times));
+  -- The time that has to leave the window: not the first one, if the quota was lowered.
+  reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';

@@ -16,10 +16,11 @@ create table audit_log_private.feed_keys (
   is_only boolean primary key default true check (is_only),
   encryption_key bytea not null default extensions.gen_random_bytes(32),
   authentication_key bytea not null default extensions.gen_random_bytes(32),
-  system_identifier bigint not null default (pg_control_system()).system_identifier
+  system_identifier bigint not null default (pg_control_system()).system_identifier,
+  epoch bigint not null default audit_log_private.log_epoch()
 );
 comment on table audit_log_private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.feed_keys.system_identifier is 'If it differs from the server''s, the database was restored from another cluster: run adopt_restored_log().';
+comment on column audit_log_private.feed_keys.system_identifier is 'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
 insert into audit_log_private.feed_keys default values;
 
 create type audit_log_private.feed_cursor as (
@@ -111,7 +112,7 @@ declare
   server constant bigint := (pg_control_system()).system_identifier;
 begin
   select k.encryption_key, k.authentication_key into encryption_key, authentication_key
-  from audit_log_private.feed_keys k where k.system_identifier = server;
+  from audit_log_private.feed_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
   end if;
@@ -212,9 +213,7 @@ declare
   new_id uuid := '00000000-0000-0000-0000-000000000000';
 begin
   if after_transaction >= new_transaction then
-    new_transaction := after_transaction;
-    new_time := after_time;
-    new_id := after_id;
+    select after_transaction, after_time, after_id into new_transaction, new_time, new_id;
   end if;
   select
     coalesce(string_agg(i.item, E',\n' order by i.sort_transaction, i.created_at, i.id), ''),
@@ -349,9 +348,8 @@ begin
     items := items || nullif(batch.items, '');
     entries := entries + batch.entries;
     if batch.entries = query.page_limit then
-      cursor.transaction_id := batch.last_transaction_id;
-      cursor.created_at := batch.last_created_at;
-      cursor.id := batch.last_id;
+      select batch.last_transaction_id, batch.last_created_at, batch.last_id
+      into cursor.transaction_id, cursor.created_at, cursor.id;
       exit;
     end if;
     -- The batch is read to its end. What was committed meanwhile is the next batch.
@@ -379,6 +377,7 @@ begin
   -- Of the rows too, because they may have been restored without the function.
   select 1 + greatest(
     audit_log_private.log_epoch(),
+    (select max(k.epoch) from audit_log_private.feed_keys k),
     max(last_entry.transaction_id::text::bigint >> 40),
     max(pg_snapshot_xmax((audit_log_private.latest_seal(o.id)).snapshot)::text::bigint >> 40)
   )

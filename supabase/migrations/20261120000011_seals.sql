@@ -103,9 +103,7 @@ declare
   block record;
   list text := '';
 begin
-  query.start_date := day;
-  query.end_date := day;
-  query.page_limit := 1000;
+  select day, day, 1000 into query.start_date, query.end_date, query.page_limit;
   entries := 0;
   loop
     block := audit_log_private.list_unseen(organization_id, query, place);
@@ -185,7 +183,10 @@ begin
   order by s.sequence desc limit 1;
   is_first := not found;
   found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
-  if is_first and found_now.entries = 0 then
+  if is_first and found_now.entries = 0 and found_now.counted = 0 then
+    -- A day that was sealed has its seal, unless somebody deleted it past the trigger.
+    update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
+    where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     return 0;
   end if;
   removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;

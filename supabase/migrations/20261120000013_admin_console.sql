@@ -18,19 +18,21 @@ create function audit_log_private.read_audit_log(organization_id uuid, query aud
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read json;
+  page json;
+  entries integer;
 begin
   perform audit_log_private.require_admin(organization_id);
   -- As in answer_request.
   perform set_config('synchronous_commit', 'on', true);
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query));
-  if read ->> 'entries' is null then
+  entries := read ->> 'entries';
+  if entries is null then
     raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
   end if;
-  perform audit_log_private.count_read(organization_id, (read ->> 'entries')::integer);
+  perform audit_log_private.count_read(organization_id, entries);
+  page := read -> 'page';
   -- Items as text, because a client's parser would round long numbers in data.
-  return json_build_object(
-    'total', read #> '{page,total}', 'items', read #>> '{page,items}', 'next', read #> '{page,next}'
-  );
+  return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next');
 end $$;
 comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_log, with its owner''s rights.';
 

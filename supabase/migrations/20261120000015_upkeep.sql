@@ -13,7 +13,6 @@ declare
   work bigint := 0;
 begin
   delete from audit_log_private.log_reads r where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
-  -- Keys that were not used since.
   update audit_log_private.rate_limits r
   set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
   where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
@@ -34,6 +33,9 @@ begin
         select d.day, d.checked_at from audit_log_private.sealed_days d
         where d.organization_id = upkeep_of.organization_id and d.night = nights.night
           -- The days of tonight, and of nights that had no run.
+          and d.day <> all (
+            select s.day from audit_log_private.days_to_seal s where s.organization_id = upkeep_of.organization_id
+          )
           and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
         order by d.checked_at limit 200
       ) as d
@@ -79,12 +81,11 @@ begin
   perform audit_log_private.feed_key('');
   -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  insert into audit_log_private.upkeep_state default values on conflict do nothing;
   select u.* into strict state from audit_log_private.upkeep_state u;
-  -- A run that was interrupted begins again, as does one of more than an hour: what it did is not done twice.
-  if (state.started_at > clock - interval '1 hour') is not true then
-    state.started_at := clock;
-    state.is_compacting := true;
-    state.done_until := null;
+  -- After half a day, a run that was interrupted begins again: what it did is not done twice.
+  if (state.started_at > clock - interval '12 hours') is not true then
+    select clock, true, null into state.started_at, state.is_compacting, state.done_until;
   end if;
   -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
   -- day takes minutes to seal.
@@ -94,7 +95,7 @@ begin
   end if;
   for next in
     select o.id from audit_log.organizations o
-    where o.id > coalesce(state.done_until, '00000000-0000-0000-0000-000000000000')
+    where state.done_until is null or o.id > state.done_until
     order by o.id limit 1000
   loop
     organizations := organizations + 1;
@@ -143,8 +144,8 @@ begin
         select d.organization_id, d.day, d.miscounted as entries from audit_log_private.sealed_days d where d.miscounted <> 0
       ) as m
     ),
-    'is_adopted', (pg_control_system()).system_identifier in (
-      select k.system_identifier from audit_log_private.feed_keys k
+    'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
+      select k.system_identifier, k.epoch from audit_log_private.feed_keys k
     )
   );
 end $$;

@@ -26,14 +26,15 @@ begin
       using errcode = 'invalid_parameter_value', detail = json_build_object('index', bad - 1, 'id', items[bad] -> 'id');
   end if;
 
-  -- One statement for all. If it fails, halves of halves lead to the first bad entry.
+  -- One statement for all. If it fails, halves of halves lead to the first bad entry. (Then two calls at once that
+  -- are both refused may deadlock.)
   last_item := cardinality(items);
   while first_item <= cardinality(items) loop
     begin
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select e.id, e.organization_id, e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
       from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
-      -- In one order, so that two calls with the same entries cannot deadlock.
+      -- In one order, so that two calls with the same good entries cannot deadlock.
       order by e.organization_id, e.created_at, e.id
       on conflict (organization_id, created_at, id) do nothing;
       get diagnostics written = row_count;

@@ -22,23 +22,15 @@ grant select, insert, update, delete on audit_log.organizations, audit_log.organ
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;
 
--- For the default of transaction_id.
-grant execute on function audit_log_private.log_epoch to service_role;
+-- log_epoch is part of the default of transaction_id.
+grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.public_audit_log,
+  audit_log_private.log_epoch to service_role;
 
 grant execute on function
-  audit_log.record_entries, audit_log.public_audit_log, audit_log_private.public_audit_log
-to service_role;
-
-grant execute on function
-  audit_log.list_organizations, audit_log_private.list_organizations,
-  audit_log.list_api_keys, audit_log_private.list_api_keys,
-  audit_log.create_api_key, audit_log_private.create_api_key,
-  audit_log.rotate_api_key, audit_log_private.rotate_api_key,
-  audit_log.revoke_api_key, audit_log_private.revoke_api_key,
-  audit_log.api_key_usage, audit_log_private.api_key_usage,
-  audit_log.read_audit_log, audit_log_private.read_audit_log,
-  audit_log.read_entry, audit_log_private.read_entry,
-  audit_log.daily_entry_counts, audit_log_private.daily_entry_counts,
-  audit_log.list_seals, audit_log_private.list_seals,
+  audit_log.list_organizations, audit_log_private.list_organizations, audit_log.list_api_keys, audit_log_private.list_api_keys,
+  audit_log.create_api_key, audit_log_private.create_api_key, audit_log.rotate_api_key, audit_log_private.rotate_api_key,
+  audit_log.revoke_api_key, audit_log_private.revoke_api_key, audit_log.api_key_usage, audit_log_private.api_key_usage,
+  audit_log.read_audit_log, audit_log_private.read_audit_log, audit_log.read_entry, audit_log_private.read_entry,
+  audit_log.daily_entry_counts, audit_log_private.daily_entry_counts, audit_log.list_seals, audit_log_private.list_seals,
   audit_log.latest_seal, audit_log_private.latest_seal_json
 to authenticated;

@@ -168,11 +168,21 @@ describe("the seam as it comes", () => {
     ]);
   });
 
-  it("refuses an account that was deleted, although its JWT is still valid", async () => {
+  it("refuses an account that was deleted, softly too, or is banned, although its JWT is still valid", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
+    const claims = { sub: person.id };
+    const changed = async (change: string) =>
+      await rolledBack(sql, async (run) => {
+        await run.unsafe(`update auth.users set ${change} where id = '${person.id}'`);
+        await as(run, claims);
+        return await codeOf(run, `audit_log.list_api_keys('${organization.id}')`);
+      });
+    assertEquals(await changed("deleted_at = now()"), "42501");
+    assertEquals(await changed("banned_until = now() + interval '1 hour'"), "42501");
+    assertEquals(await changed("banned_until = now() - interval '1 hour'"), "accepted");
     await sql`delete from auth.users where id = ${person.id}`;
-    assertEquals(await asked(organization, { sub: person.id }), ["42501", false]);
+    assertEquals(await asked(organization, claims), ["42501", false]);
   });
 });
 

@@ -4,6 +4,7 @@ import {
   age,
   get,
   newOrganization,
+  rolledBack,
   signUp,
   sql,
   statusOf,
@@ -62,6 +63,18 @@ describe("rate limit", () => {
     await age(sql, apiKeyId, "60 seconds");
     assertEquals(await statusOf(token), 200);
     assertEquals(await countedTimes(apiKeyId), 1);
+  });
+
+  it("of a quota that was lowered tells when enough requests have left the window", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    await acceptedAgo(apiKeyId, [50, 40, 30, 20, 10]);
+    const answer = await rolledBack(sql, async (run) => {
+      await run`
+        create or replace function audit_log_private.quota() returns integer
+        language plpgsql stable set search_path = pg_catalog, pg_temp as 'begin return 2; end'`;
+      return await run`select * from audit_log_private.count_request(${id}, ${apiKeyId})`;
+    });
+    assertEquals([...answer], [{ accepted: false, remaining: 0, reset: 40 }]);
   });
 
   it("keeps the time at which a request had its turn, not at which it began", async () => {
