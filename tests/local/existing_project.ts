@@ -187,8 +187,7 @@ export class ExistingProject implements AsyncDisposable {
     for (let attempt = 0;; attempt++) {
       const { data, error } = await person.schema("audit_log").rpc(name, given);
       if (!error) return { data };
-      // PostgREST reads the schema anew after a push.
-      if (!/^PGRST(002|106|2)/.test(error.code) || attempt > 100) return { code: error.code };
+      if (!isReloading(error.code) || attempt > 100) return { code: error.code };
       await delay(100);
     }
   }
@@ -204,9 +203,13 @@ export class ExistingProject implements AsyncDisposable {
   /** A page, from the function. */
   async page(token: string, query = "start=0001-01-01&end=9999-12-31&limit=1000") {
     const url = `${this.stack.apiUrl}/functions/v1/public-audit-log?${query}`;
-    const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
-    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
-    return await response.json();
+    for (let attempt = 0;; attempt++) {
+      const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
+      if (response.ok) return await response.json();
+      const problem = `${await response.text()}: ${this.stack.faults.at(-1)}`;
+      if (!isReloading(problem) || attempt > 100) throw new Error(problem);
+      await delay(100);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -214,4 +217,9 @@ export class ExistingProject implements AsyncDisposable {
     await this.stack[Symbol.asyncDispose]();
     await Deno.remove(this.folder, { recursive: true });
   }
+}
+
+/** Whether a call failed because PostgREST, which reads the schema anew after a push, is not done yet. */
+function isReloading(error: string): boolean {
+  return /PGRST(002|106|2)/.test(error);
 }
