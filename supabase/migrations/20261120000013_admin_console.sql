@@ -22,8 +22,7 @@ declare
   entries integer;
 begin
   perform audit_log_private.require_admin(organization_id);
-  -- As in answer_request.
-  perform set_config('synchronous_commit', 'on', true);
+  perform set_config('synchronous_commit', 'on', true); -- As in answer_request.
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query));
   entries := read ->> 'entries';
   if entries is null then

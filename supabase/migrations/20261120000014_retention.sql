@@ -105,7 +105,6 @@ begin
   if found then
     return true;
   end if;
-  -- The rest is a few rows for each day.
   set constraints audit_log_private.refuse_deletion deferred;
   delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
   delete from audit_log.organizations o where o.id = delete_organization.organization_id;

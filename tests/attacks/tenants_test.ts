@@ -122,6 +122,8 @@ function value({ name, type }: Parameter, guess: Guess): string {
       return guess.email;
     case "page_query":
       return `(${DAY},${DAY},,,,,)`;
+    case "jsonb":
+      return JSON.stringify([{ organization_id: guess.organizationId, id: guess.entryId }]);
     default:
       throw new Error(`${name} is ${type}: say here what an attacker sends for it`);
   }
@@ -129,7 +131,9 @@ function value({ name, type }: Parameter, guess: Guess): string {
 
 /** What is sent for a parameter in JSON. */
 function jsonValue(parameter: Parameter, guess: Guess): string | object {
-  return parameter.type === "page_query" ? pageQuery(DAY, DAY) : value(parameter, guess);
+  if (parameter.type === "page_query") return pageQuery(DAY, DAY);
+  const text = value(parameter, guess);
+  return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
 
 /** The conditions by which a column can be guessed at, as PostgREST writes them. */
