@@ -1,14 +1,13 @@
--- Grows an installed project past one machine, with Citus: organizations over nodes, each with all its
--- rows on one of them. Run once, on the coordinator, as a superuser, while nobody writes;
--- docs/scaling.md has the steps before and after. All of it happens, or nothing.
+-- Grows an installed project past one machine, with Citus: organizations over nodes, each with all its rows on one of
+-- them. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
+-- after. All of it happens, or nothing.
 --
--- One organization, one place: every table that begins with the organization is distributed by it, in
--- one group, so its rows of all tables lie together. The hashes of tokens lead there: they are on every
--- node. So any node can be asked; it finds the organization, and hands the request over whole to the node
--- that has it, where all statements see one snapshot. (One by one, they would each see one of their own.)
+-- One organization, one place: every table that begins with the organization is distributed by it, in one group, so its
+-- rows of all tables lie together. The hashes of tokens lead there: they are on every node. So any node can be asked; it
+-- finds the organization, and hands the request over whole to the node that has it, where all statements see one
+-- snapshot. (One by one, they would each see one of their own.)
 --
--- The migrations are made for this: at_home, log_snapshot and adopt_restored_log are replaced here, and nothing
--- else knows that there are nodes.
+-- The functions that this file replaces are replaced whole; all others do not know that there are nodes.
 
 begin;
 set local client_min_messages = warning;
@@ -16,27 +15,20 @@ set local client_min_messages = warning;
 do $$
 begin
   if not exists (select from pg_extension where extname = 'citus') then
-    raise exception 'this Postgres has no Citus: nothing was changed. One Postgres needs nothing of this file'
-      using errcode = 'feature_not_supported';
+    raise exception 'this Postgres has no Citus: nothing was changed. One Postgres needs nothing of this file' using errcode = 'feature_not_supported';
   elsif to_regclass('audit_log.audit_entries') is null then
-    raise exception 'the migrations have not been applied here: nothing was changed'
-      using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'the migrations have not been applied here: nothing was changed' using errcode = 'object_not_in_prerequisite_state';
   elsif exists (select from pg_dist_partition where logicalrelid = 'audit_log.audit_entries'::regclass) then
-    raise exception 'this project is distributed already: nothing was changed. To use a new node: select audit_log_private.admit_nodes()'
-      using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'this project is distributed already: nothing was changed. To use a new node: select audit_log_private.admit_nodes()' using errcode = 'object_not_in_prerequisite_state';
   elsif (select count(*) filter (where groupid = 0) = 0 or count(*) < 2 from pg_dist_node where isactive) then
-    raise exception 'Citus knows no other node: nothing was changed. First select citus_set_coordinator_host(…), citus_add_node(…)'
-      using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'Citus knows no other node: nothing was changed. First select citus_set_coordinator_host(…), citus_add_node(…)' using errcode = 'object_not_in_prerequisite_state';
   elsif not (select r.rolsuper from pg_roles r where r.rolname = current_user) then
     raise exception 'run this as a superuser: nothing was changed' using errcode = 'insufficient_privilege';
   end if;
-end
-$$;
+end $$;
 
 -- Here first: what is made on several nodes by several roles would not see itself before the end.
-select set_config('role', (
-  select c.relowner::regrole::text from pg_class c where c.oid = 'audit_log.audit_entries'::regclass
-), true);
+select set_config('role', relowner::regrole::text, true) from pg_class where oid = 'audit_log.audit_entries'::regclass;
 set local citus.enable_ddl_propagation = off;
 
 -- 1. Nodes. A cursor belongs to the node that gave it out: elsewhere it is none, and its reader starts again.
@@ -45,8 +37,7 @@ alter table audit_log_private.feed_keys drop column is_only;
 alter table audit_log_private.feed_keys add primary key (system_identifier);
 
 create function audit_log_private.admit_nodes() returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   perform from run_command_on_all_nodes($node$
     -- By default everybody may execute a function: both roles have a default that says otherwise.
@@ -58,14 +49,12 @@ begin
   $node$) n
   where not n.success or n.result <> 't';
   if found then
-    raise exception 'a node gives privileges to whoever asks: run citus/node.sql on each, before it joins. One that has joined without: take it out and start again with an empty database'
-      using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'a node gives privileges to whoever asks: run citus/node.sql on each, before it joins. One that has joined without: take it out and start again with an empty database' using errcode = 'object_not_in_prerequisite_state';
   end if;
   insert into audit_log_private.feed_keys (system_identifier)
   select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
   on conflict do nothing;
-end
-$$;
+end $$;
 comment on function audit_log_private.admit_nodes is 'After each citus_add_node, before a Data API is put in front of the node: makes keys of cursors for nodes that have none. Raises 55000 if one was not prepared by citus/node.sql.';
 
 -- 2. Handing over.
@@ -73,15 +62,10 @@ comment on function audit_log_private.admit_nodes is 'After each citus_add_node,
 alter function audit_log_private.at_home rename to at_home_here;
 
 create function audit_log_private.at_home(
-  organization_id uuid,
-  task text,
-  resource text default null,
-  query audit_log.page_query default null,
-  api_key_id uuid default null,
-  client_address inet default null
+  organization_id uuid, task text, resource text default null, query audit_log.page_query default null,
+  api_key_id uuid default null, client_address inet default null
 ) returns json
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   answer json;
 begin
@@ -91,9 +75,46 @@ begin
     coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), task, resource, query, api_key_id, client_address
   ) into answer;
   return answer;
-end
-$$;
+end $$;
 comment on function audit_log_private.at_home is 'Has at_home_here carried out on the node that has the organization: all of it there.';
+
+-- Citus takes no functions in SQL that read distributed tables.
+create or replace function audit_log_private.count_days(
+  organization_id uuid, action audit_log.audit_action, start_date date, end_date date
+) returns table (day date, entries integer)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select c.day, c.entries from audit_log_private.entry_counts c
+    where c.organization_id = count_days.organization_id and c.day >= start_date and c.day <= end_date
+      and (count_days.action is null or c.action = count_days.action);
+end $$;
+
+create or replace function audit_log_private.count_periods(
+  organization_id uuid, action audit_log.audit_action, start_date date, end_date date, first_month date, end_month date
+) returns table (first_day date, last_day date, entries bigint)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select d.day, d.day, d.entries::bigint
+    from audit_log_private.count_days(organization_id, action, start_date, first_month - 1) as d
+    union all
+    select d.day, d.day, d.entries::bigint
+    from audit_log_private.count_days(organization_id, action, end_month, end_date) as d;
+  if first_month < end_month then
+    return query
+      select m.month, (m.month + interval '1 month' - interval '1 day')::date, m.entries
+      from (
+        select s.month, s.entries from audit_log_private.monthly_entry_counts s
+        where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
+          and (count_periods.action is null or s.action = count_periods.action)
+        union all
+        select date_trunc('month', c.day::timestamp)::date, c.entries::bigint from audit_log_private.entry_counts c
+        where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
+          and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action)
+      ) as m;
+  end if;
+end $$;
 
 -- Functions that read tables plan each call anew: Citus must know the organization.
 do $$
@@ -106,8 +127,7 @@ begin
   loop
     execute format('alter function %s reset plan_cache_mode', function.name);
   end loop;
-end
-$$;
+end $$;
 
 -- Otherwise one transaction has several connections to a node, and may wait for itself.
 alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool_size = 1;
@@ -124,8 +144,7 @@ comment on table audit_log_private.homes is 'Which node last wrote an organizati
 alter table audit_log_private.homes enable row level security;
 
 create or replace function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
-language plpgsql stable set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   home audit_log_private.homes;
 begin
@@ -135,12 +154,10 @@ begin
   end if;
   -- Nothing has been written here yet. Whichever node does, all that is there is older than its first transaction.
   return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
-end
-$$;
+end $$;
 
 create function audit_log_private.number_entry() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   -- The organization and its epoch, looked up once for each transaction.
   home text[] := string_to_array(current_setting('audit_log.home', true), ' ');
@@ -164,8 +181,7 @@ begin
   end if;
   new.transaction_id := ((home[2]::bigint << 40) + pg_current_xact_id()::text::bigint)::text::xid8;
   return new;
-end
-$$;
+end $$;
 comment on function audit_log_private.number_entry is 'Gives an entry its transaction''s number, on the node where it lies.';
 create trigger number_entry before insert on audit_log.audit_entries
   for each row execute function audit_log_private.number_entry();
@@ -173,13 +189,10 @@ create trigger number_entry before insert on audit_log.audit_entries
 alter table audit_log.audit_entries alter column transaction_id drop default;
 
 create or replace function audit_log_private.adopt_restored_log() returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception 'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point'
-    using errcode = 'feature_not_supported';
-end
-$$;
+  raise exception 'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point' using errcode = 'feature_not_supported';
+end $$;
 
 -- 4. The tables, then every function on every node.
 
@@ -207,8 +220,6 @@ declare
   drops text;
   creations text[];
   creation text;
-  name regclass;
-  function record;
 begin
   -- The data is moved without foreign keys and triggers. What was written stays as it was written.
   select string_agg(o.drop, '; '), array_agg(o.creation order by o.is_trigger) filter (where o.creation <> '') into drops, creations
@@ -229,34 +240,25 @@ begin
   ) as o;
   execute drops;
   perform create_distributed_table(first, 'id', colocate_with => 'none');
-  foreach name in array distributed[2:] loop
-    perform create_distributed_table(name, 'organization_id', colocate_with => first::text);
-  end loop;
-  foreach name in array everywhere loop
-    perform create_reference_table(name);
-  end loop;
+  perform create_distributed_table(t, 'organization_id', colocate_with => first::text) from unnest(distributed[2:]) as t;
+  perform create_reference_table(t) from unnest(everywhere) as t;
   -- What was moved is still in the coordinator's own tables, where nothing reads it.
-  foreach name in array distributed || everywhere loop
-    perform truncate_local_data_after_distributing_table(name);
-  end loop;
+  perform truncate_local_data_after_distributing_table(t) from unnest(distributed || everywhere) as t;
   -- Citus takes one at a time.
   foreach creation in array creations loop
     execute creation;
   end loop;
-  for function in
-    select p.oid from pg_proc p
-    where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      and p.oid <> 'audit_log_private.at_home_here'::regproc
-    order by p.oid
-  loop
-    perform create_distributed_function(function.oid);
-  end loop;
+  perform create_distributed_function(p.oid) from (
+    select oid from pg_proc
+    where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+      and oid <> 'audit_log_private.at_home_here'::regproc
+    order by oid
+  ) as p;
   perform create_distributed_function(
     'audit_log_private.at_home_here'::regproc::oid::regprocedure, 'organization_id', colocate_with => first::text,
     force_delegation => true
   );
-end
-$$;
+end $$;
 select audit_log_private.admit_nodes();
 
 commit;

@@ -1,12 +1,11 @@
--- Makes a Postgres a node, before it joins the others: run as a superuser on each, the coordinator too.
--- Each has the platform's roles, its functions auth.uid() and auth.jwt(), and Citus in
--- shared_preload_libraries.
+-- Makes a Postgres a node, before it joins the others: run as a superuser on each, the coordinator too. Each has the
+-- platform's roles, its functions auth.uid() and auth.jwt(), and Citus in shared_preload_libraries.
 
 begin;
 create extension if not exists citus;
 
--- These tell the Data API of each change of the schema. But what Citus does on several nodes is prepared
--- first, and a transaction that notifies cannot be. So restart the Data APIs after a change.
+-- These tell the Data API of each change of the schema. But what Citus does on several nodes is prepared first, and a
+-- transaction that notifies cannot be. So notify the Data APIs after a change: notify pgrst, 'reload schema'
 do $$
 declare
   trigger record;
@@ -14,8 +13,7 @@ begin
   for trigger in select evtname from pg_event_trigger where evtname in ('pgrst_ddl_watch', 'pgrst_drop_watch') loop
     execute format('alter event trigger %I disable', trigger.evtname);
   end loop;
-end
-$$;
+end $$;
 
 -- The platform's inserts go from node to node as this role. It has no password: let it in from the nodes
 -- alone (pg_hba.conf).
