@@ -32,6 +32,10 @@ insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
 
+const READ =
+  `Read on in docs/adopting.md of this clone, from its second section: your organizations and
+people, and entries from your own tables.`;
+
 if (import.meta.main) process.exitCode = main();
 
 function main(): number {
@@ -85,7 +89,7 @@ export function describeInstallation(installation: Installation, isDryRun: boole
   }
   const steps = [...byHand];
   // After a run that was killed, this one does not know what the person has seen.
-  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, CREATE);
+  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, CREATE, READ);
   else if (changes.length > 0) steps.push(PUSH, DEPLOY);
   if (steps.length > 0) lines.push("", "Next, in that project:");
   steps.forEach((step, index) => lines.push("", `${index + 1}. ${step}`));

@@ -466,6 +466,7 @@ describe("deno task install", () => {
         "audit_log to the exposed schemas",
         "npx supabase functions deploy public-audit-log",
         "insert into audit_log.organizations",
+        "docs/adopting.md",
       ]
     ) assertStringIncludes(stdout, words);
 
