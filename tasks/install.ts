@@ -26,7 +26,9 @@ const DEPLOY = `Deploy the function:
 
 npx supabase functions deploy public-audit-log --use-api`;
 
-const CREATE = `Create the first organization with an administrator, in the SQL editor:
+const CREATE =
+  `Connect your organizations and people: docs/adopting.md, section 2, has the SQL to copy. If you have
+none, create the first organization with an administrator, in the SQL editor:
 
 insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
@@ -80,7 +82,7 @@ export function describeInstallation(installation: Installation, isDryRun: boole
   );
   if (changes.length === 0) lines.push(`Version ${version} is installed: nothing to change`);
   else if (isDryRun) lines.push("Nothing was changed, because this is a dry run");
-  else lines.push(`Version ${version} is installed`);
+  else lines.push(`The files of version ${version} are installed`);
   if (missing.length > 0) {
     lines.push(
       `Installed earlier and gone, so not installed again: ${missing.join(", ")}. If you did not ` +

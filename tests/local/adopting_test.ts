@@ -126,6 +126,40 @@ describe("1. Install", () => {
 });
 
 describe("2. Your organizations and people", () => {
+  it("a name that was not changed makes the push fail, not their application", async () => {
+    const recipes = ["organizations.sql", "people.sql", "entries.sql", "events.sql"];
+    const wrong: [string, string, string][] = [
+      [
+        "organizations.sql",
+        "text(c.name, c.id::text) from changed",
+        "text(c.title, c.id::text) from changed",
+      ],
+      ["people.sql", "m.level >= 50", "m.grade >= 50"],
+      [
+        "entries.sql",
+        "text(a.name, 'unnamed'),\n    jsonb_build_object('agent_id'",
+        "text(a.title, 'unnamed'),\n    jsonb_build_object('agent_id'",
+      ],
+      ["entries.sql", "c.agent_id::text", "c.bot_id::text"],
+      ["entries.sql", "a.sid", "a.code"],
+      ["entries.sql", "f.thumb", "f.rating"],
+      ["events.sql", "e.agent,", "e.bot,"],
+    ];
+    for (const [name, right, other] of wrong) {
+      const texts = recipes.slice(0, recipes.indexOf(name) + 1).map(recipe);
+      const text = texts.pop() ?? "";
+      assertStringIncludes(text, right);
+      texts.push(text.replace(right, other));
+      const error = await assertRejects(
+        () => sql.begin((run) => run.unsafe(texts.join("\n"))),
+        postgres.PostgresError,
+        undefined,
+        `${name}: ${other}`,
+      );
+      assertEquals(error.code, "42703");
+    }
+  });
+
   it("the recipes are pushed as migrations after ours", async () => {
     project.addMigrations({
       audit_log_organizations: recipe("organizations.sql"),
