@@ -372,8 +372,9 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 declare
   epoch bigint;
 begin
-  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
-  lock table audit_log.audit_entries in share row exclusive mode;
+  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch. Readers wait
+  -- too, because the default of a column changes.
+  lock table audit_log.audit_entries in access exclusive mode;
   -- Of the rows too, because they may have been restored without the function.
   select 1 + greatest(
     audit_log_private.log_epoch(),
@@ -391,6 +392,11 @@ begin
   execute format(
     'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
     format('begin return %s; end', epoch)
+  );
+  -- A constant: writers would pay for a function.
+  execute format(
+    'alter table audit_log.audit_entries alter transaction_id set default ((%s::bigint << 40) + pg_current_xact_id()::text::bigint)::text::xid8',
+    epoch
   );
   delete from audit_log_private.feed_keys;
   insert into audit_log_private.feed_keys default values;
