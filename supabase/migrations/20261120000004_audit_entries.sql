@@ -2,11 +2,43 @@
 --
 -- The primary key is also the paging index. It starts with the organization, like every key here, so that
 -- organizations can be distributed over machines without changing the API. Pages of one action use an index
--- of their own, because entries of a rare action are far apart in the primary key. The third index is the
--- feed's: it finds what was written lately, whatever its time.
+-- of their own, because entries of a rare action are far apart in the primary key; so do those of one person. The
+-- last index is the feed's: it finds what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
-create type audit_log.audit_action as enum ('agent_added', 'conversation_created', 'message_created', 'feedback_given');
+-- The catalogue of actions. One more is one row here; docs/adopting.md says how. Only the owner writes it, so that no
+-- typo makes an action. A code stands in JSON and in addresses as it is.
+
+create function audit_log_private.required_path(required text[]) returns jsonpath
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (select string_agg(format('$.%s.type() == "string"', to_json(name)), ' && ') from unnest(required) as name)::jsonpath;
+end $$;
+comment on function audit_log_private.required_path is 'The condition on data that each of these fields is a string; null without fields.';
+
+create table audit_log.actions (
+  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$'),
+  description text not null,
+  required text[] not null default '{}' check (array_position(required, null) is null),
+  required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,
+  deprecated_at timestamptz,
+  -- The order of lists.
+  position integer generated always as identity
+);
+comment on table audit_log.actions is 'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
+comment on column audit_log.actions.required is 'Names of fields that data must have, as strings. A change concerns later entries only.';
+comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
+comment on column audit_log.actions.deprecated_at is 'Since when the platform should not write it any more. Nothing is refused for it.';
+
+insert into audit_log.actions (code, description, required)
+values
+  ('agent_added', 'An agent was activated for the organization', '{}'),
+  ('conversation_created', 'A user started a new conversation', '{}'),
+  (
+    'message_created', 'A user sent a message in a conversation',
+    '{message_id,conversation_id,agent_id,platform_agent_sid}'
+  ),
+  ('feedback_given', 'A user gave thumbs up or thumbs down feedback on a message', '{}');
 
 create function audit_log_private.log_epoch() returns bigint
 language plpgsql stable as $$
@@ -22,8 +54,9 @@ create table audit_log.audit_entries (
   -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
   -- an entry in a day's last half millisecond into the next day.
   created_at timestamptz not null default clock_timestamp(),
-  action audit_log.audit_action not null,
-  user_email text not null,
+  -- In the catalogue. No foreign key, because writers would share a lock on each action's row.
+  action text collate "C" not null,
+  user_email text collate "C" not null,
   agent_name text not null,
   data jsonb not null default '{}',
   -- For the feed. No writer can set it: no role is granted insert on it. adopt_restored_log() adds the epoch.
@@ -36,13 +69,16 @@ comment on column audit_log.audit_entries.transaction_id is 'The transaction tha
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
+-- With the action, so that the entries of a person are counted without visiting the table.
+create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 -- Asked by count_entries, once a statement. As check constraints of the table, which every statement plans anew, the
 -- rules cost more than the rest of the insert.
-create function audit_log_private.broken_rule(entry audit_log.audit_entries) returns text
+create function audit_log_private.broken_rule(entry audit_log.audit_entries, action audit_log.actions) returns text
 language sql stable
 return case
+  when action.code is null then 'action_is_in_catalogue'
   -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
   when entry.created_at < '0001-01-01 00:00:00+00' or entry.created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
   -- A loose check: a log that refuses an unusual address loses an entry.
@@ -52,12 +88,10 @@ return case
   when pg_catalog.char_length(entry.agent_name) > 200 then 'agent_name_is_short'
   when pg_catalog.octet_length(entry.data::text) > 4096 then 'data_is_small'
   when pg_catalog.jsonb_typeof(entry.data) <> 'object' then 'data_is_object'
-  -- A missing identifier has no type, and the comparison is then false.
-  when entry.action = 'message_created' and not entry.data @@ '$.message_id.type() == "string"
-    && $.conversation_id.type() == "string" && $.agent_id.type() == "string" && $.platform_agent_sid.type() == "string"'
-  then 'message_created_has_identifiers'
+  -- A missing field has no type, and the comparison is then false.
+  when not entry.data @@ action.required_path then 'data_has_required'
 end;
-comment on function audit_log_private.broken_rule is 'The first rule that an entry breaks; null if it breaks none.';
+comment on function audit_log_private.broken_rule is 'The first rule that an entry breaks; null if it breaks none. action: its row in the catalogue, or null.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -69,6 +103,24 @@ comment on function audit_log_private.refuse_change is 'Makes a table append-onl
 create trigger refuse_change
   before update or truncate on audit_log.audit_entries
   for each statement execute function audit_log_private.refuse_change();
+
+create function audit_log_private.keep_used_action() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Waits for writers, who may be using it.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  perform from audit_log_private.entry_counts c where c.action = old.code;
+  if found then
+    raise exception 'entries have the action %: it cannot be renamed or deleted, only deprecated', old.code
+      using errcode = 'foreign_key_violation';
+  end if;
+  return case when tg_op = 'DELETE' then old else new end;
+end $$;
+comment on function audit_log_private.keep_used_action is 'Refuses to rename or delete an action that entries have.';
+
+create trigger keep_used_action
+  before update of code or delete on audit_log.actions
+  for each row execute function audit_log_private.keep_used_action();
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.

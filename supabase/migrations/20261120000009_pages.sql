@@ -4,8 +4,9 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Null for all actions.
-  action audit_log.audit_action,
+  -- Null for all.
+  action text,
+  user_email text,
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
@@ -28,7 +29,7 @@ comment on function audit_log_private.whole_months is 'The whole months in a ran
 
 -- These two have no settings, so that Postgres inlines them. Their names are resolved here, once.
 create function audit_log_private.count_days(
-  organization_id uuid, action audit_log.audit_action, start_date date, end_date date
+  organization_id uuid, action text, start_date date, end_date date
 )
 returns table (day date, entries integer)
 language sql stable
@@ -40,7 +41,7 @@ end;
 comment on function audit_log_private.count_days is 'The entries of a range of days, start and end included, counted by day. A day can have several rows.';
 
 create function audit_log_private.count_periods(
-  organization_id uuid, action audit_log.audit_action, start_date date, end_date date, first_month date, end_month date
+  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
 )
 returns table (first_day date, last_day date, entries bigint)
 language sql stable
@@ -68,9 +69,22 @@ comment on function audit_log_private.count_periods is 'The same, counted by the
 create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query) returns bigint
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  wanted_action constant audit_log.audit_action := query.action;
+  wanted_action constant text := query.action;
   whole constant record := audit_log_private.whole_months(query.start_date, query.end_date);
+  wanted_email constant text := query.user_email;
+  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
 begin
+  -- Nothing counts persons while entries are written, which would cost writers too much.
+  if wanted_email is not null then
+    return (
+      select count(*) from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id
+        and (e.user_email, e.created_at) >= (wanted_email, range_start)
+        and (e.user_email, e.created_at) < (wanted_email, range_end)
+        and (wanted_action is null or e.action = wanted_action)
+    );
+  end if;
   if whole.first_month = whole.end_month then
     return (
       select coalesce(sum(d.entries), 0)
@@ -95,9 +109,12 @@ create function audit_log_private.read_page(
 -- compiled it for each page (jit), for 40 ms.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  wanted_action constant audit_log.audit_action := query.action;
+  wanted_action constant text := query.action;
+  wanted_email constant text := query.user_email;
   newest_first constant boolean := query.newest_first;
+  page_offset constant bigint := query.page_offset;
   total constant bigint := audit_log_private.count_matching(organization_id, query);
+  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
   -- hour. Only those of the hour are read and skipped.
@@ -108,13 +125,18 @@ declare
   first_hour timestamptz;
   items text;
 begin
-  entries := greatest(0, least(query.page_limit, total - query.page_offset));
+  entries := greatest(0, least(query.page_limit, total - page_offset));
   if entries = 0 then
     page := format(E'{"total":%s,"items":\n[]\n}', total);
     return;
   end if;
-  skip := case when newest_first then total - query.page_offset - entries else query.page_offset end;
+  skip := case when newest_first then total - page_offset - entries else page_offset end;
 
+  -- Persons have no counts that lead to their entries.
+  if wanted_email is not null then
+    last_day := first_day;
+    skip := 0;
+  end if;
   if first_day < last_day then
     whole := audit_log_private.whole_months(first_day, last_day);
     select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
@@ -154,9 +176,33 @@ begin
     order by h.hour limit 1;
   end if;
 
-  -- Two statements for two indexes, each in the order of its own. The second compares rows, so that the generic
-  -- plan, which knows no sizes, cannot choose another index.
-  if wanted_action is null then
+  -- A statement for each index, in its order. They compare rows, so that the generic plan, which knows no sizes,
+  -- cannot choose another index.
+  if wanted_email is not null then
+    -- Skips within the index, from the end that is asked for, and only then visits the entries.
+    select string_agg(audit_log_private.entry_line(e), E',\n' order by e.created_at, e.id) into strict items
+    from (
+      (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where not newest_first and e.organization_id = read_page.organization_id
+          and (e.user_email, e.created_at) >= (wanted_email, range_start)
+          and (e.user_email, e.created_at) < (wanted_email, range_end)
+          and (wanted_action is null or e.action = wanted_action)
+        order by e.user_email, e.created_at, e.id limit entries offset page_offset
+      )
+      union all
+      (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where newest_first and e.organization_id = read_page.organization_id
+          and (e.user_email, e.created_at) >= (wanted_email, range_start)
+          and (e.user_email, e.created_at) < (wanted_email, range_end)
+          and (wanted_action is null or e.action = wanted_action)
+        order by e.user_email desc, e.created_at desc, e.id desc limit entries offset page_offset
+      )
+    ) as place
+    join audit_log.audit_entries e
+      on e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id;
+  elsif wanted_action is null then
     select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
     from (
       select e.* from audit_log.audit_entries e

@@ -3,6 +3,20 @@
 -- request. It returns decisions and never raises them, because a raise would undo the count.
 -- No caller can name an organization: it always follows from the hash of the token.
 
+create function audit_log_private.read_actions() returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select format(E'{"total":%s,"items":\n[%s]\n}', count(*), coalesce(string_agg(
+      json_build_object(
+        'code', a.code, 'description', a.description, 'required', a.required,
+        'deprecated_at', audit_log_private.api_time(a.deprecated_at)
+      )::text, E',\n' order by a.position
+    ), '')) from audit_log.actions a
+  );
+end $$;
+comment on function audit_log_private.read_actions is 'The catalogue of actions, as the text of a JSON object: {total, items}, each item on a line of its own.';
+
 create function audit_log_private.read_resource(
   organization_id uuid, resource text, query audit_log.page_query, out page text, out entries integer
 )
@@ -10,9 +24,12 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   answer record;
 begin
+  entries := 0;
   if resource = 'seals' then
     page := audit_log_private.read_seals(organization_id, query);
-    entries := 0;
+    return;
+  elsif resource = 'actions' then
+    page := audit_log_private.read_actions();
     return;
   end if;
   if query.after is null then
@@ -23,7 +40,7 @@ begin
   page := answer.page;
   entries := answer.entries;
 end $$;
-comment on function audit_log_private.read_resource is 'Reads a page of entries or seals (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query.';
+comment on function audit_log_private.read_resource is 'Reads a page of entries or seals, or the actions (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -31,8 +48,8 @@ create function audit_log_private.answer_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
-  -- One field is asked: "is not null" of the whole would mean that no field is null.
-  has_query constant boolean := query.start_date is not null;
+  -- One field is asked that all have: "is not null" of the whole would mean that no field is null.
+  has_query boolean := query.page_limit is not null;
   shown_id text;
   looks_exhausted boolean;
   read record;
@@ -55,6 +72,10 @@ begin
     return json_build_object('decision', 'unauthorized');
   end if;
 
+  if query.action is not null then
+    perform from audit_log.actions a where a.code = query.action;
+    has_query := found;
+  end if;
   if query.after is not null then
     -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
     -- commit comes later in the WAL, and waits for it.
@@ -87,7 +108,9 @@ begin
   answer := json_build_object(
     'decision', case when not has_query then 'invalid_query' when read.page is null then 'invalid_cursor' else 'accepted' end,
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
-    'organization_id', shown_id
+    'organization_id', shown_id, 'actions', case when not has_query then (
+      select json_agg(a.code order by a.position) from (select a.* from audit_log.actions a order by a.position limit 100) as a
+    ) end
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);
 end $$;
@@ -139,4 +162,4 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries or seals. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the first 100 that are. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';

@@ -62,7 +62,7 @@ as $$ select audit_log_private.read_entry(organization_id, created_at, id) $$;
 comment on function audit_log.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.daily_entry_counts(
-  organization_id uuid, start_date date, end_date date, action audit_log.audit_action
+  organization_id uuid, start_date date, end_date date, action text
 ) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -80,7 +80,7 @@ end $$;
 comment on function audit_log_private.daily_entry_counts is 'audit_log.daily_entry_counts, with its owner''s rights.';
 
 create function audit_log.daily_entry_counts(
-  organization_id uuid, start_date date, end_date date, action audit_log.audit_action default null
+  organization_id uuid, start_date date, end_date date, action text default null
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action) $$;

@@ -19,6 +19,7 @@ revoke all on all tables in schema audit_log, audit_log_private from public, ano
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 
 grant select, insert, update, delete on audit_log.organizations, audit_log.organization_members to service_role;
+grant select on audit_log.actions to service_role;
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;
 
