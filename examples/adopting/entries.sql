@@ -1,5 +1,5 @@
 -- Writes entries from your own tables, in the transaction of the writer: an action is logged if and only if it is
--- committed. Comes after values.sql and organizations.sql.
+-- committed. Comes after values.sql, and after what fills audit_log.organizations.
 --
 -- Yours to change: the tables and columns in the selects, and in the inserts at the end. Leave out what you do not
 -- have. If a table has no organization_id, join the one that has. Each value passes through custom_text, custom_email

@@ -1,6 +1,6 @@
 -- Writes entries from a table of events that you keep already: the new ones by a trigger, the old ones in pieces.
 -- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
--- values.sql and organizations.sql.
+-- values.sql, and after what fills audit_log.organizations.
 --
 -- No action may be written both here and by a trigger of entries.sql: it would be in the log twice. If your events are
 -- to give only the past of such an action, add a condition to its kind: and e.happened_at < 'the day of the push'.
