@@ -248,7 +248,7 @@ export async function assertExact({ id, token }: Organization, entries: number):
 /** Fails unless a page has the total of the entries that its own snapshot sees. */
 export async function assertExactNow(id: string): Promise<void> {
   const [row] = await sql`
-    select (p.page ->> 'total')::int as total, (
+    select (p.page::json ->> 'total')::int as total, (
       select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
     ) as entries
     from audit_log.organizations o, audit_log_private.read_page(
