@@ -68,7 +68,7 @@ export function insertionOf(options: EntriesOptions, from: number, to: number): 
         when n % 100 < 20 then 'conversation_created'
         when n % 100 < 28 then 'feedback_given'
         else 'message_created'
-      end)::audit_log.audit_action,
+      end),
       'user' || n % 50 || '@example.com',
       'Assistant ' || n % 7,
       jsonb_build_object(

@@ -150,7 +150,7 @@ async function append(sql: postgres.Sql, id: string, entries: number): Promise<v
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${id}, '2025-06-01Z'::timestamptz + n * interval '1 second',
-      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end::audit_log.audit_action,
+      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end,
       'ada@example.com', 'appended', '{"n": "0123456789012345678901234567890123456789"}'
     from generate_series(1, ${entries}::int) as n`;
 }

@@ -101,7 +101,7 @@ async function writeEntries(): Promise<number> {
         (organization_id, created_at, action, user_email, agent_name, data)
       select
         ${pick(random, ORGANIZATIONS)}, now() - ${random(DAYS + 1)} * interval '1 day',
-        ${pick(random, ACTIONS)}::audit_log.audit_action, 'ada@example.com', 'Assistant',
+        ${pick(random, ACTIONS)}, 'ada@example.com', 'Assistant',
         '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'
       from generate_series(0, ${random(5)}::int)`;
     written += count;

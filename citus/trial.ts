@@ -75,7 +75,7 @@ async function fill({ sql, admin }: cluster.Node, tokens: Map<number, string[]>)
   await sql`
     insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
     select md5('entry ' || n)::uuid, o.id, '2026-03-01Z'::timestamptz + abs(hashtext('time ' || n)) % (10 * 86400) * interval '1 s',
-      (array['agent_added', 'conversation_created', 'feedback_given']::audit_log.audit_action[])[1 + n % 3],
+      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3],
       'user' || n % 50 || '@example.com', 'Assistant of ' || o.rank, jsonb_build_object('n', n, 'text', E'"ä\\ ☃')
     from generate_series(1, ${ENTRIES}::int) as n
     join (select id, right(id::text, 12)::int from audit_log.organizations) as o (id, rank) on o.rank = case when n % 4 = 0 then 1 else 1 + n % ${ORGANIZATIONS}::int end`;

@@ -160,6 +160,6 @@ from agents join people using (organization_id);
 insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
 select
   pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
-  organization_id, date_trunc('milliseconds', created_at), action::audit_log.audit_action, user_email, agent_name, data
+  organization_id, date_trunc('milliseconds', created_at), action, user_email, agent_name, data
 from entries
 order by created_at;

@@ -227,7 +227,7 @@ export async function insertEntries(run: Run, id: string, day: string, entries: 
   await run`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, ${day}::timestamp at time zone 'UTC' + n * interval '1 day' / ${entries}::int,
-      (array['agent_added', 'feedback_given']::audit_log.audit_action[])[n % 2 + 1], 'ada@example.com', 'Assistant'
+      (array['agent_added', 'feedback_given'])[n % 2 + 1], 'ada@example.com', 'Assistant'
     from generate_series(0, ${entries}::int - 1) as n`;
 }
 

@@ -17,7 +17,7 @@ declare
 begin
   insert into audit_log.audit_entries (id, created_at, organization_id, action, user_email, agent_name, data)
   select
-    md5('public.events ' || e.id)::uuid, e.happened_at, o.id, k.action::audit_log.audit_action,
+    md5('public.events ' || e.id)::uuid, e.happened_at, o.id, k.action,
     audit_log_private.custom_email(e.email), audit_log_private.custom_text(e.agent, 'unnamed'),
     case k.action
       when 'agent_added' then jsonb_build_object('agent_id', d.agent, 'platform_agent_sid', d.sid)

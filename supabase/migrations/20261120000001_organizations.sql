@@ -8,12 +8,12 @@
 -- A function in `audit_log` runs with its caller's rights and, but for record_entries, only calls one in
 -- `audit_log_private`. These functions run with their owner's rights (security definer):
 --
---  1. count_entries: a trigger. Writers of entries have no access to the counts.
+--  1. count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
 --  2. public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
---     daily_entry_counts, list_seals, latest_seal_json: for administrators. The first statement of each is require_admin.
+--     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first statement of each is require_admin.
 
 do $$
 declare
@@ -45,10 +45,12 @@ create table audit_log.organizations (
   id uuid primary key default gen_random_uuid(),
   name text not null check (name ~ '\S' and char_length(name) <= 200),
   external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  logs_key_events boolean not null default false,
   created_at timestamptz not null default now()
 );
 comment on table audit_log.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
+comment on column audit_log.organizations.logs_key_events is 'Whether what administrators do to API keys is in the log: the actions api_key_created, api_key_rotated and api_key_revoked.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

@@ -69,8 +69,7 @@ comment on column audit_log.audit_entries.transaction_id is 'The transaction tha
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
--- With the action, so that the entries of a person are counted without visiting the table.
-create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
+create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id);
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 -- Asked by count_entries, once a statement. As check constraints of the table, which every statement plans anew, the
@@ -121,6 +120,23 @@ comment on function audit_log_private.keep_used_action is 'Refuses to rename or 
 create trigger keep_used_action
   before update of code or delete on audit_log.actions
   for each row execute function audit_log_private.keep_used_action();
+
+create function audit_log_private.add_key_actions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('api_key_created', 'An administrator created an API key for this log'),
+    ('api_key_rotated', 'An administrator replaced an API key with a new one'),
+    ('api_key_revoked', 'An administrator revoked an API key')
+  on conflict do nothing;
+  return null;
+end $$;
+comment on function audit_log_private.add_key_actions is 'Adds the actions of API keys to the catalogue, once an organization logs them.';
+
+create trigger add_key_actions
+  after insert or update of logs_key_events on audit_log.organizations
+  for each row when (new.logs_key_events) execute function audit_log_private.add_key_actions();
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.

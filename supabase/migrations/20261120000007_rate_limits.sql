@@ -24,12 +24,20 @@ create table audit_log_private.rate_limits (
   first_at timestamptz,
   last_at timestamptz,
   last_address inet,
+  -- How the key last read entries: feed (after) or pages. Null until then.
+  reads text,
+  caught_up_at timestamptz,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
 comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
+
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, is_valid boolean default true, entries integer default 0, client_address inet default null,
+  -- As in the table; null for other requests.
+  reads text default null,
+  is_caught_up boolean default false,
   -- Null when the key is not active any more.
   out accepted boolean, out remaining integer, out reset integer
 )
@@ -84,7 +92,8 @@ begin
     update audit_log_private.rate_limits r
     set accepted_at = times, day = today, requests = use.requests + 1,
       invalid_requests = use.invalid_requests + (not is_valid)::integer, entries = use.entries + count_request.entries,
-      first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address)
+      first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address),
+      reads = coalesce(count_request.reads, use.reads), caught_up_at = case when is_caught_up then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
   remaining := greatest(0, quota - cardinality(times));

@@ -123,11 +123,36 @@ exception
 end $$;
 comment on function audit_log_private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
 
+create function audit_log_private.log_key_event(organization_id uuid, action text, api_key json, successor_id uuid default null) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  perform from audit_log.organizations o where o.id = log_key_event.organization_id and o.logs_key_events;
+  if not found then
+    return;
+  end if;
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  values (
+    organization_id, action, case when me.email like '%_@_%' then left(me.email, 320) else 'unknown@invalid' end, 'Admin console',
+    jsonb_strip_nulls(jsonb_build_object(
+      'user_id', me.id, 'api_key_id', api_key -> 'id', 'name', api_key -> 'name', 'hint', api_key -> 'hint',
+      'successor_id', successor_id,
+      'address', left(split_part(current_setting('request.headers', true)::json ->> 'x-forwarded-for', ',', 1), 100)
+    ))
+  );
+end $$;
+comment on function audit_log_private.log_key_event is 'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
+
 create function audit_log_private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  api_key json;
 begin
   perform audit_log_private.require_admin(organization_id);
-  return audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
+  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
+  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key);
+  return api_key;
 end $$;
 comment on function audit_log_private.create_api_key is 'audit_log.create_api_key, with its owner''s rights.';
 
@@ -181,6 +206,7 @@ begin
   update audit_log_private.api_keys k
   set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
+  perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', to_json(api_key), (successor ->> 'id')::uuid);
   return successor;
 end $$;
 comment on function audit_log_private.rotate_api_key is 'audit_log.rotate_api_key, with its owner''s rights.';
@@ -198,15 +224,20 @@ declare
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
   api_key audit_log_private.api_keys;
+  is_revoked boolean;
 begin
   perform audit_log_private.require_admin(organization_id);
   update audit_log_private.api_keys k
   set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
+  is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
   if not found then
     perform audit_log_private.refuse_access();
+  end if;
+  if is_revoked then
+    perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', to_json(api_key));
   end if;
   return (select to_json(k) from (
     select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
@@ -236,7 +267,7 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.accepted_at[cardinality(r.accepted_at)] as last_used_at,
+        r.accepted_at[cardinality(r.accepted_at)] as last_used_at, r.reads, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
           select count(*) from unnest(r.accepted_at) as t
@@ -245,7 +276,7 @@ begin
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.accepted_at from audit_log_private.rate_limits l
+        select l.accepted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.
@@ -260,7 +291,7 @@ comment on function audit_log_private.list_api_keys is 'audit_log.list_api_keys,
 create function audit_log.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_api_keys(organization_id) $$;
-comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, ended_at, state, last_used_at, quota, requests_last_minute}]. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
+comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -359,7 +359,7 @@ end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, whether there may be more of them, and the place where to go on then. A batch after the first is read in two parts: late transactions, then new ones (cursor.transaction_id says which). most_examined: the most entries to look at; then a page can be short.';
 
 create function audit_log_private.read_feed(
-  organization_id uuid, query audit_log.page_query, out page text, out entries integer
+  organization_id uuid, query audit_log.page_query, out page text, out entries integer, out has_more boolean
 )
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
@@ -378,7 +378,6 @@ declare
   first_time constant timestamptz := '0001-01-01 00:00:00+00';
   cursor audit_log_private.feed_cursor;
   is_present boolean := false;
-  has_more boolean;
   batch record;
   items text[] := '{}';
 begin

@@ -18,7 +18,8 @@ end $$;
 comment on function audit_log_private.read_actions is 'The catalogue of actions, as the text of a JSON object: {total, items}, each item on a line of its own.';
 
 create function audit_log_private.read_resource(
-  organization_id uuid, resource text, query audit_log.page_query, out page text, out entries integer
+  organization_id uuid, resource text, query audit_log.page_query,
+  out page text, out entries integer, out reads text, out is_caught_up boolean
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -34,8 +35,11 @@ begin
   end if;
   if query.after is null then
     answer := audit_log_private.read_page(organization_id, query);
+    reads := 'pages';
   else
     answer := audit_log_private.read_feed(organization_id, query);
+    reads := 'feed';
+    is_caught_up := not answer.has_more;
   end if;
   page := answer.page;
   entries := answer.entries;
@@ -56,7 +60,7 @@ declare
   request record;
   answer text;
 begin
-  select null::text as page, 0 as entries into read;
+  select null::text as page, 0 as entries, null::text as reads, false as is_caught_up into read;
   select
     coalesce(o.external_id, o.id::text),
     coalesce(r.accepted_at[cardinality(r.accepted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false)
@@ -89,7 +93,8 @@ begin
     read := audit_log_private.read_resource(organization_id, resource, query);
   end if;
   request := audit_log_private.count_request(
-    organization_id, api_key_id, read.page is not null or has_query and looks_exhausted, coalesce(read.entries, 0), client_address
+    organization_id, api_key_id, read.page is not null or has_query and looks_exhausted, coalesce(read.entries, 0),
+    client_address, read.reads, read.is_caught_up
   );
   if request.accepted is null then
     return json_build_object('decision', 'unauthorized');
@@ -102,14 +107,15 @@ begin
     read := audit_log_private.read_resource(organization_id, resource, query);
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.page is null)::integer,
-      entries = r.entries + coalesce(read.entries, 0)
+      entries = r.entries + coalesce(read.entries, 0), reads = coalesce(read.reads, r.reads),
+      caught_up_at = case when read.is_caught_up then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
   answer := json_build_object(
     'decision', case when not has_query then 'invalid_query' when read.page is null then 'invalid_cursor' else 'accepted' end,
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
     'organization_id', shown_id, 'actions', case when not has_query then (
-      select json_agg(a.code order by a.position) from (select a.* from audit_log.actions a order by a.position limit 100) as a
+      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a
     ) end
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);
@@ -162,4 +168,4 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the first 100 that are. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';

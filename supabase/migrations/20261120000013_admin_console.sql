@@ -1,8 +1,14 @@
 -- What administrators read of their organization in the console. Their reads are counted like those of keys.
 
 create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
+  if query.action is not null then
+    perform from audit_log.actions a where a.code = query.action;
+    if not found then
+      raise exception 'there is no action "%"', query.action using errcode = 'invalid_parameter_value';
+    end if;
+  end if;
   if query.start_date is null or query.end_date is null then
     raise exception 'a query has start_date and end_date' using errcode = 'invalid_parameter_value';
   end if;
@@ -38,7 +44,7 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003, a query without days 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003, a query without days, or with an action that is not in the catalogue, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -85,6 +91,19 @@ create function audit_log.daily_entry_counts(
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
 comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has: [{day, entries}], without days that have none. For administrators of the organization; others get 42501.';
+
+create function audit_log_private.list_actions(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_admin(organization_id);
+  return audit_log_private.read_actions()::json -> 'items';
+end $$;
+comment on function audit_log_private.list_actions is 'audit_log.list_actions, with its owner''s rights.';
+
+create function audit_log.list_actions(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp
+as $$ select audit_log_private.list_actions(organization_id) $$;
+comment on function audit_log.list_actions is 'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

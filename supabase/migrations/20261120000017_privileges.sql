@@ -32,5 +32,5 @@ grant execute on function
   audit_log.revoke_api_key, audit_log_private.revoke_api_key, audit_log.api_key_usage, audit_log_private.api_key_usage,
   audit_log.read_audit_log, audit_log_private.read_audit_log, audit_log.read_entry, audit_log_private.read_entry,
   audit_log.daily_entry_counts, audit_log_private.daily_entry_counts, audit_log.list_seals, audit_log_private.list_seals,
-  audit_log.latest_seal, audit_log_private.latest_seal_json
+  audit_log.latest_seal, audit_log_private.latest_seal_json, audit_log.list_actions, audit_log_private.list_actions
 to authenticated;

@@ -11,7 +11,7 @@ async function openDay(count: number) {
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${organization.id}, timestamptz '2026-03-01T00:00:00Z' + n * interval '1 second',
-      case n % 4 when 0 then 'feedback_given' else 'agent_added' end::audit_log.audit_action,
+      case n % 4 when 0 then 'feedback_given' else 'agent_added' end,
       'ada@example.com', '=1+"' || n || E'",\n', '{"big": 12345678901234567890.10, "x": ",\\"data\\":"}'
     from generate_series(1, ${count}) as n`;
   const { page } = await openConsole(admin, `#/${organization.id}/log?${ONE_DAY}`);

@@ -50,7 +50,7 @@ async function fill(organizationId: string, count: number, firstDay = 1, days = 
       (organization_id, created_at, action, user_email, agent_name, data)
     select ${organizationId}, make_timestamptz(2026, 3, ${firstDay}, 0, 0, 0, 'UTC')
         + n * ${days}::int * interval '1 day' / ${count}::int,
-      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3]::audit_log.audit_action,
+      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3],
       'user' || n || '@example.com',
       (${AWKWARD}::text[])[1 + n % ${AWKWARD.length}::int],
       (${AWKWARD_DATA}::text[])[1 + n % ${AWKWARD_DATA.length}::int]::jsonb

@@ -80,7 +80,7 @@ async function fill() {
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${id}, '2026-03-01Z'::timestamptz + n * interval '72 hours' / ${ENTRIES}::int,
-      (array['agent_added', 'feedback_given']::audit_log.audit_action[])[n % 2 + 1], 'ada@example.com', 'entry ' || n,
+      (array['agent_added', 'feedback_given'])[n % 2 + 1], 'ada@example.com', 'entry ' || n,
       jsonb_build_object('n', n)
     from generate_series(0, ${ENTRIES}::int - 1) as n`;
   await runUpkeep(project.stack.databaseUrl);

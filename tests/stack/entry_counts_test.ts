@@ -218,7 +218,7 @@ describe("the plan of a page", () => {
     )?.[1];
     const query = String(branch)
       .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
-      .replaceAll("wanted_action", "'agent_added'::audit_log.audit_action")
+      .replaceAll("wanted_action", "'agent_added'")
       .replaceAll("first_hour", "'2026-01-01'")
       .replaceAll("range_end", "'2026-02-01'");
     const plan = await rolledBack(sql, async (transaction) => {

@@ -360,7 +360,7 @@ describe("the feed", () => {
     for (const run of [late, sql]) {
       await run`
         insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
-        select ${id}, case when n % 13000 = 0 then 'feedback_given' else 'agent_added' end::audit_log.audit_action,
+        select ${id}, case when n % 13000 = 0 then 'feedback_given' else 'agent_added' end,
           'ada@example.com', 'many'
         from generate_series(1, 13000) as n`;
     }

@@ -3,9 +3,37 @@ export type Json = string | number | boolean | null | { [key: string]: Json | un
 export type Database = {
   "audit_log": {
     Tables: {
+      "actions": {
+        Row: {
+          "code": string;
+          "deprecated_at": string | null;
+          "description": string;
+          "position": number;
+          "required": (string)[];
+          "required_path": unknown;
+        };
+        ComputedFields: never;
+        Insert: {
+          "code": string;
+          "deprecated_at"?: string | null;
+          "description": string;
+          "position"?: never;
+          "required"?: (string)[];
+          "required_path"?: never;
+        };
+        Update: {
+          "code"?: string;
+          "deprecated_at"?: string | null;
+          "description"?: string;
+          "position"?: never;
+          "required"?: (string)[];
+          "required_path"?: never;
+        };
+        Relationships: [];
+      };
       "audit_entries": {
         Row: {
-          "action": Database["audit_log"]["Enums"]["audit_action"];
+          "action": string;
           "agent_name": string;
           "created_at": string;
           "data": NonNullable<Json>;
@@ -16,7 +44,7 @@ export type Database = {
         };
         ComputedFields: never;
         Insert: {
-          "action": Database["audit_log"]["Enums"]["audit_action"];
+          "action": string;
           "agent_name": string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -26,7 +54,7 @@ export type Database = {
           "user_email": string;
         };
         Update: {
-          "action"?: Database["audit_log"]["Enums"]["audit_action"];
+          "action"?: string;
           "agent_name"?: string;
           "created_at"?: string;
           "data"?: NonNullable<Json>;
@@ -72,6 +100,7 @@ export type Database = {
           "created_at": string;
           "external_id": string | null;
           "id": string;
+          "logs_key_events": boolean;
           "name": string;
         };
         ComputedFields: never;
@@ -79,12 +108,14 @@ export type Database = {
           "created_at"?: string;
           "external_id"?: string | null;
           "id"?: string;
+          "logs_key_events"?: boolean;
           "name": string;
         };
         Update: {
           "created_at"?: string;
           "external_id"?: string | null;
           "id"?: string;
+          "logs_key_events"?: boolean;
           "name"?: string;
         };
         Relationships: [];
@@ -109,7 +140,7 @@ export type Database = {
       };
       "daily_entry_counts": {
         Args: {
-          "action"?: Database["audit_log"]["Enums"]["audit_action"];
+          "action"?: string;
           "end_date": string;
           "organization_id": string;
           "start_date": string;
@@ -117,6 +148,7 @@ export type Database = {
         Returns: Json;
       };
       "latest_seal": { Args: { "organization_id": string }; Returns: Json };
+      "list_actions": { Args: { "organization_id": string }; Returns: Json };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
       "list_organizations": { Args: Record<PropertyKey, never>; Returns: Json };
       "list_seals": {
@@ -162,13 +194,14 @@ export type Database = {
       };
     };
     Enums: {
-      "audit_action": "agent_added" | "conversation_created" | "message_created" | "feedback_given";
+      [_ in never]: never;
     };
     CompositeTypes: {
       "page_query": {
         "start_date": string | null;
         "end_date": string | null;
-        "action": Database["audit_log"]["Enums"]["audit_action"] | null;
+        "action": string | null;
+        "user_email": string | null;
         "page_limit": number | null;
         "page_offset": number | null;
         "newest_first": boolean | null;
@@ -281,8 +314,6 @@ export type CompositeTypes<
 
 export const Constants = {
   "audit_log": {
-    Enums: {
-      "audit_action": ["agent_added", "conversation_created", "message_created", "feedback_given"],
-    },
+    Enums: {},
   },
 } as const;

@@ -31,7 +31,9 @@ const counted = {
 };
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
-  z.object({ decision: z.enum(["rate_limited", "invalid_query", "invalid_cursor"]), ...counted }),
+  z.object({ decision: z.enum(["rate_limited", "invalid_cursor"]), ...counted }),
+  // With the actions that there are: a query that names another is invalid, too.
+  z.object({ decision: z.literal("invalid_query"), ...counted, actions: z.array(z.string()) }),
 ]);
 const Accepted = z.object({
   decision: z.literal("accepted"),
@@ -92,6 +94,7 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
         start_date: query.start,
         end_date: query.end,
         action: query.action ?? null,
+        user_email: query.user_email ?? null,
         page_limit: query.limit,
         page_offset: query.offset,
         newest_first: query.order === "desc",

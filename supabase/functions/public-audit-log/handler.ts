@@ -3,7 +3,7 @@ import type { DataApiClient } from "./data_api_client.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
-import { parseQuery, wrongCursor } from "./parse_query.ts";
+import { parseQuery, type Resource, wrongCursor } from "./parse_query.ts";
 import { sanitizeForLog } from "./sanitize_for_log.ts";
 import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
@@ -52,7 +52,7 @@ export function createHandler(options: HandlerOptions) {
 }
 
 /** Some hosts do not strip the prefix. Some clients append a slash. */
-const PATH = /^(?:\/functions\/v1)?\/public-audit-log(\/seals)?\/?$/;
+const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions))?\/?$/;
 
 async function answer(request: Request, options: HandlerOptions, trace: Trace): Promise<Response> {
   const id = trace.request_id;
@@ -68,8 +68,8 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
   const unauthorized = () => problem("unauthorized", id, { headers: challenge(token !== null) });
   if (token === null || !await isWellFormed(token)) return unauthorized();
 
-  const resource = path[1] ? "seals" : "entries";
-  const { query, errors } = parseQuery(url.search.slice(1), resource);
+  const resource = path[1] ? path[1] as Resource : "entries";
+  const { query } = parseQuery(url.search.slice(1), resource);
   const asked = {
     tokenHash: await tokenHash(token),
     clientAddress: clientAddress(request.headers),
@@ -84,15 +84,19 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
   trace.key_id = decision.api_key_id;
   const headers = rateLimitHeaders(decision);
   if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
-  if (!query) return problem("invalid_parameters", id, { headers, errors });
-  if (decision.decision === "invalid_cursor" && query.after) {
+  if (decision.decision === "invalid_query") {
+    const { errors } = parseQuery(url.search.slice(1), resource, decision.actions);
+    if (errors) return problem("invalid_parameters", id, { headers, errors });
+  }
+  if (query && decision.decision === "invalid_cursor" && query.after) {
     return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
   }
-  if (decision.decision !== "accepted") {
-    throw new Error(`public_audit_log answered a valid query with ${decision.decision}`);
+  if (!query || decision.decision !== "accepted") {
+    throw new Error(`public_audit_log answered ${decision.decision}, which does not fit the query`);
   }
   return pageResponse(decision.organization_id, query, decision.page, {
-    url: options.publicUrl + (path[1] ?? ""),
+    resource,
+    url: options.publicUrl + (path[1] ? `/${path[1]}` : ""),
     accept: request.headers.get("Accept"),
     headers,
   });

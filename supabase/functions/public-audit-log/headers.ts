@@ -60,11 +60,12 @@ export function feedAddress(publicUrl: string, query: Query, next: string): stri
 }
 
 function address(publicUrl: string, query: Query, place: Record<string, string>): string {
-  const { start, end, action, order, limit } = query;
+  const { start, end, action, user_email, order, limit } = query;
   const parameters = new URLSearchParams({
     start,
     end,
     ...action && { action },
+    ...user_email && { user_email },
     ...order === "desc" && { order },
     limit: String(limit),
     ...place,

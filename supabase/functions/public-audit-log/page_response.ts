@@ -1,11 +1,13 @@
 import type { UnparsedPage } from "./decision.ts";
 import { feedAddress, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
-import type { Page, SealsPage } from "./page_schema.ts";
+import type { Resource } from "./parse_query.ts";
+import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
 import { respondWith } from "./unparsed_items.ts";
 
 export interface PageResponseOptions {
+  resource: Resource;
   /** Where callers reach this resource, for the links to other pages. */
   url: string;
   /** The `Accept` header. */
@@ -18,27 +20,27 @@ export function pageResponse(
   organizationId: string,
   query: Query,
   { total, next: cursor, has_more, altered, items }: UnparsedPage,
-  { url, accept, headers }: PageResponseOptions,
+  { resource, url, accept, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
   const next = cursor && feedAddress(url, query, cursor);
   const common = {
     ...headers,
-    "Link": next ? `<${next}>; rel="next"` : pageLinks(url, query, total),
+    ...resource !== "actions" && {
+      "Link": next ? `<${next}>; rel="next"` : pageLinks(url, query, total),
+    },
     "X-Total-Count": String(total),
     ...next && { "X-Has-More": String(has_more) },
   };
-  // Seals, which have `altered`, are always one JSON document: each has the one before in it.
-  if (!altered && prefersNdjson(accept)) {
+  // Seals are always one JSON document: each has the one before in it.
+  if (resource !== "seals" && prefersNdjson(accept)) {
     return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
   }
-  const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
+  const page: Omit<Page | SealsPage | ActionsPage, "items"> = {
     organization_id: organizationId,
-    start,
-    end,
+    ...resource !== "actions" && { start, end },
     total,
-    limit,
-    offset,
+    ...resource !== "actions" && { limit, offset },
     ...next && { next, has_more },
     ...altered && { altered },
   };

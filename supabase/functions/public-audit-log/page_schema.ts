@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EntriesQuery } from "./query_schema.ts";
+import { ACTIONS, EntriesQuery } from "./query_schema.ts";
 
 const entry = {
   id: z.uuid().describe("Identifies the entry, together with `created_at`"),
@@ -9,11 +9,9 @@ const entry = {
   agent_name: z.string().describe("The name of the agent involved"),
 };
 
-const { message_created, ...otherActions } = EntriesQuery.shape.action.unwrap().enum;
-
 const MessageCreated = z.object({
   ...entry,
-  action: z.literal(message_created),
+  action: z.literal("message_created"),
   data: z.object({
     message_id: z.string(),
     conversation_id: z.string(),
@@ -24,9 +22,10 @@ const MessageCreated = z.object({
 
 const OtherEntry = z.object({
   ...entry,
-  action: z.enum(otherActions).describe(
+  action: z.string().meta({ examples: ACTIONS }).describe(
     "`agent_added`: an agent was activated for the organization; `conversation_created`: a user " +
-      "started a conversation; `feedback_given`: a user gave thumbs up or down on a message",
+      "started a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another " +
+      "code of `/actions`. More may be added at any time",
   ),
   data: z.record(z.string(), z.unknown()).describe("What the action is about"),
 }).meta({ id: "OtherEntry", description: "An entry with any other action" });
@@ -53,7 +52,7 @@ export const Page = z.object({
       "`true` means that you can ask at once, also when this page is short or empty",
   ),
   items: z.array(
-    z.discriminatedUnion("action", [MessageCreated, OtherEntry]).meta({
+    z.union([MessageCreated, OtherEntry]).meta({
       id: "AuditEntry",
       description: "One action of one user",
     }),
@@ -107,3 +106,21 @@ export const SealsPage = z.object({
 }).meta({ id: "SealsPage", description: "A page of the seals of one organization" });
 
 export type SealsPage = z.infer<typeof SealsPage>;
+
+const Action = z.object({
+  code: EntriesQuery.shape.action.unwrap().describe("What entries have in `action`"),
+  description: z.string().describe("What it means, for a person"),
+  required: z.array(z.string()).describe("Fields that `data` has for certain, as strings"),
+  deprecated_at: z.iso.datetime().nullable().describe(
+    "Since when the platform should not write it any more, or null. Entries may have it for ever",
+  ),
+}).meta({ id: "Action", description: "One kind of action" });
+
+/** The body of a 200 with the actions. */
+export const ActionsPage = z.object({
+  organization_id: asked.organization_id,
+  total: z.int().min(0).describe("How many actions there are"),
+  items: z.array(Action).describe("All actions"),
+}).meta({ id: "ActionsPage", description: "The actions that entries may have" });
+
+export type ActionsPage = z.infer<typeof ActionsPage>;

@@ -1,8 +1,15 @@
 import { z } from "zod";
-import { EntriesQuery, type Query, SealsQuery } from "./query_schema.ts";
+import {
+  ActionsQuery,
+  EntriesQuery,
+  entriesQueryOf,
+  EVERYTHING,
+  type Query,
+  SealsQuery,
+} from "./query_schema.ts";
 
 /** The query of each resource. */
-const QUERIES = { entries: EntriesQuery, seals: SealsQuery };
+const QUERIES = { entries: EntriesQuery, seals: SealsQuery, actions: ActionsQuery };
 
 export type Resource = keyof typeof QUERIES;
 
@@ -27,9 +34,14 @@ export const MAX_LENGTH = 12_288;
 
 /**
  * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an
- * error, never ignored.
+ * error, never ignored. Which actions there are only the database knows: without `actions`, an action
+ * that could be one passes.
  */
-export function parseQuery(text: string, resource: Resource = "entries"): QueryResult {
+export function parseQuery(
+  text: string,
+  resource: Resource = "entries",
+  actions?: string[],
+): QueryResult {
   if (text.length > MAX_LENGTH) {
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };
@@ -39,7 +51,7 @@ export function parseQuery(text: string, resource: Resource = "entries"): QueryR
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
   );
-  const schema = QUERIES[resource];
+  const schema = resource === "entries" && actions ? entriesQueryOf(actions) : QUERIES[resource];
   const { data, error } = schema.safeParse(values);
 
   const errors = new Map<string, string>();
@@ -47,7 +59,8 @@ export function parseQuery(text: string, resource: Resource = "entries"): QueryR
     if (issue.code === "unrecognized_keys") {
       const names = Object.keys(schema.shape).join(", ");
       for (const name of issue.keys.slice(0, MAX_UNKNOWN)) {
-        errors.set(redacted(name), `unknown parameter: must be one of: ${names}`);
+        const detail = names ? `must be one of: ${names}` : "there are none here";
+        errors.set(redacted(name), `unknown parameter: ${detail}`);
       }
     } else {
       const name = String(issue.path[0]);
@@ -63,7 +76,7 @@ export function parseQuery(text: string, resource: Resource = "entries"): QueryR
       );
     }
   }
-  if (data && errors.size === 0) return { query: data };
+  if (data && errors.size === 0) return { query: { ...EVERYTHING, ...data } };
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
@@ -72,7 +85,9 @@ export function wrongCursor({ after = "" }: Query): ParameterError {
   return {
     parameter: "after",
     detail:
-      `${seen([after])}: no cursor for this organization, start, end and action, or from before ` +
+      `${
+        seen([after])
+      }: no cursor for this organization, start, end, action and user_email, or from before ` +
       "a restore of the database. Start again with after=beginning, and drop what you have already, " +
       "by id and created_at",
   };

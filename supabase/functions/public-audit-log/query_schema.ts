@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { Constants } from "./database.types.ts";
 
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 
@@ -13,9 +12,23 @@ function wholeNumber(minimum: number, maximum: number) {
   );
 }
 
+/** At most this many values are listed in an error. */
+const MAX_LISTED = 100;
+
 function oneOf<const Values extends readonly string[]>(values: Values) {
-  return z.enum(values, `must be one of: ${values.join(", ")}`);
+  const list = values.slice(0, MAX_LISTED).join(", ") + (values.length > MAX_LISTED ? ", …" : "");
+  return z.enum(values, `must be one of: ${list}`);
 }
+
+/** The actions of a new installation. */
+export const ACTIONS = [
+  "agent_added",
+  "conversation_created",
+  "message_created",
+  "feedback_given",
+] as const;
+
+const EMAIL = "must be an e-mail address of at most 320 characters, as entries have it";
 
 const AFTER = "must be beginning, or as in the next of an answer";
 
@@ -39,8 +52,11 @@ const NOT_IN_ORDER = {
 /** The query string of a request for entries, checked and with its defaults. */
 export const EntriesQuery = z.strictObject({
   ...range,
-  action: oneOf(Constants.audit_log.Enums.audit_action)
-    .describe("Only entries with this action").optional(),
+  action: z.string().regex(/^[A-Za-z0-9][\w.:-]{0,62}$/)
+    .meta({ examples: ACTIONS })
+    .describe("Only entries with this action: a code of `/actions`").optional(),
+  user_email: z.string(EMAIL).regex(/^[^\0]{1,320}$/u, EMAIL)
+    .describe("Only entries of this user: the address exactly as entries have it").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
@@ -53,6 +69,14 @@ export const EntriesQuery = z.strictObject({
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
 }).refine(isInOrder, NOT_IN_ORDER);
 
+/** The same, once the database has said which actions there are. */
+export function entriesQueryOf(actions: string[]) {
+  return EntriesQuery.safeExtend({ action: oneOf(actions).optional() });
+}
+
+/** The query string of a request for the actions. */
+export const ActionsQuery = z.strictObject({});
+
 /** The query string of a request for seals. */
 export const SealsQuery = z.strictObject({
   ...range,
@@ -61,5 +85,8 @@ export const SealsQuery = z.strictObject({
     .describe("How many matching seals to skip").default(0),
 }).refine(isInOrder, NOT_IN_ORDER);
 
-/** A valid query for entries or seals, with its defaults. */
+/** A valid query, with its defaults. */
 export type Query = z.infer<typeof SealsQuery> & Partial<z.infer<typeof EntriesQuery>>;
+
+/** What a query without parameters asks for. */
+export const EVERYTHING: Query = { start: "0001-01-01", end: "9999-12-31", limit: 1000, offset: 0 };
