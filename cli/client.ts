@@ -12,6 +12,11 @@ export class AuditLogError extends Error {
   }
 }
 
+/** For what only a person can correct. */
+export function refuse(message: string): never {
+  throw new AuditLogError(EXIT.refused, message);
+}
+
 /** A failure after which to try again. */
 export class Temporary extends Error {
   /** `waitMs`: how long the other side asked to wait. */
@@ -80,13 +85,6 @@ const LONGEST_RETRY_MS = 30_000;
  * Gives every entry once, page by page, from `after` on. Save `page.next` when you have dealt with a page: then
  * your program may be killed at any moment.
  *
- * ```ts
- * for await (const page of follow({ url, key, after: saved ?? "beginning" })) {
- *   await deliver(page.items);
- *   save(page.next);
- * }
- * ```
- *
  * @throws {AuditLogError} when to ask again would be of no use.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
@@ -114,12 +112,11 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
-  const { keyRefused, refused } = EXIT;
   // Of something between here and the API.
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
     throw new AuditLogError(
-      keyRefused,
+      EXIT.keyRefused,
       `The API refuses the key: it was revoked, has expired, or is none. Set an active one in ` +
         `AUDIT_LOG_API_KEY, and run the same command again.\n${body}`,
     );
@@ -130,7 +127,7 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
     ? "The place that was saved belongs to another --start, --end, --action or organization: give the same as " +
       "before. If the API's database was restored, move the saved place away to start anew."
     : "Correct the arguments.";
-  throw new AuditLogError(refused, `The API refuses the request (${status}). ${next}\n${body}`);
+  refuse(`The API refuses the request (${status}). ${next}\n${body}`);
 }
 
 /** A request's status and body. What may succeed later is `Temporary`. */

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, ftruncateSync, openSync } from "node:fs";
 import process from "node:process";
-import { AuditLogError, EXIT, follow, type FollowOptions } from "./client.ts";
+import { follow, type FollowOptions, refuse } from "./client.ts";
 import { lock, readPlace, writeDurably, writeWhole } from "./files.ts";
 
 /** Where FILE ends, as FILE.progress has it. */
@@ -40,7 +40,7 @@ function cutToPlace(file: number, out: string): Place {
   const saved = readPlace<Place>(`${out}.progress`);
   const { size } = fstatSync(file);
   if (saved ? size < saved.bytes : size > 0) {
-    throw new AuditLogError(EXIT.refused, `${out} is not as ${out}.progress says: move both away.`);
+    refuse(`${out} is not as ${out}.progress says: move both away.`);
   }
   const place = saved ?? { after: "beginning", bytes: 0, entries: 0 };
   writeWhole(`${out}.progress`, JSON.stringify(place));

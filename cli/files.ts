@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import process from "node:process";
-import { AuditLogError, EXIT } from "./client.ts";
+import { refuse } from "./client.ts";
 
 /** Replaces a file in one step, when the text is on the disk. */
 export function writeWhole(path: string, text: string): void {
@@ -41,8 +41,7 @@ export function readPlace<Place extends { after: string }>(path: string): Place 
   } catch {
     // Cut off, or somebody else's.
   }
-  throw new AuditLogError(
-    EXIT.refused,
+  refuse(
     `${path} is damaged. Restore it, or move it away to deliver everything again from --start on.`,
   );
 }
@@ -63,7 +62,7 @@ export async function lock(path: string): Promise<void> {
     rmSync(socket, { force: true });
     if (await listens(socket)) return;
   }
-  throw new AuditLogError(EXIT.refused, `${path} is in use: another process is at it.`);
+  refuse(`${path} is in use: another process is at it.`);
 }
 
 function listens(socket: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
 import { install } from "../tasks/install.ts";
-import { AuditLogError, EXIT, type FollowOptions, messageOf } from "./client.ts";
+import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse } from "./client.ts";
 import { exportLog } from "./export.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
@@ -130,7 +130,7 @@ async function main(command: string, args: string[]): Promise<number> {
 
 async function run(command: string, args: string[]): Promise<number> {
   if (command === "install") return install(fileURLToPath(new URL("..", import.meta.url)), args);
-  const options = Object.fromEntries((OPTIONS[command] ?? fail(USAGE)).map((name) => [name, {
+  const options = Object.fromEntries((OPTIONS[command] ?? refuse(USAGE)).map((name) => [name, {
     type: FLAGS.includes(name) ? "boolean" as const : "string" as const,
     multiple: name === "seals",
   }]));
@@ -144,13 +144,13 @@ async function run(command: string, args: string[]): Promise<number> {
   const ends = command === "export" ? !follow : once;
   const reading = { ...api(), ...values, ...!ends && { everyMs: POLL_MS } };
   if (command === "export") {
-    if (out === "") fail("--out: the file to write to. Try --help.");
+    if (out === "") refuse("--out: the file to write to. Try --help.");
     return print(await exportLog(out, reading));
   } else if (command === "follow") {
     await forward(printed, reading);
     return 0;
   }
-  if (!values.state) fail("--state: the file for the place. Try --help.");
+  if (!values.state) refuse("--state: the file for the place. Try --help.");
   const entries = await forward(await sinkFor(to, secret("FORWARD_TOKEN")), reading);
   return print(`${entries} entries were delivered to ${to}`);
 }
@@ -159,19 +159,15 @@ function api(): Pick<FollowOptions, "url" | "key" | "say"> {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   const url = URL.canParse(text)
     ? new URL(text)
-    : fail("AUDIT_LOG_URL holds no https address. Try --help.");
+    : refuse("AUDIT_LOG_URL holds no https address. Try --help.");
   if (url.protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(url.hostname)) {
-    fail(
+    refuse(
       "AUDIT_LOG_URL holds no https address: over another, others could read the key. Try --help.",
     );
   }
   const key = secret("AUDIT_LOG_API_KEY");
-  if (!/^pck_\w+$/.test(key)) fail("AUDIT_LOG_API_KEY holds no API key: one begins with pck_.");
+  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY holds no API key: one begins with pck_.");
   return { url, key, say };
-}
-
-function fail(message: string): never {
-  throw new AuditLogError(EXIT.refused, message);
 }
 
 /** A variable, or what is in the file that NAME_FILE names. Never an argument: others can read those. */

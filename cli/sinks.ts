@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
-import { AuditLogError, type Entry, EXIT, messageOf, send, Temporary } from "./client.ts";
+import { type Entry, messageOf, refuse, send, Temporary } from "./client.ts";
 
 /** What is delivered at once. */
 export interface Batch {
@@ -21,8 +21,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
   if (to.startsWith("s3://")) return await s3(new URL(to));
   if (!URL.canParse(address)) {
-    throw new AuditLogError(
-      EXIT.refused,
+    refuse(
       "--to: https://…, splunk:https://…, elasticsearch:https://…/INDEX or s3://BUCKET/FOLDER. Try --help.",
     );
   }
@@ -41,8 +40,7 @@ async function post(
   const signal = options.signal ?? null;
   const answer = await send(url, { method: "POST", body, headers, signal });
   if (answer.status >= 200 && answer.status < 300) return answer.body;
-  throw new AuditLogError(
-    EXIT.refused,
+  refuse(
     `${url.host} refuses the entries (${answer.status}): correct --to or FORWARD_TOKEN.\n` +
       answer.body.slice(0, 1000),
   );
@@ -55,10 +53,7 @@ async function post(
 function webhook(url: URL, secret: string): Sink {
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   if (key.length < 16) {
-    throw new AuditLogError(
-      EXIT.refused,
-      "FORWARD_TOKEN: the secret that signs, whsec_ and base64 of 24 bytes or more",
-    );
+    refuse("FORWARD_TOKEN: the secret that signs, whsec_ and base64 of 24 bytes or more");
   }
   return async ({ lines, options }) => {
     const body = lines.map((line) => `${line}\n`).join("");
@@ -110,7 +105,7 @@ function elasticsearch(url: URL, token: string): Sink {
     const { status, error } = failed.create;
     const message = `${url.host}: status ${status} for an entry: ${JSON.stringify(error)}`;
     if (status === 429 || status >= 500) throw new Temporary(message);
-    throw new AuditLogError(EXIT.refused, `${message}. Correct the index's mapping.`);
+    refuse(`${message}. Correct the index's mapping.`);
   };
 }
 
@@ -128,7 +123,7 @@ interface S3Library {
 async function s3(url: URL): Promise<Sink> {
   const library = "@aws-sdk/client-s3";
   const { S3Client, PutObjectCommand }: S3Library = await import(library).catch((error) => {
-    throw new AuditLogError(EXIT.refused, `npm install ${library} first: ${messageOf(error)}`);
+    refuse(`npm install ${library} first: ${messageOf(error)}`);
   });
   const isCompatible = process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"];
   const client = new S3Client({ forcePathStyle: isCompatible !== undefined });
@@ -145,7 +140,7 @@ async function s3(url: URL): Promise<Sink> {
         $metadata?: { httpStatusCode?: number };
       };
       if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);
-      throw new AuditLogError(EXIT.refused, `${url} refuses the entries: ${messageOf(error)}`);
+      refuse(`${url} refuses the entries: ${messageOf(error)}`);
     }
   };
 }

@@ -4,17 +4,11 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream, readdirSync, readFileSync } from "node:fs";
-import { ask, AuditLogError, EXIT, type FollowOptions, messageOf, persist } from "./client.ts";
+import type { components } from "../docs/openapi.d.ts";
+import { ask, type FollowOptions, messageOf, persist, refuse } from "./client.ts";
 
-type Seal =
-  & Record<"format" | "sequence" | "entries" | "added" | "removed", number>
-  & Record<"day" | "sha256" | "sealed_at" | "previous" | "seal", string>;
-
-interface SealsPage {
-  total: number;
-  altered: string[];
-  items: Seal[];
-}
+type Seal = components["schemas"]["Seal"];
+type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
   /** The exported days. */
@@ -41,10 +35,7 @@ export async function verify(
   const { folder = "", seals: source, kept } = options;
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
   if (kept !== undefined && !seal) {
-    throw new AuditLogError(
-      EXIT.refused,
-      `--kept=${kept}: must be a sequence, a colon and a seal of 64 digits`,
-    );
+    refuse(`--kept=${kept}: must be a sequence, a colon and a seal of 64 digits`);
   }
   const pages: SealsPage[] = Array.isArray(source)
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
@@ -118,10 +109,7 @@ function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: 
 function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: Findings): void {
   if (timestamp === undefined) return;
   if (kept === undefined || authorities === undefined) {
-    throw new AuditLogError(
-      EXIT.refused,
-      "--timestamp needs --kept and --authorities. Try --help.",
-    );
+    refuse("--timestamp needs --kept and --authorities. Try --help.");
   }
   const openssl = (...args: string[]) =>
     execFileSync("openssl", ["ts", ...args, "-in", timestamp], { encoding: "utf8", stdio: "pipe" });
@@ -138,7 +126,7 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
 async function checkFolder(folder: string, seals: Seal[], found: Findings): Promise<void> {
   const days = readdirSync(folder).flatMap((name) => name.match(DAY_FILE)?.[1] ?? []).sort();
   if (days.length === 0) {
-    throw new AuditLogError(EXIT.refused, `${folder} has no file like 2026-11-20.ndjson`);
+    refuse(`${folder} has no file like 2026-11-20.ndjson`);
   }
   for (const day of days) {
     const hash = await hashOf(`${folder}/${day}.ndjson`);
