@@ -90,19 +90,18 @@ function checkChain(seals: Seal[], { problems }: Findings): void {
 
 function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: Findings): void {
   const found = seals.find((seal) => seal.sequence === sequence);
-  const last = seals.at(-1);
-  if (found?.seal === kept) return;
-  problems.push(
-    found
-      ? `${
-        nameOf(found)
-      } is not the one that you kept: the log was rewritten, or restored from a backup older ` +
-        "than that, and nothing since is proven"
-      : `The seal ${sequence} that you kept is not there, the last is ${
-        last?.sequence ?? "none"
-      }: the log was ` +
-        `restored from a backup${last ? ` of ${last.sealed_at} or soon after` : ""}`,
-  );
+  const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
+  if (!found) {
+    problems.push(
+      `The seal ${sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+        `from a backup of ${sealed_at} or soon after`,
+    );
+  } else if (found.seal !== kept) {
+    problems.push(
+      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
+        "backup older than that, and nothing since is proven",
+    );
+  }
 }
 
 /** Lets openssl check the token, because it knows certificates and their times. */
@@ -117,8 +116,11 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
   try {
     openssl("-verify", "-digest", digest, "-CAfile", authorities);
     const [, time = ""] = openssl("-reply", "-text").match(/^Time stamp: (.*)$/m) ?? [];
-    found.notes.push(`The seal that you kept is not younger than ${new Date(time).toISOString()}`);
+    found.notes.push(`The seal that you kept existed at ${new Date(time).toISOString()}`);
   } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+      refuse("--timestamp needs openssl.");
+    }
     found.problems.push(`${timestamp} is no token of the seal that you kept: ${messageOf(error)}`);
   }
 }

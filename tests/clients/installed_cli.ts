@@ -24,10 +24,13 @@ async function mustRun(ended: ReturnType<typeof runProgram>): Promise<void> {
   if (code !== 0) throw new Error(stdout + stderr);
 }
 
-/** The command on Node, and on Deno. */
-export function commandsOf(folder: string): Record<"Node" | "Deno", string[]> {
+/** The command on this machine's Node, on each Node that it is for, and on Deno. */
+export function commandsOf(folder: string) {
+  const main = `${folder}/node_modules/public-audit-log/dist/main.js`;
   return {
     Node: [`${folder}/node_modules/.bin/public-audit-log`],
-    Deno: [Deno.execPath(), "run", "-A", `${folder}/node_modules/public-audit-log/dist/main.js`],
+    "Node 20": ["npx", "-y", "node@20.20.2", main],
+    "Node 22": ["npx", "-y", "node@22.23.3", main],
+    Deno: [Deno.execPath(), "run", "-A", main],
   };
 }

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import { AUDIT_LOG_URL, newOrganization, signUp, sql } from "../helpers.ts";
+import { newOrganization, signUp, sql } from "../helpers.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "../clients/out_of_order.ts";
 import { startProxy, throughProxy } from "../clients/proxy.ts";
 import { built } from "./tools.ts";
