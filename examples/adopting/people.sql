@@ -1,7 +1,8 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
 -- Yours to change: public.memberships with its columns organization_id, user_id and level, and the level 50, from
--- which on somebody is an administrator. Needs organizations.sql, which fills external_id.
+-- which on somebody is an administrator. (For an enum or a text: m.level in ('owner', 'admin').) Needs
+-- organizations.sql, which fills external_id.
 
 create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -16,12 +17,19 @@ end $$;
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- The password alone is not enough for who has a second factor.
-  if auth.jwt() ->> 'aal' is distinct from 'aal2' and exists (
-    select from auth.mfa_factors f where f.user_id = auth.uid() and f.status = 'verified'
-  ) then
-    return false;
-  end if;
-  -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
-  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
+  -- First the same work for every organization_id, so that its time tells nobody which organizations exist.
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin')
+    -- A JWT outlives its account.
+    and exists (
+      select from auth.users u
+      where u.id = auth.uid() and u.deleted_at is null and (u.banned_until > clock_timestamp()) is not true
+    )
+    -- The password alone is not enough for who has a second factor.
+    and (
+      auth.jwt() ->> 'aal' = 'aal2'
+      or not exists (select from auth.mfa_factors f where f.user_id = auth.uid() and f.status = 'verified')
+    );
 end $$;
+
+-- Nobody is signed in here. A wrong name makes this migration fail, and not a call.
+select audit_log_private.administers(null);

@@ -344,6 +344,28 @@ describe("installing again", () => {
     project.refuses(["20261201100058_audit_log_01_tables.sql", "20261205000000_audit_log_01"]);
   });
 
+  it("stops where a later migration has dropped the schemas, until the old files have other names", async () => {
+    const leave = "supabase/migrations/20261205000000_audit_log_leave.sql";
+    await using project = new Project();
+    project.install();
+    project.write({ [leave]: Deno.readTextFileSync(join(ROOT, "examples/adopting/leave.sql")) });
+    project.refuses([leave, "docs/adopting.md"]);
+    project.refuses([leave], NEXT);
+    const folder = join(project.path, "supabase/migrations");
+    for (const name of project.migrations().filter((name) => /^\d+_audit_log_\d\d_/.test(name))) {
+      Deno.renameSync(
+        join(folder, name),
+        join(folder, name.replace("_audit_log_", "_former_audit_log_")),
+      );
+    }
+    project.refuses([leave, `delete ${FUNCTION}`]);
+    Deno.removeSync(join(project.path, FUNCTION), { recursive: true });
+    project.install(OURS, new Date("2026-12-06Z"));
+    const ours = project.migrations().filter((name) => /^\d+_audit_log_\d\d_/.test(name));
+    assertEquals(ours.length, 3);
+    assertEquals(project.install(OURS).changes, []);
+  });
+
   it("stops at a damaged record of what is installed", async () => {
     await using project = new Project();
     project.install();
@@ -453,6 +475,11 @@ describe("deno task install", () => {
     const { code, stdout } = await install(project.path, ".", "--dry-run");
     assertEquals(code, 0);
     assertMatch(stdout, /^would write supabase\/migrations\/\d{14}_audit_log_01_/m);
+    const lines = ['"audit_log",', ...SECTION.trim().split("\n")].map((line) => `\n  ${line}`);
+    assertStringIncludes(
+      stdout,
+      `would write supabase/config.toml, with these lines:${lines.join("")}\nwould write `,
+    );
     assertEquals(project.files(), THEIRS);
   });
 
@@ -466,6 +493,7 @@ describe("deno task install", () => {
         "audit_log to the exposed schemas",
         "npx supabase functions deploy public-audit-log",
         "insert into audit_log.organizations",
+        "docs/adopting.md",
       ]
     ) assertStringIncludes(stdout, words);
 
