@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import * as z from "zod/mini";
+import { useApiKeys } from "../keys/data.ts";
 import { count, formatRelative } from "../shared/days.ts";
 import { compareNames, useOrganization } from "../shell/organization.ts";
 import { Empty, Failure, Head, Hint, Lead, Loading, Time } from "../shared/parts.tsx";
@@ -83,12 +84,15 @@ export function Access() {
   const organization = useOrganization();
   const { sort = "last", descending = sort === "last", ...address } = route.useSearch();
   const navigate = route.useNavigate();
+  const { data: keys } = useApiKeys();
   const reads = useReads(daysOf(address, "30d"));
   const readers = useMemo(
     () =>
       reads.data &&
-      readersOf(reads.data).sort((a, b) => descending ? SORTS[sort](b, a) : SORTS[sort](a, b)),
-    [reads.data, sort, descending],
+      readersOf(reads.data, keys ?? []).sort((a, b) =>
+        descending ? SORTS[sort](b, a) : SORTS[sort](a, b)
+      ),
+    [reads.data, keys, sort, descending],
   );
   return (
     <>

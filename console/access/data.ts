@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
+import type { ApiKey } from "../keys/data.ts";
 import type { Days } from "../shared/days.ts";
 import { useOrganization } from "../shell/organization.ts";
 import { call } from "../shared/transport.ts";
@@ -42,14 +43,16 @@ export function useReads({ start, end }: Days) {
 export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "entries"> {
   id: string;
   name: string;
-  kind: "API key" | "Administrator";
+  /** Administrator, or which key. */
+  kind: string;
   first_at: string;
   last_at: string;
   last_address: string | null;
 }
 
 /** What each reader read in all days together. */
-export function readersOf(reads: Reads[]): Reader[] {
+export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
+  const hints = new Map(keys.map(({ id, hint }) => [id, hint]));
   const readers = new Map<string, Reader>();
   for (const read of reads) {
     const isPerson = read.user_id !== null;
@@ -58,7 +61,7 @@ export function readersOf(reads: Reads[]): Reader[] {
     readers.set(id, {
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
-      kind: isPerson ? "Administrator" : "API key",
+      kind: isPerson ? "Administrator" : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
       requests: read.requests + (before?.requests ?? 0),
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),

@@ -22,7 +22,8 @@ export function useSession(): SessionState {
     const { data } = auth.onAuthStateChange((event, session) => {
       // A recovery code signs in before the new password is set: not seen before that has happened.
       if (isRecovering && session) return;
-      const hasComeBack = event === "INITIAL_SESSION" && comeBack();
+      // Either may be the first. Before the router reads the address.
+      const hasComeBack = /^(INITIAL_SESSION|SIGNED_IN)$/.test(event) && comeBack();
       // Now: by the time that the state is set, the cause is another.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };
       // auth-js may tell the end of a session twice.

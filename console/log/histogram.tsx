@@ -66,7 +66,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
     <Paper component="figure" className={styles.figure ?? ""} withBorder px="sm" py={8}>
       <Group component="figcaption" justify="space-between" gap={0}>
         <strong>{count(total, "entry", "entries")}</strong>
-        <Text fz={11} c="dimmed" aria-hidden>
+        <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
           highest {highest.toLocaleString("en")}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
             .map((state) => (

@@ -157,7 +157,6 @@ function Altered({ days }: { days: string[] }) {
   return (
     <Alert color="red" role="alert" p="xs">
       <Group gap="xs">
-        <Icon name="alert" />
         <span>
           The entries of {day} {days.length > 1 && `and ${count(days.length - 1, "other day")} `}
           were changed after sealing.

@@ -1,6 +1,5 @@
 /** Drawn with a pen of 2 on a field of 24. */
 const PATHS = {
-  alert: "M12 4 2.5 20h19zM12 10v4M12 17v.1",
   calendar: "M4 6h16v14H4zM4 10h16M8 3v4M16 3v4",
   check: "m5 13 4 4L19 7",
   close: "m6 6 12 12M18 6 6 18",
@@ -10,7 +9,6 @@ const PATHS = {
   download: "M12 4v11m-5-5 5 5 5-5M4 20h16",
   filter: "M4 6h16M7 12h10M10 18h4",
   key: "M14.5 9.5 21 3m-3.5 3.5L20 9M15 14.5a5.5 5.5 0 1 1-11 0 5.5 5.5 0 0 1 11 0",
-  link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
   live:
     "M12 12h.1M8 16a6 6 0 0 1 0-8M16 8a6 6 0 0 1 0 8M5 19A10 10 0 0 1 5 5M19 5a10 10 0 0 1 0 14",
   log: "M8 6h12M8 12h12M8 18h12M4 6h.1M4 12h.1M4 18h.1",

@@ -31,6 +31,7 @@ export function Account() {
             variant="subtle"
             color="gray"
             fullWidth
+            px="xs"
             justify="flex-start"
             leftSection={<Icon name="person" />}
             aria-label={email}
