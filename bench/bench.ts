@@ -7,7 +7,6 @@ import { type DataSet, makeDataSet } from "./data_set.ts";
 import { load, sendRequests } from "./load.ts";
 import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
 import { startBenchStack } from "./stack.ts";
-import { measureDeadlocks, measureWrites } from "./writes.ts";
 
 const { values: flags } = parseArgs({
   options: {
@@ -77,8 +76,6 @@ async function main(): Promise<void> {
     const tenMillion = await makeDataSet(sql, 10_000_000);
     await measureReads(sql, tenMillion, { "function": ours, floor });
   }
-  await measureWrites(sql, stack.databaseUrl, ROUNDS);
-  await measureDeadlocks(sql, stack.databaseUrl);
   await sql.end();
 }
 

@@ -75,6 +75,8 @@ async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
   printPages("a later one, 1,000,000 entries", ofAll);
   const ofAction = await followPages(sql, later, "feedback_given", emptyAction?.next);
   printPages("a later one, one action of five", ofAction);
+  const ofNone = await followPages(sql, later, "conversation_created", emptyAction?.next);
+  printPages("a later one, no match in 1,000,000 entries", ofNone);
 
   const late = await lateTransactions(sql);
   const ofLate = await followPages(sql, late.id, null, late.after);

@@ -6,7 +6,7 @@ import { DAYS, type GrownLog, loadGrownLog, organizationId } from "./growth_data
 import { byTurns, median, printHead, printRow, ratios } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 import { runUpkeep } from "./upkeep.ts";
-import { insertOf, pgbench } from "./writes.ts";
+import { insertOf, pgbench } from "./pgbench.ts";
 
 // What grows with the log: a log of five years and many organizations beside one of 1,000,000 entries,
 // by turns. The data sets are kept; the larger one needs 60 GB.

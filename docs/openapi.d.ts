@@ -117,6 +117,13 @@ export interface components {
       limit: number;
       /** @description As in the request, or its default */
       offset: number;
+      /**
+       * Format: uri
+       * @description Only with `after`: the absolute address to ask for next, as in `Link`
+       */
+      next?: string;
+      /** @description Only with `after`: `false` means that you have caught up, so wait before you ask for `next`. `true` means that you can ask at once, also when this page is short or empty */
+      has_more?: boolean;
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
     };
@@ -255,6 +262,11 @@ export interface components {
      */
     Link: string;
     /**
+     * @description Only with `after`: the same as `has_more`, for readers of NDJSON
+     * @example false
+     */
+    "X-Has-More": "true" | "false";
+    /**
      * @description The exact number of matching items: the same as `total`
      * @example 2
      */
@@ -287,7 +299,7 @@ export interface operations {
         limit?: number;
         /** @description How many matching entries to skip */
         offset?: number;
-        /** @description `beginning`, or the cursor in the `next` link of the last answer. The page has the entries that are new since, late ones too. Fewer than `limit` means that there are no more yet */
+        /** @description `beginning`, or the cursor in the `next` of the last answer. The page has the entries that are new since, late ones too, and `has_more` says whether there are more */
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
@@ -309,6 +321,7 @@ export interface operations {
           RateLimit: components["headers"]["RateLimit"];
           Link: components["headers"]["Link"];
           "X-Total-Count": components["headers"]["X-Total-Count"];
+          "X-Has-More": components["headers"]["X-Has-More"];
           [name: string]: unknown;
         };
         content: {

@@ -120,6 +120,11 @@ const HEADERS = {
     `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
   ),
+  "X-Has-More": {
+    description: "Only with `after`: the same as `has_more`, for readers of NDJSON",
+    schema: { type: "string", enum: ["true", "false"] },
+    example: "false",
+  },
   "X-Total-Count": {
     description: "The exact number of matching items: the same as `total`",
     required: true,
@@ -153,10 +158,11 @@ organization only.
 **Pages.** Entries come oldest first, so offsets stay stable while new entries are appended. \`total\` is
 the exact number of matching entries. The last page costs as little as the first.
 
-**Following the log.** Ask once with \`after=beginning\`, then always for the address in the \`next\` link
-of the \`Link\` header. You get every entry exactly once, as soon as it is committed, also when an entry
-is committed late. A page with fewer entries than \`limit\` means that you have caught up: ask for its
-\`next\` again a second or a day later.
+**Following the log.** Ask once with \`after=beginning\`, then always for the address in \`next\` (also in
+the \`Link\` header). You get every entry exactly once, as soon as it is committed, also when an entry is
+committed late. When \`has_more\` is false, you have caught up: ask for \`next\` again a second or a day
+later. While it is true, ask at once: a page does a bounded amount of work, so it may be short or empty
+before you have caught up.
 
 **NDJSON.** With \`Accept: application/x-ndjson\`, the answer has one entry on each line and nothing else;
 \`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
@@ -199,7 +205,7 @@ are hashes of it.`,
         responses: {
           200: {
             description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
-            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
+            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count", "X-Has-More"]),
             content: {
               ...content("application/json", "Page", PAGE),
               [NDJSON]: {

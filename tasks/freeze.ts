@@ -28,17 +28,37 @@ export async function freezeMigrations(root: string, version: string): Promise<s
   return path;
 }
 
+/** The released migrations of a version: names and checksums, in order. */
+interface Release {
+  list: string;
+  frozen: Map<string, string>;
+}
+
+/** The oldest release that has a list: no other has so few migrations, because they are only added. */
+export async function oldestRelease(root: string): Promise<Release | undefined> {
+  return (await releases(root)).sort((a, b) => a.frozen.size - b.frozen.size)[0];
+}
+
+async function releases(root: string): Promise<Release[]> {
+  const found: Release[] = [];
+  for await (const { name: list } of Deno.readDir(join(root, RELEASES))) {
+    if (!list.endsWith(EXTENSION)) continue;
+    const text = await Deno.readTextFile(join(root, RELEASES, list));
+    const lines = text.matchAll(/^(\w{64}) {2}.*\/(.+)$/gm);
+    found.push({
+      list,
+      frozen: new Map(Array.from(lines, ([, hash = "", name = ""]) => [name, hash])),
+    });
+  }
+  return found;
+}
+
 /** What differs from the migrations that were released: a sentence each. */
 export async function changesOfFrozenMigrations(root: string): Promise<string[]> {
   const names = await migrations(root);
   const changes: string[] = [];
-  for await (const { name: list } of Deno.readDir(join(root, RELEASES))) {
-    if (!list.endsWith(EXTENSION)) continue;
-    const text = await Deno.readTextFile(join(root, RELEASES, list));
-    const frozen = new Map(
-      Array.from(text.matchAll(/^(\w{64}) {2}.*\/(.+)$/gm), ([, hash, name]) => [name, hash]),
-    );
-    for (const [name = "", hash] of frozen) {
+  for (const { list, frozen } of await releases(root)) {
+    for (const [name, hash] of frozen) {
       if (!names.includes(name)) changes.push(`${name} is gone, and in ${list}`);
       else if (await sha256(root, name) !== hash) changes.push(`${name} differs from ${list}`);
     }

@@ -26,11 +26,17 @@ const DEPLOY = `Deploy the function:
 
 npx supabase functions deploy public-audit-log --use-api`;
 
-const CREATE = `Create the first organization with an administrator, in the SQL editor:
+const CREATE =
+  `Connect your organizations and people: docs/adopting.md, section 2, has the SQL to copy. If you have
+none, create the first organization with an administrator, in the SQL editor:
 
 insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
+
+const READ =
+  `Read on in docs/adopting.md of this clone, from its second section: your organizations and
+people, and entries from your own tables.`;
 
 if (import.meta.main) process.exitCode = main();
 
@@ -76,7 +82,7 @@ export function describeInstallation(installation: Installation, isDryRun: boole
   );
   if (changes.length === 0) lines.push(`Version ${version} is installed: nothing to change`);
   else if (isDryRun) lines.push("Nothing was changed, because this is a dry run");
-  else lines.push(`Version ${version} is installed`);
+  else lines.push(`The files of version ${version} are installed`);
   if (missing.length > 0) {
     lines.push(
       `Installed earlier and gone, so not installed again: ${missing.join(", ")}. If you did not ` +
@@ -85,7 +91,7 @@ export function describeInstallation(installation: Installation, isDryRun: boole
   }
   const steps = [...byHand];
   // After a run that was killed, this one does not know what the person has seen.
-  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, CREATE);
+  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, CREATE, READ);
   else if (changes.length > 0) steps.push(PUSH, DEPLOY);
   if (steps.length > 0) lines.push("", "Next, in that project:");
   steps.forEach((step, index) => lines.push("", `${index + 1}. ${step}`));

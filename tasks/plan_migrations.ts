@@ -5,6 +5,9 @@ import { type Change, InstallError, listFiles, readFile, unixLines } from "./ins
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
 
+/** What the migration of examples/adopting/leave.sql does. */
+const LEAVES = /^\s*drop\s+schema\b[^;]*\baudit_log\b/im;
+
 /** The adopter's from the moment of installing: it says who their people and organizations are. */
 const SEAM = /_people\.sql$/;
 
@@ -25,6 +28,7 @@ export function planMigrations(
   { installed, now }: { installed: string[]; now: Date },
 ): MigrationsPlan {
   const theirs = listFiles(target, MIGRATIONS).filter((file) => /^\d+_.*\.sql$/.test(file));
+  assertNotLeft(target, theirs);
   const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1) ?? "";
   const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
   for (const file of listFiles(source, MIGRATIONS)) {
@@ -50,6 +54,20 @@ export function planMigrations(
     }
   }
   return plan;
+}
+
+/** Migrations that a later one has removed would be taken for the installed ones. */
+function assertNotLeft(target: string, theirs: string[]): void {
+  const last = theirs.filter((file) => INSTALLED_NAME.test(file)).sort().at(-1);
+  if (last === undefined) return;
+  const leaving = theirs.find((file) =>
+    file > last && LEAVES.test(readFile(target, `${MIGRATIONS}/${file}`) ?? "")
+  );
+  if (leaving === undefined) return;
+  throw new InstallError(
+    `Nothing was changed: ${MIGRATIONS}/${leaving} drops what the earlier migrations have installed. ` +
+      `To install again, rename these first: docs/adopting.md, "Leave", has the command`,
+  );
 }
 
 /**

@@ -59,7 +59,12 @@ export async function readEntry(
   return text === null ? null : parseEntries(`[${text}]`)[0] ?? null;
 }
 
-const FEED_PAGE = z.object({ total: z.number(), items: z.string(), next: z.string() });
+const FEED_PAGE = z.object({
+  total: z.number(),
+  items: z.string(),
+  next: z.string(),
+  has_more: z.boolean(),
+});
 
 /** Entries that a cursor had not seen, each as the text of its JSON, and the cursor that has. */
 export interface FeedPage {
@@ -79,11 +84,11 @@ export async function readFeed(
   signal: AbortSignal,
 ): Promise<FeedPage> {
   const query = pageOf(filter, { page_limit: FEED_PAGE_SIZE, after });
-  const { total, items, next } = await call(FEED_PAGE, "read_audit_log", query, signal);
+  const { total, items, next, has_more } = await call(FEED_PAGE, "read_audit_log", query, signal);
   // One entry a line: JSON has no line break in it.
   const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
-  return { total, items: lines, next, isCaughtUp: lines.length < FEED_PAGE_SIZE };
+  return { total, items: lines, next, isCaughtUp: !has_more };
 }
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];

@@ -1,8 +1,9 @@
 -- Writes entries from your own tables, in the transaction of the writer: an action is logged if and only if it is
 -- committed. Comes after organizations.sql.
 --
--- Yours to change: the tables and columns in the selects. Each value passes through custom_text, custom_email, left
--- or coalesce, so that no name, address or missing agent can make your insert fail.
+-- Yours to change: the tables and columns in the selects, and in the inserts at the end. Leave out what you do not
+-- have. If a table has no organization_id, join the one that has. Each value passes through custom_text, custom_email,
+-- left or coalesce, so that no name, address or missing agent can make your insert fail.
 
 create function audit_log_private.custom_email(value text) returns text language sql immutable
 return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value else 'unknown@invalid' end;
@@ -90,3 +91,10 @@ create trigger audit_log_insert
 
 revoke all on function audit_log_private.custom_email, audit_log_private.custom_agents, audit_log_private.custom_conversations,
   audit_log_private.custom_messages, audit_log_private.custom_feedback from public, anon, authenticated, service_role;
+
+-- Fires each trigger with no row, so that a wrong name makes this migration fail, and not your application. Any column
+-- will do that is not generated.
+insert into public.agents (organization_id) select organization_id from public.agents where false;
+insert into public.conversations (organization_id) select organization_id from public.conversations where false;
+insert into public.messages (organization_id) select organization_id from public.messages where false;
+insert into public.feedback (organization_id) select organization_id from public.feedback where false;

@@ -1,9 +1,14 @@
 -- Writes entries from a table of events that you keep already: the new ones by a trigger, the old ones in pieces.
 -- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
--- organizations.sql and entries.sql (which has custom_email; leave out its triggers for what your events tell).
+-- organizations.sql and entries.sql, which has custom_email.
+--
+-- No action may be written both here and by a trigger of entries.sql: it would be in the log twice. If your events are
+-- to give only the past of such an action, add a condition to its kind: and e.happened_at < 'the day of the push'.
 --
 -- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
--- must never change. Kinds that are not named are not logged.
+-- must never change. id is any unique column of whole numbers; for a uuid, write uuid for bigint, also in
+-- the loop of docs/adopting.md, which then starts with '00000000-0000-0000-0000-000000000000'. Kinds that are not named
+-- are not logged.
 
 create function audit_log_private.custom_record_events(ids bigint[]) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -58,3 +63,6 @@ comment on function audit_log_private.custom_backfill is 'Writes the entries of 
 
 revoke all on function audit_log_private.custom_record_events, audit_log_private.custom_events, audit_log_private.custom_backfill
 from public, anon, authenticated, service_role;
+
+-- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
+insert into public.events (organization_id) select organization_id from public.events where false;

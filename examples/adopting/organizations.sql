@@ -1,7 +1,8 @@
 -- Keeps audit_log.organizations in step with a table of organizations of your own. It comes before entries.sql,
 -- because an entry of an organization that is not there is refused.
 --
--- Yours to change: the table public.organizations with its columns id and name. The id may be of any type.
+-- Yours to change: the table public.organizations, and its columns id (c.id) and name (c.name, and name in the update).
+-- The id may be of any type.
 --
 -- The functions that begin with custom_ are in audit_log_private, because the Data API does not serve this schema,
 -- and because they go with it when you leave. No migration of the audit log uses such a name.
@@ -31,7 +32,10 @@ create trigger audit_log_update
 revoke all on function audit_log_private.custom_text, audit_log_private.custom_organizations
 from public, anon, authenticated, service_role;
 
+-- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
+update public.organizations set name = name where false;
+
 -- Those that exist already.
 insert into audit_log.organizations (external_id, name)
-select o.id::text, audit_log_private.custom_text(o.name, o.id::text) from public.organizations o
+select c.id::text, audit_log_private.custom_text(c.name, c.id::text) from public.organizations c
 on conflict (external_id) do nothing;

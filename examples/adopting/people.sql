@@ -1,7 +1,8 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
 -- Yours to change: public.memberships with its columns organization_id, user_id and level, and the level 50, from
--- which on somebody is an administrator. Needs organizations.sql, which fills external_id.
+-- which on somebody is an administrator. (For an enum or a text: m.level in ('owner', 'admin').) Needs
+-- organizations.sql, which fills external_id.
 
 create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -25,3 +26,6 @@ begin
   -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
   return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
 end $$;
+
+-- Nobody is signed in here. A wrong name makes this migration fail, and not a call.
+select from audit_log_private.my_organizations();

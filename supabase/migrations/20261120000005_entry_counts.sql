@@ -6,19 +6,25 @@
 -- parts up. Entries and counts change in one transaction, so every snapshot sees both or neither: the sum
 -- is exact under concurrency, rollback, late entries and retention.
 -- No index contains a count. Otherwise updates could not stay within their page (HOT).
+--
+-- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
+-- So after 64 statements it goes on in another row, the next part.
 
 create table audit_log_private.entry_counts (
-  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- The foreign key of the entries, too: an organization with counts cannot be deleted.
+  organization_id uuid not null references audit_log.organizations,
   day date not null,
   action audit_log.audit_action not null,
   writer_pid integer not null,
+  part integer not null default 0,
   entries integer not null,
   hours integer[] not null,
   removed integer not null default 0,
-  primary key (organization_id, day, action, writer_pid)
+  primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
+comment on column audit_log_private.entry_counts.part is '0, and higher numbers for the later statements of a long transaction.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
 
@@ -39,34 +45,48 @@ create function audit_log_private.count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   counted record;
+  hour_of_day integer;
+  -- How many statements of this transaction were counted before. Anybody can set it, which only makes another part.
+  statements constant integer := coalesce(
+    substring(current_setting('audit_log_private.statements', true) from '^[0-9]{1,9}$')::integer, 0
+  );
 begin
+  perform set_config('audit_log_private.statements', (statements + 1)::text, true);
   for counted in
     select
       e.organization_id,
-      (e.created_at at time zone 'UTC')::date as day,
       e.action,
-      extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
-      count(*)::integer * case tg_op when 'DELETE' then -1 else 1 end as entries
+      date_trunc('hour', e.created_at at time zone 'UTC') as hour,
+      count(*)::integer as entries,
+      min(audit_log_private.broken_rule(e::audit_log.audit_entries)) as broken_rule
     from changed e
-    group by 1, 2, 3, 4
+    group by 1, 2, 3
   loop
-    -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update
-    -- followed by an insert kept its plan from when the table was one page, and read the whole table for each
-    -- row of a large load.
-    insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours, removed)
+    if tg_op = 'DELETE' then
+      counted.entries := -counted.entries;
+    elsif counted.broken_rule is not null then
+      raise exception 'an entry breaks the rule %', counted.broken_rule using
+        errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    end if;
+    hour_of_day := extract(hour from counted.hour) + 1;
+    -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update followed
+    -- by an insert kept its plan from when the table was one page, and read the whole table for each row of a large load.
+    insert into audit_log_private.entry_counts as c (
+      organization_id, day, action, writer_pid, part, entries, hours, removed
+    )
     values (
-      counted.organization_id, counted.day, counted.action, pg_backend_pid(), counted.entries,
-      array_fill(0, array[counted.hour - 1]) || counted.entries || array_fill(0, array[24 - counted.hour]),
+      counted.organization_id, counted.hour, counted.action, pg_backend_pid(), statements / 64, counted.entries,
+      array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
       greatest(0, -counted.entries)
     )
     on conflict on constraint entry_counts_pkey do update
     set entries = c.entries + excluded.entries,
-      hours[counted.hour] = c.hours[counted.hour] + counted.entries,
+      hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
       removed = c.removed + excluded.removed;
   end loop;
   return null;
 end $$;
-comment on function audit_log_private.count_entries is 'Counts the entries that a statement wrote or deleted.';
+comment on function audit_log_private.count_entries is 'Counts the entries that a statement wrote or deleted, and refuses entries that break a rule.';
 
 create trigger count_inserted
   after insert on audit_log.audit_entries referencing new table as changed
@@ -93,7 +113,7 @@ begin
   end if;
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
-    select c.day, c.action, c.writer_pid from audit_log_private.entry_counts c
+    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
     where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
     order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
@@ -101,16 +121,16 @@ begin
     for update skip locked
   ),
   keys as (
-    select day, action, writer_pid from partial
+    select day, action, writer_pid, part from partial
     union
     -- The row compacted earlier. It is only touched under the advisory lock.
-    select day, action, 0 from partial
+    select day, action, 0, 0 from partial
   ),
   moved as (
     -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
     delete from audit_log_private.entry_counts c using keys k
     where c.organization_id = compact_entry_counts.organization_id
-      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid
+      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid and c.part = k.part
     returning c.*
   ),
   inserted as (

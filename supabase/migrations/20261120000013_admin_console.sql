@@ -31,14 +31,14 @@ begin
   perform audit_log_private.count_read(organization_id, entries);
   page := read -> 'page';
   -- Items as text, because a client's parser would round long numbers in data.
-  return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next');
+  return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next', 'has_more', page -> 'has_more');
 end $$;
 comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_log, with its owner''s rights.';
 
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, and next is the next cursor; without, next is null. A wrong cursor is AL003, a query without days 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003, a query without days 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

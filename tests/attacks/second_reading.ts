@@ -77,7 +77,7 @@ function tokenOf(headers: [string, string][]): string {
 
 /** The query, if every parameter is right. */
 function readQuery(text: string): ExpectedQuery | null {
-  if (text.length > 8192) return null;
+  if (text.length > 12_288) return null;
   const values = new Map<string, string>();
   for (const pair of text.split("&")) {
     if (pair === "") continue;

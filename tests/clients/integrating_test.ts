@@ -150,7 +150,7 @@ describe("docs/integrating.md", () => {
       SIEM_URL: siem.url,
     });
 
-    assertMatch(outputOf("poll()"), /agent_added.*\n.*after=.*\n"items":\[\]}$/s);
+    assertMatch(outputOf("poll()"), /agent_added.*\n.*after=.*\n"has_more":false,"items":\[\]}$/s);
     assertEquals(outputOf("follow.sh sync"), "31");
     assertMatch(outputOf("export.ts"), /31 of 31 entries are in audit\.csv/);
     assertEquals(outputOf("--retry 5"), '"total":31');

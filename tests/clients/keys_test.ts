@@ -36,6 +36,9 @@ describe("docs/keys.md", () => {
     await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
     const { outputOf } = await runRecipes(environmentFor(id), "keys.md");
 
+    const [organization] = JSON.parse(outputOf("rpc/list_organizations"))
+      .filter((organization: { id: string }) => organization.id === id);
+    assertEquals(organization?.is_admin, true);
     const created = JSON.parse(outputOf("cat created.json"));
     assertMatch(created.token, /^pck_/);
     const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);

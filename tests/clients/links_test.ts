@@ -87,7 +87,7 @@ for (const [name, newClient] of Object.entries(CLIENTS)) {
             let { page, link } = await client.first({ ...query, ...feed });
             const seen = page.items;
             let next = nextOf(link);
-            while (page.items.length === page.limit && next) {
+            while (page.has_more !== false && next) {
               ({ page, link } = await client.follow(next));
               next = nextOf(link);
               seen.push(...page.items);

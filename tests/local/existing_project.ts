@@ -200,16 +200,22 @@ export class ExistingProject implements AsyncDisposable {
     return (answer.data as { token: string }).token;
   }
 
-  /** A page, from the function. */
-  async page(token: string, query = "start=0001-01-01&end=9999-12-31&limit=1000") {
-    const url = `${this.stack.apiUrl}/functions/v1/public-audit-log?${query}`;
+  /** Asks the function, which must answer with 200. */
+  async get(token: string, address: string, accept = "application/json"): Promise<Response> {
+    const headers = { Authorization: `Bearer ${token}`, Accept: accept };
     for (let attempt = 0;; attempt++) {
-      const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
-      if (response.ok) return await response.json();
+      const url = `${this.stack.apiUrl}/functions/v1/public-audit-log${address}`;
+      const response = await fetch(url, { headers });
+      if (response.ok) return response;
       const problem = `${await response.text()}: ${this.stack.faults.at(-1)}`;
       if (!isReloading(problem) || attempt > 100) throw new Error(problem);
       await delay(100);
     }
+  }
+
+  /** A page of all entries. */
+  async page(token: string) {
+    return await (await this.get(token, "?start=0001-01-01&end=9999-12-31&limit=1000")).json();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

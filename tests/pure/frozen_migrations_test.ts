@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { changesOfFrozenMigrations, freezeMigrations } from "../../tasks/freeze.ts";
+import { changesOfFrozenMigrations, freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
 import { runProgram } from "../run_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -52,6 +52,15 @@ describe("a list of released migrations", () => {
       "3_keys.sql is gone, and in 1.2.0.migrations.sha256",
       "2_between.sql must come after 1.2.0.migrations.sha256",
     ]);
+  });
+
+  it("of the oldest release is found among newer ones", async () => {
+    await using released = await releasedFolder();
+    const { folder, write } = released;
+    await write("4_more.sql", "select 4;\n");
+    await freezeMigrations(folder, "1.10.0");
+    const oldest = await oldestRelease(folder);
+    assertEquals(Array.from(oldest?.frozen.keys() ?? []), ["1_tables.sql", "3_keys.sql"]);
   });
 
   it("is checked by sha256sum, and never written a second time", async () => {

@@ -344,6 +344,27 @@ describe("installing again", () => {
     project.refuses(["20261201100058_audit_log_01_tables.sql", "20261205000000_audit_log_01"]);
   });
 
+  it("stops where a later migration has dropped the schemas, until the old files have other names", async () => {
+    const leave = "supabase/migrations/20261205000000_audit_log_leave.sql";
+    await using project = new Project();
+    project.install();
+    project.write({ [leave]: Deno.readTextFileSync(join(ROOT, "examples/adopting/leave.sql")) });
+    project.refuses([leave, "docs/adopting.md"]);
+    project.refuses([leave], NEXT);
+    const folder = join(project.path, "supabase/migrations");
+    for (const name of project.migrations().filter((name) => /^\d+_audit_log_\d\d_/.test(name))) {
+      Deno.renameSync(
+        join(folder, name),
+        join(folder, name.replace("_audit_log_", "_former_audit_log_")),
+      );
+    }
+    Deno.removeSync(join(project.path, FUNCTION), { recursive: true });
+    project.install(OURS, new Date("2026-12-06Z"));
+    const ours = project.migrations().filter((name) => /^\d+_audit_log_\d\d_/.test(name));
+    assertEquals(ours.length, 3);
+    assertEquals(project.install(OURS).changes, []);
+  });
+
   it("stops at a damaged record of what is installed", async () => {
     await using project = new Project();
     project.install();
@@ -466,6 +487,7 @@ describe("deno task install", () => {
         "audit_log to the exposed schemas",
         "npx supabase functions deploy public-audit-log",
         "insert into audit_log.organizations",
+        "docs/adopting.md",
       ]
     ) assertStringIncludes(stdout, words);
 

@@ -78,7 +78,7 @@ const ADDITIONS: Edit[] = [
   [`${GET}/parameters/-`, { name: "user", in: "query", schema: { type: "string" } }],
   [`${GET}/parameters/3/schema/maximum`, 5000],
   [`${GET}/parameters/2/schema/enum/-`, "agent_removed"],
-  [`${SCHEMAS}/Page/properties/next`, { type: "string" }],
+  [`${SCHEMAS}/Page/properties/further`, { type: "string" }],
   [`${GET}/responses/200/headers/ETag`, { schema: { type: "string" } }],
   [`${GET}/responses/503`, { description: "Later" }],
   [`${GET}/description`, "Other words."],

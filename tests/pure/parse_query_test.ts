@@ -115,12 +115,12 @@ describe("parseQuery()", () => {
     assert(JSON.stringify(errors).length < 5000);
   });
 
-  it("takes a query string of 8192 characters, and refuses a longer one, naming the limit", () => {
+  it("takes a query string of 12,288 characters, and refuses a longer one, naming the limit", () => {
     const query = TWO_DAYS.padEnd(MAX_LENGTH, "&");
     assertEquals(parse(query).errors, undefined);
     assertEquals(parse(`${query}&`).errors, [{
       parameter: "(query string)",
-      detail: "8193 characters: must be at most 8192",
+      detail: "12289 characters: must be at most 12288",
     }]);
   });
 

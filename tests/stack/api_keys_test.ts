@@ -219,16 +219,13 @@ describe("the database", () => {
       created_by_email: person.email,
       recent: true,
     });
-    await writeEntries(id, [{}]);
-    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
     await sql`delete from audit_log.organizations where id = ${id}`;
     const [left] = await sql`
       select
         (select count(*) from audit_log.organization_members where organization_id = ${id})
         + (select count(*) from audit_log_private.api_keys where organization_id = ${id})
         + (select count(*) from audit_log_private.api_key_hashes where api_key_id = ${apiKeyId})
-        + (select count(*) from audit_log_private.rate_limits where api_key_id = ${apiKeyId})
-        + (select count(*) from audit_log_private.entry_counts where organization_id = ${id}) as rows`;
+        + (select count(*) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as rows`;
     assertEquals(left?.["rows"], "0");
   });
 });

@@ -5,6 +5,7 @@ import {
   ACTIONS,
   assertExactNow,
   connect,
+  errorOf,
   getPage,
   inTokyo,
   MESSAGE_DATA,
@@ -252,6 +253,49 @@ describe("writers", () => {
     assertEquals(await mismatches(organization.id), []);
     assertEquals((await counts(organization.id)).map((row) => row["entries"]).sort(), [1, 2]);
   });
+
+  it("update no count more than 64 times in one transaction, which would make each next one dearer", async () => {
+    const { id } = await newOrganization(admin);
+    await sql.begin(async (transaction) => {
+      for (let i = 0; i < 150; i++) await insert(transaction, id);
+    });
+    assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [22, 64, 64]);
+    await sql.begin((transaction) => insert(transaction, id));
+    assertEquals(await mismatches(id), []);
+    await runUpkeep();
+    assertEquals((await counts(id)).map((row) => row["entries"]), [151]);
+    assertEquals(await mismatches(id), []);
+  });
+
+  it("change nothing that is counted or checked by what their session has set", async () => {
+    const { id } = await newOrganization(admin);
+    const connection = connect();
+    await rolledBack(connection, async (session) => {
+      await session.unsafe(`
+        create schema hostile;
+        create function hostile.wrong(integer, integer) returns integer language sql as 'select 0';
+        create operator hostile.+ (leftarg = integer, rightarg = integer, function = hostile.wrong);
+        create function hostile.never(text, text) returns boolean language sql as 'select false';
+        create operator hostile.!~~ (leftarg = text, rightarg = text, function = hostile.never);
+        create function hostile.date_trunc(text, timestamp) returns timestamp language sql as 'select now()::timestamp';
+        create temporary table entry_counts (like audit_log_private.entry_counts);
+        create domain pg_temp.integer as pg_catalog.int4 check (value < 0);
+        set local search_path = hostile, pg_temp, pg_catalog, audit_log, audit_log_private;
+        set local datestyle = 'SQL, DMY';
+        set local timezone = 'Pacific/Kiritimati';
+        set local audit_log_private.statements = 'many'`);
+      await insert(session, id, "2026-03-01T23:30:00Z");
+      assertEquals(await mismatches(id, session), []);
+      const [row] = await session`
+        select day::pg_catalog.text, hours[24] as last_hour from audit_log_private.entry_counts where organization_id = ${id}`;
+      assertEquals({ ...row }, { day: "01/03/2026", last_hour: 1 });
+      const { message } = await errorOf(session`
+        insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+        values (${id}, 'agent_added', 'nobody', 'Assistant')`);
+      assertMatch(message, /user_email_is_address/);
+    });
+    await connection.end();
+  });
 });
 
 describe("compact_entry_counts()", () => {
@@ -297,6 +341,7 @@ describe("compact_entry_counts()", () => {
     await sql.begin(async (deleter) => {
       await deleter`select from audit_log.organizations where id = ${id} for update`;
       await runUpkeepWithoutWaiting();
+      await deleter`delete from audit_log_private.entry_counts where organization_id = ${id}`;
       await deleter`delete from audit_log.organizations where id = ${id}`;
     });
     assertEquals(await counts(id), []);

@@ -25,7 +25,7 @@ const admin = await signUp();
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 
-interface FeedPage extends Page {
+interface FeedPage extends Omit<Page, "next"> {
   /** What to ask for next: a query string, and its cursor. */
   next: string;
   after: string;
@@ -43,6 +43,8 @@ async function feedPage(response: Response): Promise<FeedPage> {
   const next = new URL(link.slice(1, link.indexOf(">")));
   assertEquals(next.origin + next.pathname, AUDIT_LOG_URL);
   const page: Page = await response.json();
+  assertEquals(page.next, next.href);
+  assertEquals(response.headers.get("X-Has-More"), String(page.has_more));
   const after = next.searchParams.get("after") ?? "";
   return { ...page, next: next.search.slice(1), after };
 }
@@ -51,13 +53,14 @@ async function feedPage(response: Response): Promise<FeedPage> {
 interface Followed {
   names: string[];
   next: string;
+  has_more?: boolean;
 }
 
 /** Follows the feed until it is caught up. */
 async function follow(token: string, query: string): Promise<Followed> {
-  const { items, limit, next } = await poll(token, query);
+  const { items, has_more, next } = await poll(token, query);
   const names = items.map((item) => item.agent_name);
-  if (items.length < limit) return { names, next };
+  if (!has_more) return { names, next };
   const rest = await follow(token, next);
   return { ...rest, names: [...names, ...rest.names] };
 }
@@ -74,15 +77,17 @@ async function read(
     select page as answer from audit_log_private.read_feed(
       ${id}, (${start}, ${end}, null, ${limit}, 0, false, ${after})::audit_log.page_query
     )`;
-  const { items, next } = row?.["answer"] as { items: { agent_name: string }[]; next: string };
-  return { names: items.map((item) => item.agent_name), next };
+  const { items, ...place } = row?.["answer"] as Omit<Followed, "names"> & {
+    items: { agent_name: string }[];
+  };
+  return { names: items.map((item) => item.agent_name), ...place };
 }
 
 /** Reads the feed in SQL until it is caught up. */
 async function readAll(...given: Parameters<typeof read>): Promise<string[]> {
   const [run, id, after, limit = 100, range] = given;
-  const { names, next } = await read(run, id, after, limit, range);
-  if (names.length < limit) return names;
+  const { names, next, has_more } = await read(run, id, after, limit, range);
+  if (!has_more) return names;
   return [...names, ...await readAll(run, id, next, limit, range)];
 }
 
@@ -323,6 +328,59 @@ describe("the feed", () => {
     assertEquals((await follow(token, again.next)).names, ["g", "h"]);
   });
 
+  it("says with has_more whether a reader has caught up, also after a full page", async () => {
+    const { id, token } = await newOrganization(admin);
+    const ask = async (query: string, expected: [number, boolean]) => {
+      const { items, has_more, next } = await poll(token, query);
+      assertEquals([items.length, has_more], expected);
+      return next;
+    };
+    await writeEntries(id, named(["a", "b", "c", "d"]));
+    const half = await ask(`${RANGE}&after=beginning&limit=2`, [2, true]);
+    await writeEntries(id, named(["e", "f"]));
+    // The first batch ends with this page, and the next one has begun.
+    const rest = await ask(half, [2, true]);
+    const end = await ask(rest, [2, false]);
+    await ask(end, [0, false]);
+  });
+
+  it("does a bounded amount of work for a page, which then is short or empty, and gives every entry", async () => {
+    const { id, token } = await newOrganization(admin);
+    const query = `${RANGE}&action=feedback_given`;
+    const count = async (from: string) => {
+      const pages = [await poll(token, from)];
+      while (pages.at(-1)?.has_more) pages.push(await poll(token, pages.at(-1)?.next ?? ""));
+      return pages.map((page) => page.items.length);
+    };
+    const { next } = await poll(token, `${query}&after=beginning`);
+    const late = await sql.reserve();
+    await late`begin`;
+    await write(late, id, "late");
+    const while_late = (await poll(token, next)).next;
+    for (const run of [late, sql]) {
+      await run`
+        insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+        select ${id}, case when n % 13000 = 0 then 'feedback_given' else 'agent_added' end::audit_log.audit_action,
+          'ada@example.com', 'many'
+        from generate_series(1, 13000) as n`;
+    }
+    await late`commit`;
+    late.release();
+    // New ones alone, and the late ones before the new ones.
+    assertEquals(await count(next), [0, 1, 1]);
+    assertEquals(await count(while_late), [0, 1, 1]);
+    // Entries that came after the first page, and lie before the rest of the first batch.
+    const first = await poll(token, `${RANGE}&after=beginning&limit=1`);
+    await sql`
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, created_at)
+      select ${id}, 'agent_added', 'ada@example.com', 'early', ${
+      first.items[0]?.created_at ?? ""
+    }::timestamptz + interval '1 ms'
+      from generate_series(1, 10000)`;
+    const second = await poll(token, first.next);
+    assertEquals([second.items.length, second.has_more], [0, true]);
+  });
+
   it("is the same for an administrator, through read_audit_log", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, named(["a", "b", "c"]));
@@ -330,14 +388,19 @@ describe("the feed", () => {
       const query = pageQuery("2026-03-01", "9999-12-31", { page_limit: 2, after });
       const { data } = await admin.client
         .rpc("read_audit_log", { organization_id: id, query }).throwOnError();
-      const { total, items, next } = data as { total: number; items: string; next: string };
+      const { items, ...rest } = data as {
+        total: number;
+        items: string;
+        next: string;
+        has_more: boolean;
+      };
       const names = (JSON.parse(items) as { agent_name: string }[]).map((item) => item.agent_name);
-      return { total, names, next };
+      return { ...rest, names };
     };
     const first = await read("beginning");
-    assertEquals([first.total, first.names], [3, ["a", "b"]]);
+    assertEquals([first.total, first.names, first.has_more], [3, ["a", "b"], true]);
     const second = await read(first.next);
-    assertEquals(second.names, ["c"]);
+    assertEquals([second.names, second.has_more], [["c"], false]);
     assertEquals((await read(second.next)).names, []);
     const { error } = await admin.client
       .rpc("read_audit_log", {
@@ -403,19 +466,34 @@ describe("a cursor", () => {
     assertNotEquals((await a)?.slice(0, 20), (await b)?.slice(0, 20));
   });
 
-  it("is shorter than 1 kB with 200 transactions in progress, in the middle of a batch too", async () => {
-    const [row] = await sql`
-      with snapshots as (
-        select
-          format('1000000:1000400:%s', string_agg((1000000 + 2 * n)::text, ',' order by n))::pg_snapshot as seen,
-          format('1000001:1000601:%s', string_agg((1000001 + 3 * n)::text, ',' order by n))::pg_snapshot as bound
-        from generate_series(0, 199) as n
-      )
-      select length(cursor) as length, d.seen::text = s.seen::text and d.bound::text = s.bound::text as "isKept"
-      from snapshots s, audit_log_private.encode_cursor(
-        (s.seen, s.bound, '1000500', '2026-03-01 12:00:00.123456Z', gen_random_uuid(), null, null), 'scope'
-      ) as cursor, audit_log_private.decode_cursor(cursor, 'scope') as d`;
-    assert(row?.["length"] < 1024, `${row?.["length"]} characters`);
-    assertEquals(row?.["isKept"], true);
+  it("is short enough for an address with 2,000 transactions in progress, in the middle of a batch too", async () => {
+    for (const [open, apart, longest] of [[200, 3, 1024], [2000, 10_000, 6500]] as const) {
+      const { id, token } = await newOrganization(admin);
+      const scope = `${id} 2026-03-01 9999-12-31`;
+      // In progress at both ends of the batch, which has two entries.
+      const [row] = await sql`
+        with transactions as (
+          select array_agg(1 + n * ${apart}::bigint) as open, ${open}::bigint * ${apart}::bigint + 1 as next
+          from generate_series(0, ${open}::int - 1) as n
+        ), snapshots as (
+          select
+            format('1:%s:%s', next, array_to_string(open, ','))::pg_snapshot as seen,
+            format('1:%s:%s', next + 2, array_to_string(open, ','))::pg_snapshot as bound
+          from transactions
+        ), entries as (
+          insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
+          select ${id}, 'agent_added', 'ada@example.com', 'x', (next + n)::text::xid8
+          from transactions, generate_series(0, 1) as n
+        )
+        select cursor, d.seen::text = s.seen::text and d.bound::text = s.bound::text as "isKept"
+        from snapshots s, audit_log_private.encode_cursor(
+          (s.seen, s.bound, '1', '2026-03-01 12:00:00.123456Z', gen_random_uuid(), null, null), ${scope}
+        ) as cursor, audit_log_private.decode_cursor(cursor, ${scope}) as d`;
+      assert(row?.["isKept"]);
+      const first = await poll(token, `${RANGE}&limit=1&after=${row?.["cursor"]}`);
+      assertEquals([first.items.length, first.has_more], [1, true]);
+      assert(first.after.length < longest, `${first.after.length} characters`);
+      assertEquals((await poll(token, first.next)).items.length, 1);
+    }
   });
 });

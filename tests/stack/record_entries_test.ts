@@ -86,7 +86,7 @@ describe("record_entries()", () => {
     "no time": ["23502", /"created_at"/, { created_at: undefined }],
     "a time that is none": ["22007", /"yesterday noon"/, { created_at: "yesterday noon" }],
     "an empty address": ["23514", /user_email_is_address/, { user_email: "" }],
-    "a name that is too long": ["23514", /entry_is_small/, { agent_name: "x".repeat(201) }],
+    "a name that is too long": ["23514", /agent_name_is_short/, { agent_name: "x".repeat(201) }],
     "data that is no object": ["23514", /data_is_object/, { data: [] }],
     "a misspelt field": ["22023", /an entry is an object with the fields id,/, { dat: {} }],
     "a transaction number": ["22023", /an entry is an object/, { transaction_id: "1" }],

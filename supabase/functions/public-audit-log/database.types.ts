@@ -35,15 +35,7 @@ export type Database = {
           "transaction_id"?: unknown;
           "user_email"?: string;
         };
-        Relationships: [
-          {
-            foreignKeyName: "audit_entries_organization_id_fkey";
-            columns: ["organization_id"];
-            isOneToOne: false;
-            referencedRelation: "organizations";
-            referencedColumns: ["id"];
-          },
-        ];
+        Relationships: [];
       };
       "organization_members": {
         Row: {

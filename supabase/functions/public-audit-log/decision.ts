@@ -12,8 +12,9 @@ const Page = z.object({
   total: z.int().nonnegative(),
   /** Not parsed: see unparsed_items.ts. */
   items: z.null(),
-  /** With `after`: the cursor of the next page. */
+  /** With `after`: the cursor of the next page, and whether it leads to more entries now. */
   next: z.string().optional(),
+  has_more: z.boolean().optional(),
   /** With seals: the days whose entries were changed silently. */
   altered: z.array(z.string()).optional(),
 });

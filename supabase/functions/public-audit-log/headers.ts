@@ -48,16 +48,18 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
     last,
   };
   return Object.entries(offsets).flatMap(([rel, target]) =>
-    target === undefined ? [] : [link(publicUrl, rel, query, { offset: String(target) })]
+    target === undefined
+      ? []
+      : [`<${address(publicUrl, query, { offset: String(target) })}>; rel="${rel}"`]
   ).join(", ");
 }
 
-/** `Link` to the next page of the feed, which may still be empty. */
-export function feedLink(publicUrl: string, query: Query, next: string): string {
-  return link(publicUrl, "next", query, { after: next });
+/** The address of the next page of the feed, which may still be empty. */
+export function feedAddress(publicUrl: string, query: Query, next: string): string {
+  return address(publicUrl, query, { after: next });
 }
 
-function link(publicUrl: string, rel: string, query: Query, place: Record<string, string>): string {
+function address(publicUrl: string, query: Query, place: Record<string, string>): string {
   const { start, end, action, order, limit } = query;
   const parameters = new URLSearchParams({
     start,
@@ -67,5 +69,5 @@ function link(publicUrl: string, rel: string, query: Query, place: Record<string
     limit: String(limit),
     ...place,
   });
-  return `<${publicUrl}?${parameters}>; rel="${rel}"`;
+  return `${publicUrl}?${parameters}`;
 }

@@ -1,5 +1,5 @@
 import type { UnparsedPage } from "./decision.ts";
-import { feedLink, pageLinks } from "./headers.ts";
+import { feedAddress, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
@@ -17,12 +17,17 @@ export interface PageResponseOptions {
 export function pageResponse(
   organizationId: string,
   query: Query,
-  { total, next, altered, items }: UnparsedPage,
+  { total, next: cursor, has_more, altered, items }: UnparsedPage,
   { url, accept, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
-  const link = next ? feedLink(url, query, next) : pageLinks(url, query, total);
-  const common = { ...headers, "Link": link, "X-Total-Count": String(total) };
+  const next = cursor && feedAddress(url, query, cursor);
+  const common = {
+    ...headers,
+    "Link": next ? `<${next}>; rel="next"` : pageLinks(url, query, total),
+    "X-Total-Count": String(total),
+    ...next && { "X-Has-More": String(has_more) },
+  };
   // Seals, which have `altered`, are always one JSON document: each has the one before in it.
   if (!altered && prefersNdjson(accept)) {
     return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
@@ -34,6 +39,7 @@ export function pageResponse(
     total,
     limit,
     offset,
+    ...next && { next, has_more },
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;

@@ -45,6 +45,13 @@ const asked = {
 /** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
+  next: z.url().optional().describe(
+    "Only with `after`: the absolute address to ask for next, as in `Link`",
+  ),
+  has_more: z.boolean().optional().describe(
+    "Only with `after`: `false` means that you have caught up, so wait before you ask for `next`. " +
+      "`true` means that you can ask at once, also when this page is short or empty",
+  ),
   items: z.array(
     z.discriminatedUnion("action", [MessageCreated, OtherEntry]).meta({
       id: "AuditEntry",

@@ -23,7 +23,7 @@ export type QueryResult =
 export const MAX_UNKNOWN = 20;
 
 /** A longer query string is not parsed: no valid one is as long. */
-export const MAX_LENGTH = 8192;
+export const MAX_LENGTH = 12_288;
 
 /**
  * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an

@@ -17,7 +17,7 @@ function oneOf<const Values extends readonly string[]>(values: Values) {
   return z.enum(values, `must be one of: ${values.join(", ")}`);
 }
 
-const AFTER = "must be beginning, or as in the next of a Link header";
+const AFTER = "must be beginning, or as in the next of an answer";
 
 const range = {
   start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
@@ -46,8 +46,8 @@ export const EntriesQuery = z.strictObject({
     .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
     .describe(
-      "`beginning`, or the cursor in the `next` link of the last answer. The page has the entries that " +
-        "are new since, late ones too. Fewer than `limit` means that there are no more yet",
+      "`beginning`, or the cursor in the `next` of the last answer. The page has the entries that " +
+        "are new since, late ones too, and `has_more` says whether there are more",
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),

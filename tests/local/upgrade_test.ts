@@ -1,0 +1,186 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { cp } from "node:fs/promises";
+import { join } from "node:path";
+import type postgres from "postgres";
+import { runUpkeep } from "../../local/upkeep.ts";
+import { freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
+import { applyChanges } from "../../tasks/install_files.ts";
+import { planInstallation } from "../../tasks/installation.ts";
+import { runDeno } from "../run_program.ts";
+import { ExistingProject, ROOT } from "./existing_project.ts";
+
+// The oldest release with frozen migrations is installed, filled, and upgraded to this version and one that may
+// come after it. The function is this version's throughout, because a release keeps its SQL only.
+
+const MIGRATIONS = "supabase/migrations";
+/** The change of CONTRIBUTING.md's example: connections that are open have plans with the old type. */
+const LATER = "alter type audit_log.page_query add attribute later text;";
+
+const DAYS = ["2026-03-01", "2026-03-02", "2026-03-03"];
+const ENTRIES = 2_500;
+const QUERIES = [
+  "?start=2026-03-01&end=2026-03-31&limit=1000",
+  "?start=2026-03-01&end=2026-03-31&limit=100&offset=700&order=desc",
+  "?start=2026-03-02&end=2026-03-03&limit=10&offset=20&action=feedback_given",
+  "/seals?start=2026-03-01&end=2026-03-03",
+];
+
+const project = await ExistingProject.start();
+const { sql } = project;
+const folder = await Deno.makeTempDir();
+afterAll(async () => {
+  await Deno.remove(folder, { recursive: true });
+  await project[Symbol.asyncDispose]();
+});
+
+/** Installs what is in the folder, or upgrades to it. */
+async function install(version: string): Promise<void> {
+  applyChanges(project.folder, planInstallation(folder, project.folder, { version }).changes);
+  await project.push();
+  assertEquals(await project.pushed(), project.migrations());
+}
+
+const copy = (path: string) => cp(join(ROOT, path), join(folder, path), { recursive: true });
+const readAll = (token: string) =>
+  Promise.all(QUERIES.map(async (query) => {
+    const response = await project.get(token, query);
+    return [response.headers.get("Link"), await response.text()];
+  }));
+
+/** Follows the feed for so many pages, or to its end: the names, and the query that goes on. */
+async function follow(token: string, query: string, pages = Infinity) {
+  const names: string[] = [];
+  for (let page = 0; page < pages; page++) {
+    const response = await project.get(token, query);
+    const { items, limit } = await response.json();
+    for (const { agent_name } of items) names.push(agent_name);
+    query = new URL(response.headers.get("Link")?.match(/<(.*)>/)?.[1] ?? "").search;
+    if (items.length < limit) break;
+  }
+  return { names, query };
+}
+
+/** Fills the log, and returns what is known of it. */
+async function fill() {
+  const admin = await project.signUp();
+  const [row] = await sql`insert into audit_log.organizations (name) values ('Test') returning id`;
+  const id: string = row?.["id"];
+  // Their own seam: a migration that replaced it would leave the organization without an administrator.
+  await sql.unsafe(`
+    create or replace function audit_log_private.administers(organization_id uuid) returns boolean
+    language sql stable return (select c.id = '${admin.id}' from audit_log_private.caller() as c)`);
+  const token = await project.keyOf(admin.client, id);
+  const { data } = await project.call(admin.client, "create_api_key", {
+    organization_id: id,
+    name: "revoked",
+  }) as { data: { id: string; token: string } };
+  const revoked = data.token;
+  await project.call(admin.client, "revoke_api_key", { organization_id: id, api_key_id: data.id });
+  await sql`
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${id}, '2026-03-01Z'::timestamptz + n * interval '72 hours' / ${ENTRIES}::int,
+      (array['agent_added', 'feedback_given']::audit_log.audit_action[])[n % 2 + 1], 'ada@example.com', 'entry ' || n,
+      jsonb_build_object('n', n)
+    from generate_series(0, ${ENTRIES}::int - 1) as n`;
+  await runUpkeep(project.stack.databaseUrl);
+
+  const exported = await Deno.makeTempDir({ dir: folder });
+  for (const day of DAYS) {
+    const query = `?start=${day}&end=${day}&limit=1000`;
+    const response = await project.get(token, query, "application/x-ndjson");
+    await Deno.writeTextFile(join(exported, `${day}.ndjson`), await response.text());
+  }
+  const seals = await (await project.get(token, QUERIES.at(-1) ?? "")).json();
+  const { sequence, seal } = seals.items.at(-1);
+
+  const writer = await sql.reserve();
+  await writer`begin`;
+  await insert(id, "late", new Date(), writer);
+  const all = "?start=2026-03-01&end=9999-12-31&limit=1000&after=beginning";
+  const [started, finished] = [await follow(token, all, 1), await follow(token, all)];
+  await writer`commit`;
+  writer.release();
+  return {
+    ...{ admin, id, token, revoked, exported, started, finished, kept: `${sequence}:${seal}` },
+    answers: await readAll(token),
+  };
+}
+
+async function insert(id: string, name: string, at = new Date(), run: postgres.ISql = sql) {
+  await run`
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+    values (${id}, ${at}, 'agent_added', 'ada@example.com', ${name})`;
+}
+
+describe("after an upgrade from the oldest release", () => {
+  let log: Awaited<ReturnType<typeof fill>>;
+
+  beforeAll(async () => {
+    await copy(MIGRATIONS);
+    await copy("docs/releases");
+    await copy("supabase/functions/public-audit-log");
+    // Before the first release that is frozen.
+    if (!await oldestRelease(folder)) await freezeMigrations(folder, "1.2.0");
+    const { frozen = new Map() } = await oldestRelease(folder) ?? {};
+    const names = Array.from(Deno.readDirSync(join(folder, MIGRATIONS)), ({ name }) => name);
+    for (const name of names.filter((name) => !frozen.has(name))) {
+      await Deno.remove(join(folder, MIGRATIONS, name));
+    }
+    await install("1.0.0");
+    log = await fill();
+
+    await copy(MIGRATIONS);
+    await Deno.writeTextFile(join(folder, MIGRATIONS, "29990101000000_later.sql"), LATER);
+    await install("99.0.0");
+    assertMatch(project.migrations().at(-1) ?? "", /_audit_log_\d\d_later\.sql$/);
+  });
+
+  it("pages and seals have the same bytes", async () => {
+    assertEquals(await readAll(log.token), log.answers);
+  });
+
+  it("old cursors go on: no entry is missed or repeated", async () => {
+    const { id, token, started, finished } = log;
+    assertEquals([started.names.length, finished.names.length], [1000, ENTRIES]);
+    await insert(id, "new");
+    const fromEnd = await follow(token, finished.query);
+    assertEquals(fromEnd.names, ["late", "new"]);
+    const fromMiddle = await follow(token, started.query);
+    assertEquals([...started.names, ...fromMiddle.names], [...finished.names, ...fromEnd.names]);
+    assertEquals(new Set(finished.names).size, ENTRIES);
+  });
+
+  it("the chain of seals goes on, and proves an older export", async () => {
+    const { id, token, exported, kept } = log;
+    await insert(id, "another day", new Date("2026-02-01"));
+    await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
+    await runUpkeep(project.stack.databaseUrl);
+    const [row] = await sql`
+      select health ->> 'altered_days' as altered, health ->> 'oldest_unsealed_day' as unsealed, (
+        select count(*)::int from audit_log_private.seals where organization_id = ${id}
+      ) as seals
+      from audit_log_private.health() as health`;
+    assertEquals({ ...row }, { altered: "[]", unsealed: null, seals: DAYS.length + 1 });
+    const url = `--url=${project.stack.apiUrl}/functions/v1/public-audit-log`;
+    const verify = join(ROOT, "examples/verify.ts");
+    const { code, stdout } = await runDeno({
+      args: ["run", "--allow-all", verify, `--folder=${exported}`, url, `--kept=${kept}`],
+      env: { AUDIT_LOG_API_KEY: token },
+    });
+    assertEquals(code, 0, stdout);
+    assertMatch(stdout, /has the seal that you kept/);
+  });
+
+  it("counts are exact", async () => {
+    await insert(log.id, "counted", new Date("2026-02-01"));
+    const mismatches = await sql`select * from audit_log_private.entry_count_mismatches(${log.id})`;
+    assertEquals([...mismatches], []);
+  });
+
+  it("revoked keys stay revoked, and their own administrators make new ones", async () => {
+    const { admin, id, revoked } = log;
+    await assertRejects(() => project.page(revoked), Error, "unauthorized");
+    await project.page(await project.keyOf(admin.client, id));
+  });
+});
