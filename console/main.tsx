@@ -23,6 +23,7 @@ const DIALOG = {
     // Mantine's header element would be a second banner of the page.
     attributes: { header: { role: "presentation" } },
     closeButtonProps: { "aria-label": "Close" },
+    styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
   },
 };
 const SMALL = { defaultProps: { size: "xs" } };

@@ -60,6 +60,11 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     GOTRUE_SMTP_PORT: String(mail.smtpPort),
     GOTRUE_URI_ALLOW_LIST: `${apiUrl}/**`,
     PORT: String(port),
+    // Where providers send people back to.
+    ...Object.fromEntries(
+      Object.keys(settings).filter((name) => name.endsWith("_ENABLED"))
+        .map((name) => [name.replace(/ENABLED$/, "REDIRECT_URI"), `${apiUrl}/auth/v1/callback`]),
+    ),
     ...settings,
   };
   const roles = new Map([

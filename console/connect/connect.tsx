@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, Group, NativeSelect } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, NativeSelect, Stack } from "@mantine/core";
 import { useEffect, useState } from "react";
 import type { ApiKey, NewApiKey } from "../keys/data.ts";
 import { KeyDialog, quoted, TOKEN_LOST } from "../keys/form_dialog.tsx";
@@ -49,14 +49,14 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
         onChange={({ currentTarget: { value } }) => setChosen(value)}
       />
       {collector && (
-        <div>
+        <Stack gap="xs">
           <Hint>{collector.instructions}</Hint>
           <Copyable
             title={collector.name}
             label={collector.name}
             text={collector.text(AUDIT_LOG_URL, token ?? apiKey.hint)}
           />
-        </div>
+        </Stack>
       )}
       <FirstRequest apiKeyId={apiKey.id} />
       {token && (

@@ -98,7 +98,7 @@ export function Log() {
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
       />
       {altered.length > 0 && !isFollowing && <Altered days={altered} />}
-      {days.data && !isFollowing && countDays(days.data) > 1 && (
+      {days.data && days.data.counts.size > 0 && !isFollowing && countDays(days.data) > 1 && (
         <div aria-busy={days.isPlaceholderData}>
           <Histogram
             days={days.data}

@@ -1,4 +1,4 @@
-import { Alert, Group, Paper, Text } from "@mantine/core";
+import { Alert, Group, Paper } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import * as z from "zod/mini";
 import { type LogDays, useLogDays } from "../log/data.ts";
@@ -58,7 +58,7 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
         <strong>Latest seal, number {sequence.toLocaleString("en")}, of {day}</strong>
         <Copy label="latest seal" text={seal} />
       </Group>
-      <Text component="code" style={{ overflowWrap: "anywhere" }}>{seal}</Text>
+      <code style={{ overflowWrap: "anywhere" }}>{seal}</code>
     </Paper>
   );
 }

@@ -105,6 +105,20 @@ describe("creating a key", () => {
     assertEquals(await page.evaluate("navigator.clipboard.readText()"), token);
   });
 
+  it("says how each collector takes the log, with address and token, and when the first request has come", async () => {
+    const { page } = await openKeys();
+    const token = await createInConsole(page, "SIEM");
+    await page.getByText("Waiting for the first request").waitFor();
+    for (const collector of ["A file, kept up to date", "Node-RED", "Your own program"]) {
+      await choose(page, "Connect", collector);
+      const text = await page.getByRole("group", { name: collector }).innerText();
+      assertStringIncludes(text, token);
+      assertStringIncludes(text, "/functions/v1/public-audit-log");
+    }
+    await get(token);
+    await page.getByText("Connected: last request").waitFor();
+  });
+
   it("shows the token once, until one confirms to have stored it: then it is nowhere any more", async () => {
     const { page } = await openKeys();
     const token = await createInConsole(page, "SIEM");

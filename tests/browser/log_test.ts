@@ -448,6 +448,18 @@ describe("following", () => {
   });
 });
 
+describe("on a phone", () => {
+  it("the first entry is within the first third of the screen, and nothing is wider than it", async () => {
+    const { page } = await openLog(hourly(daysAgo(1), 20));
+    for (const width of [360, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      const box = await page.getByRole("row").getByRole("link").first().boundingBox();
+      assert(box && box.y + box.height <= 800 / 3, `at ${box?.y}`);
+      assertEquals(await overflow(page), 0);
+    }
+  });
+});
+
 describe("hostile data", () => {
   const hostile = {
     script: "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">",
