@@ -44,7 +44,10 @@ alter table auth.users
 create table if not exists auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,
-  status text not null
+  factor_type text not null default 'totp',
+  status text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
 );
 create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
 grant all on auth.mfa_factors to postgres;

@@ -73,17 +73,20 @@ export function SignIn({ reason }: { reason: string }) {
           />
         </AuthForm>
       )}
-      {step === "ask for a code" && (
+      {(step === "ask for a code" || step === "forgotten") && (
         <AuthForm
           key={step}
           action="Send code"
           onSubmit={async ({ email }) => {
-            await sendCode(email);
+            await (step === "forgotten" ? sendRecoveryCode(email) : sendCode(email));
             setEmail(email);
-            setStep("type the code");
+            setStep(step === "forgotten" ? "set a password" : "type the code");
           }}
         >
-          <p>You get a message with a code, with which you sign in.</p>
+          <p>
+            You get a message with a code, with which you{" "}
+            {step === "forgotten" ? "set a new password" : "sign in"}.
+          </p>
           <TextInput {...EMAIL} defaultValue={email} />
         </AuthForm>
       )}
@@ -111,20 +114,6 @@ export function SignIn({ reason }: { reason: string }) {
             required
             autoFocus
           />
-        </AuthForm>
-      )}
-      {step === "forgotten" && (
-        <AuthForm
-          key={step}
-          action="Send code"
-          onSubmit={async ({ email }) => {
-            await sendRecoveryCode(email);
-            setEmail(email);
-            setStep("set a password");
-          }}
-        >
-          <p>You get a message with a code, with which you set a new password.</p>
-          <TextInput {...EMAIL} />
         </AuthForm>
       )}
       {step === "set a password" && (

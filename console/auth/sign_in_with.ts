@@ -44,6 +44,9 @@ function leave(): void {
   sessionStorage.setItem(RETURN, location.hash);
 }
 
+/** Whether the page was opened by Auth's answer. Read now, because auth-js takes the code out of the address. */
+let isAnswer = /[?#&](code|error|access_token)=/.test(location.href);
+
 /**
  * After the way back from a provider: cleans the address of what Auth has added, and goes where the person was.
  * Returns whether they come from there. Nothing that the address says is ever shown.
@@ -52,9 +55,10 @@ export function comeBack(): boolean {
   if (IS_EMBEDDED) return false;
   const hash = sessionStorage.getItem(RETURN);
   sessionStorage.removeItem(RETURN);
-  const isAnswer = /[?#&](code|error|access_token)=/.test(location.href);
+  const hasComeBack = isAnswer && hash !== null;
   if (isAnswer) history.replaceState(null, "", here() + (hash ?? ""));
-  return isAnswer && hash !== null;
+  isAnswer = false;
+  return hasComeBack;
 }
 
 export async function sendRecoveryCode(email: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { ActionIcon, Anchor, Button, Group, Tabs } from "@mantine/core";
+import { useFocusTrap, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { ActionName, actionName } from "../shared/action.tsx";
@@ -38,6 +39,9 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
   const newer = items?.[index - 1];
   const older = index < 0 ? undefined : items?.[index + 1];
   const panel = useRef<HTMLElement>(null);
+  // Where it covers the list, the focus stays in it.
+  const isOver = useMediaQuery("(max-width: 61.99em)");
+  const ref = useMergedRef(panel, useFocusTrap(isOver));
   const close = () => {
     onOpen(undefined);
     // Back to its row.
@@ -49,13 +53,22 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
       if (ctrlKey || metaKey || altKey || isTyping(target)) return;
       if (key === "j" && older) onOpen(older);
       else if (key === "k" && newer) onOpen(newer);
-      else if (key === "Escape" && !document.querySelector("[role=dialog], [role=menu]")) close();
+      else if (key === "Escape" && !document.querySelector("section[role=dialog], [role=menu]")) {
+        close();
+      }
     }
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   });
   return (
-    <aside ref={panel} className={styles.panel} aria-label="Entry" tabIndex={-1}>
+    <aside
+      ref={ref}
+      className={styles.panel}
+      role={isOver ? "dialog" : undefined}
+      aria-modal={isOver || undefined}
+      aria-label="Entry"
+      tabIndex={-1}
+    >
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">

@@ -172,7 +172,8 @@ export async function chooseAction(page: Page, name: string): Promise<void> {
 
 /** The entry that is open beside the list. */
 export function entryPanel(page: Page) {
-  return page.getByRole("complementary", { name: "Entry" });
+  const name = "Entry";
+  return page.getByRole("complementary", { name }).or(page.getByRole("dialog", { name }));
 }
 
 export async function closeEntry(page: Page): Promise<void> {
