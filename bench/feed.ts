@@ -96,7 +96,7 @@ function printPages(name: string, times: number[]): void {
 async function page(sql: postgres.Sql, id: string, action: string | null, after: string) {
   const started = performance.now();
   const [row] = await sql`
-    select page ->> 'next' as next, length(page::text) as length, entries
+    select page::json ->> 'next' as next, length(page) as length, entries
     from audit_log_private.read_feed(
       ${id}, (${YEAR[0]}, ${
     YEAR[1]
@@ -129,7 +129,7 @@ async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promis
   for (let n = 0; n < pages; n++) {
     const started = performance.now();
     await sql`
-      select length(page::text), entries
+      select length(page), entries
       from audit_log_private.read_page(
         ${id}, (${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}::int, ${
       n * PAGE
@@ -184,7 +184,7 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
   const [none, day] = ["start=2030-01-01&end=2030-01-01", "start=2025-07-01&end=2025-07-01"];
   const cursor = async (start: string, end: string) => {
     const [row] = await sql`
-      select page ->> 'next' as next from audit_log_private.read_feed(
+      select page::json ->> 'next' as next from audit_log_private.read_feed(
         ${id}, (${start}, ${end}, null, 100, null, null, 'beginning')::audit_log.page_query
       )`;
     return row?.["next"] as string;

@@ -64,10 +64,10 @@ alter function audit_log_private.at_home rename to at_home_here;
 create function audit_log_private.at_home(
   organization_id uuid, task text, resource text default null, query audit_log.page_query default null,
   api_key_id uuid default null, client_address inet default null
-) returns json
+) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  answer json;
+  answer text;
 begin
   -- Citus hands over only a call in a FROM, with constants, of which the organization must not be null.
   execute format(

@@ -30,6 +30,13 @@ language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::big
 create function pg_temp.pick(items text[], subject text) returns text
 language sql immutable as $$ select items[1 + floor(pg_temp.chance(subject) * cardinality(items))::int] $$;
 
+-- A version 7 UUID of a moment (RFC 9562 section 5.7).
+create function pg_temp.uuid_at(moment timestamptz, subject text) returns uuid
+language sql immutable as $$
+  select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0')
+    || '7' || substr(md5(subject), 1, 3) || '8' || substr(md5(subject), 4, 15))::uuid
+$$;
+
 insert into audit_log.organizations (id, name)
 select organization_id, organization from people;
 
@@ -152,7 +159,7 @@ from agents join people using (organization_id);
 
 insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
 select
-  md5(concat(organization_id, created_at, action))::uuid,
+  pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
   organization_id, date_trunc('milliseconds', created_at), action::audit_log.audit_action, user_email, agent_name, data
 from entries
 order by created_at;

@@ -77,8 +77,11 @@ function readArguments(): { path?: string | undefined; isDryRun: boolean } {
 export function describeInstallation(installation: Installation, isDryRun: boolean): string {
   const { version, isFirst, changes, missing, byHand } = installation;
   const verb = isDryRun ? "would " : "";
-  const lines = changes.map(({ path, text }) =>
-    `${verb}${text === null ? "remove" : "write"} ${path}`
+  const lines = changes.map(({ path, text, added }) =>
+    [
+      `${verb}${text === null ? "remove" : "write"} ${path}${added ? ", with these lines:" : ""}`,
+      ...(added ?? []).map((line) => `  ${line.trim()}`),
+    ].join("\n")
   );
   if (changes.length === 0) lines.push(`Version ${version} is installed: nothing to change`);
   else if (isDryRun) lines.push("Nothing was changed, because this is a dry run");

@@ -10,6 +10,8 @@ export interface Change {
   /** In the adopter's project. */
   path: string;
   text: string | null;
+  /** The lines that are new in a file of theirs. */
+  added?: string[];
 }
 
 /**

@@ -147,7 +147,18 @@ function planConfig(target: string): { changes: Change[]; byHand: string[] } {
     return { changes: [], byHand: allByHand("the file is not UTF-8") };
   }
   const { text, byHand } = patchConfig(before);
-  return { changes: text === before ? [] : [{ path: CONFIG, text }], byHand };
+  const added = addedLines(before, text);
+  return { changes: text === before ? [] : [{ path: CONFIG, text, added }], byHand };
+}
+
+/** The lines that a text has more often than before. */
+function addedLines(before: string, after: string): string[] {
+  const known = before.split(/\r?\n/);
+  return after.split(/\r?\n/).filter((line) => {
+    const index = known.indexOf(line);
+    if (index >= 0) known.splice(index, 1);
+    return index < 0 && line !== "";
+  });
 }
 
 function hash(text: string): string {

@@ -28,7 +28,7 @@ export function planMigrations(
   { installed, now }: { installed: string[]; now: Date },
 ): MigrationsPlan {
   const theirs = listFiles(target, MIGRATIONS).filter((file) => /^\d+_.*\.sql$/.test(file));
-  assertNotLeft(target, theirs);
+  assertNotLeft(target, theirs, installed);
   const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1) ?? "";
   const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
   for (const file of listFiles(source, MIGRATIONS)) {
@@ -56,17 +56,20 @@ export function planMigrations(
   return plan;
 }
 
-/** Migrations that a later one has removed would be taken for the installed ones. */
-function assertNotLeft(target: string, theirs: string[]): void {
+/** What a later migration has removed would be taken for what is installed. */
+function assertNotLeft(target: string, theirs: string[], installed: string[]): void {
   const last = theirs.filter((file) => INSTALLED_NAME.test(file)).sort().at(-1);
-  if (last === undefined) return;
+  if (last === undefined && installed.length === 0) return;
   const leaving = theirs.find((file) =>
-    file > last && LEAVES.test(readFile(target, `${MIGRATIONS}/${file}`) ?? "")
+    file > (last ?? "") && LEAVES.test(readFile(target, `${MIGRATIONS}/${file}`) ?? "")
   );
   if (leaving === undefined) return;
+  const obstacle = last === undefined
+    ? "delete supabase/functions/public-audit-log"
+    : "rename our earlier migrations";
   throw new InstallError(
-    `Nothing was changed: ${MIGRATIONS}/${leaving} drops what the earlier migrations have installed. ` +
-      `To install again, rename these first: docs/adopting.md, "Leave", has the command`,
+    `Nothing was changed: ${MIGRATIONS}/${leaving} drops what was installed earlier. To install ` +
+      `again, first ${obstacle}, as docs/adopting.md says under "Leave"`,
   );
 }
 

@@ -248,7 +248,7 @@ export async function assertExact({ id, token }: Organization, entries: number):
 /** Fails unless a page has the total of the entries that its own snapshot sees. */
 export async function assertExactNow(id: string): Promise<void> {
   const [row] = await sql`
-    select (p.page ->> 'total')::int as total, (
+    select (p.page::json ->> 'total')::int as total, (
       select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
     ) as entries
     from audit_log.organizations o, audit_log_private.read_page(
@@ -325,11 +325,11 @@ export async function age(sql: Run, apiKeyId: string, by: string): Promise<void>
     where api_key_id = ${apiKeyId}`;
 }
 
-/** Does all of the upkeep, with the statement that docs/operating.md schedules; not within a transaction. */
+/** Does all of the upkeep, with the statement that examples/adopting/upkeep.sql schedules; not within a transaction. */
 export async function runUpkeep(run: Run = sql): Promise<void> {
-  const page = await Deno.readTextFile(new URL("../docs/operating.md", import.meta.url));
-  const [, statement] = page.match(/cron\.schedule\('upkeep', '[^']*', '([^']*)'\)/) ?? [];
-  if (!statement) throw new Error("docs/operating.md has no cron.schedule('upkeep', …)");
+  const file = new URL("../examples/adopting/upkeep.sql", import.meta.url);
+  const [, statement] = (await Deno.readTextFile(file)).match(/'(do [^']*)'/) ?? [];
+  if (!statement) throw new Error("upkeep.sql schedules no statement");
   await run.unsafe(statement);
 }
 

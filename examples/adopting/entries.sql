@@ -1,13 +1,9 @@
 -- Writes entries from your own tables, in the transaction of the writer: an action is logged if and only if it is
--- committed. Comes after organizations.sql.
+-- committed. Comes after values.sql, and after what fills audit_log.organizations.
 --
 -- Yours to change: the tables and columns in the selects, and in the inserts at the end. Leave out what you do not
--- have. If a table has no organization_id, join the one that has. Each value passes through custom_text, custom_email,
--- left or coalesce, so that no name, address or missing agent can make your insert fail.
-
-create function audit_log_private.custom_email(value text) returns text language sql immutable
-return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value else 'unknown@invalid' end;
-comment on function audit_log_private.custom_email is 'An address as the audit log takes it, or one that says that there is none.';
+-- have. If a table has no organization_id, join the one that has. Each value passes through custom_text, custom_email
+-- or custom_value, so that none can make your insert fail. The names in data are those that events.sql uses, too.
 
 create function audit_log_private.custom_agents() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -15,7 +11,7 @@ begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
     o.id, 'agent_added', audit_log_private.custom_email(u.email), audit_log_private.custom_text(a.name, 'unnamed'),
-    jsonb_build_object('agent_id', a.id::text)
+    jsonb_build_object('agent_id', a.id::text, 'platform_agent_sid', audit_log_private.custom_value(a.sid))
   from added a
   left join audit_log.organizations o on o.external_id = a.organization_id::text
   left join auth.users u on u.id = a.created_by;
@@ -32,7 +28,7 @@ begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
     o.id, 'conversation_created', audit_log_private.custom_email(u.email), audit_log_private.custom_text(a.name, 'unnamed'),
-    jsonb_build_object('conversation_id', c.id::text, 'agent_id', c.agent_id::text)
+    jsonb_build_object('conversation_id', c.id::text, 'agent_id', audit_log_private.custom_value(c.agent_id::text))
   from added c
   left join audit_log.organizations o on o.external_id = c.organization_id::text
   left join public.agents a on a.id = c.agent_id
@@ -52,8 +48,8 @@ begin
     o.id, 'message_created', audit_log_private.custom_email(u.email), audit_log_private.custom_text(a.name, 'unnamed'),
     -- These four must be strings.
     jsonb_build_object(
-      'message_id', m.id::text, 'conversation_id', coalesce(m.conversation_id::text, ''),
-      'agent_id', coalesce(a.id::text, ''), 'platform_agent_sid', coalesce(left(a.sid, 200), '')
+      'message_id', m.id::text, 'conversation_id', audit_log_private.custom_value(m.conversation_id::text),
+      'agent_id', audit_log_private.custom_value(a.id::text), 'platform_agent_sid', audit_log_private.custom_value(a.sid)
     )
   from added m
   left join public.conversations c on c.id = m.conversation_id
@@ -75,7 +71,11 @@ begin
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
     o.id, 'feedback_given', audit_log_private.custom_email(u.email), audit_log_private.custom_text(a.name, 'unnamed'),
-    jsonb_build_object('message_id', f.message_id::text, 'feedback', left(f.thumb::text, 200))
+    jsonb_build_object(
+      'message_id', audit_log_private.custom_value(f.message_id::text),
+      'conversation_id', audit_log_private.custom_value(m.conversation_id::text),
+      'feedback', audit_log_private.custom_value(f.thumb::text)
+    )
   from added f
   left join public.messages m on m.id = f.message_id
   left join public.conversations c on c.id = m.conversation_id
@@ -89,7 +89,7 @@ create trigger audit_log_insert
   after insert on public.feedback referencing new table as added
   for each statement execute function audit_log_private.custom_feedback();
 
-revoke all on function audit_log_private.custom_email, audit_log_private.custom_agents, audit_log_private.custom_conversations,
+revoke all on function audit_log_private.custom_agents, audit_log_private.custom_conversations,
   audit_log_private.custom_messages, audit_log_private.custom_feedback from public, anon, authenticated, service_role;
 
 -- Fires each trigger with no row, so that a wrong name makes this migration fail, and not your application. Any column

@@ -1,6 +1,6 @@
 -- Writes entries from a table of events that you keep already: the new ones by a trigger, the old ones in pieces.
 -- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
--- organizations.sql and entries.sql, which has custom_email.
+-- values.sql, and after what fills audit_log.organizations.
 --
 -- No action may be written both here and by a trigger of entries.sql: it would be in the log twice. If your events are
 -- to give only the past of such an action, add a condition to its kind: and e.happened_at < 'the day of the push'.
@@ -17,23 +17,34 @@ declare
 begin
   insert into audit_log.audit_entries (id, created_at, organization_id, action, user_email, agent_name, data)
   select
-    md5('public.events ' || e.id)::uuid, e.happened_at, o.id,
-    (case e.kind
-      when 'agent.created' then 'agent_added'
-      when 'conversation.started' then 'conversation_created'
-      when 'message.sent' then 'message_created'
-      when 'message.rated' then 'feedback_given'
-    end)::audit_log.audit_action,
+    md5('public.events ' || e.id)::uuid, e.happened_at, o.id, k.action::audit_log.audit_action,
     audit_log_private.custom_email(e.email), audit_log_private.custom_text(e.agent, 'unnamed'),
-    case when e.kind = 'message.sent' then jsonb_build_object(
-      'message_id', left(coalesce(e.details ->> 'message', ''), 100),
-      'conversation_id', left(coalesce(e.details ->> 'conversation', ''), 100),
-      'agent_id', left(coalesce(e.details ->> 'agent', ''), 100),
-      'platform_agent_sid', left(coalesce(e.details ->> 'sid', ''), 100)
-    ) else '{}' end
+    case k.action
+      when 'agent_added' then jsonb_build_object('agent_id', d.agent, 'platform_agent_sid', d.sid)
+      when 'conversation_created' then jsonb_build_object('conversation_id', d.conversation, 'agent_id', d.agent)
+      when 'message_created' then jsonb_build_object(
+        'message_id', d.message, 'conversation_id', d.conversation, 'agent_id', d.agent, 'platform_agent_sid', d.sid
+      )
+      when 'feedback_given' then jsonb_build_object(
+        'message_id', d.message, 'conversation_id', d.conversation, 'feedback', d.feedback
+      )
+    end
   from public.events e
+  join (
+    values
+      ('agent.created', 'agent_added'), ('conversation.started', 'conversation_created'),
+      ('message.sent', 'message_created'), ('message.rated', 'feedback_given')
+  ) as k (kind, action) on k.kind = e.kind
+  cross join lateral (
+    select
+      audit_log_private.custom_value(e.details ->> 'agent') as agent,
+      audit_log_private.custom_value(e.details ->> 'sid') as sid,
+      audit_log_private.custom_value(e.details ->> 'conversation') as conversation,
+      audit_log_private.custom_value(e.details ->> 'message') as message,
+      audit_log_private.custom_value(e.details ->> 'thumb') as feedback
+  ) as d
   left join audit_log.organizations o on o.external_id = e.organization_id::text
-  where e.id = any(ids) and e.kind in ('agent.created', 'conversation.started', 'message.sent', 'message.rated')
+  where e.id = any(ids)
   on conflict (organization_id, created_at, id) do nothing;
   get diagnostics recorded = row_count;
   return recorded;

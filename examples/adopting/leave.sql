@@ -1,2 +1,8 @@
--- Removes the audit log: all entries, keys and seals, your custom_ functions, and the triggers that call them.
+-- Removes the audit log: all entries, keys and seals, your custom_ functions with the triggers that call them, and the
+-- job of upkeep.sql.
 drop schema audit_log, audit_log_private cascade;
+do $$ begin
+  if to_regclass('cron.job') is not null then
+    perform cron.unschedule(j.jobid) from cron.job j where j.jobname = 'audit_log_upkeep';
+  end if;
+end $$;

@@ -1,16 +1,8 @@
--- Keeps audit_log.organizations in step with a table of organizations of your own. It comes before entries.sql,
--- because an entry of an organization that is not there is refused.
+-- Keeps audit_log.organizations in step with a table of organizations of your own. Comes after values.sql, and before
+-- entries.sql, because an entry of an organization that is not there is refused.
 --
 -- Yours to change: the table public.organizations, and its columns id (c.id) and name (c.name, and name in the update).
 -- The id may be of any type.
---
--- The functions that begin with custom_ are in audit_log_private, because the Data API does not serve this schema,
--- and because they go with it when you leave. No migration of the audit log uses such a name.
-
--- Without settings and as an expression, so that Postgres inlines it: it is called for each row.
-create function audit_log_private.custom_text(value text, otherwise text) returns text language sql immutable
-return case when pg_catalog."left"(value, 200) ~ '\S' then pg_catalog."left"(value, 200) else otherwise end;
-comment on function audit_log_private.custom_text is 'A name as the audit log takes it: at most 200 characters, and never blank.';
 
 create function audit_log_private.custom_organizations() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -29,8 +21,7 @@ create trigger audit_log_update
   after update on public.organizations referencing new table as changed
   for each statement execute function audit_log_private.custom_organizations();
 
-revoke all on function audit_log_private.custom_text, audit_log_private.custom_organizations
-from public, anon, authenticated, service_role;
+revoke all on function audit_log_private.custom_organizations from public, anon, authenticated, service_role;
 
 -- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
 update public.organizations set name = name where false;

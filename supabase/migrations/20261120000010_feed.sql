@@ -356,7 +356,7 @@ end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as JSON objects separated by commas and line breaks, how many there are, whether there may be more of them, and the place where to go on then. A batch after the first is read in two parts: late transactions, then new ones (cursor.transaction_id says which). most_examined: the most entries to look at; then a page can be short.';
 
 create function audit_log_private.read_feed(
-  organization_id uuid, query audit_log.page_query, out page json, out entries integer
+  organization_id uuid, query audit_log.page_query, out page text, out entries integer
 )
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
@@ -443,11 +443,9 @@ begin
       where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
     ));
   end if;
-  page := json_build_object(
-    'total', audit_log_private.count_matching(organization_id, query),
-    'next', audit_log_private.encode_cursor(cursor, scope),
-    'has_more', has_more,
-    'items', (E'\n[' || array_to_string(items, E',\n') || E']\n')::json
+  page := format(
+    E'{"total":%s,"next":"%s","has_more":%s,"items":\n[%s]\n}', audit_log_private.count_matching(organization_id, query),
+    audit_log_private.encode_cursor(cursor, scope), to_json(has_more), array_to_string(items, E',\n')
   );
 end $$;
 comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, has_more, items} as in read_page, with the next cursor and whether it leads to more now, and how many entries these are. A page examines a bounded number of entries, so it may be short, or empty, and have more. Nulls when after is no cursor of this organization, range, action and database.';

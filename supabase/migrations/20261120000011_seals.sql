@@ -242,7 +242,7 @@ begin
 end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
-create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query) returns json
+create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   total bigint;
@@ -257,14 +257,12 @@ begin
     where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
     order by s.sequence limit query.page_limit offset query.page_offset
   ) as s;
-  return json_build_object(
-    'total', total,
-    'altered', (
+  return format(
+    E'{"total":%s,"altered":%s,"items":\n[%s]\n}', total, (
       select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
       where d.organization_id = read_seals.organization_id
         and d.day between query.start_date and query.end_date and d.altered_at is not null
-    ),
-    'items', (E'\n[' || items || E']\n')::json
+    ), items
   );
 end $$;
 comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently. action, newest_first and after do not apply.';

@@ -23,13 +23,13 @@ declare
 begin
   perform audit_log_private.require_admin(organization_id);
   perform set_config('synchronous_commit', 'on', true); -- As in answer_request.
-  read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query));
+  read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query))::json;
   entries := read ->> 'entries';
   if entries is null then
     raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
   end if;
   perform audit_log_private.count_read(organization_id, entries);
-  page := read -> 'page';
+  page := (read ->> 'page')::json;
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next', 'has_more', page -> 'has_more');
 end $$;
@@ -90,7 +90,9 @@ create function audit_log_private.list_seals(organization_id uuid, query audit_l
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.require_admin(organization_id);
-  return audit_log_private.at_home(organization_id, 'read_resource', 'seals', audit_log_private.checked_query(query)) -> 'page';
+  return audit_log_private.at_home(
+    organization_id, 'read_resource', 'seals', audit_log_private.checked_query(query)
+  )::json ->> 'page';
 end $$;
 comment on function audit_log_private.list_seals is 'audit_log.list_seals, with its owner''s rights.';
 

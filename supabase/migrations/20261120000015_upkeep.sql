@@ -99,7 +99,7 @@ begin
     order by o.id limit 1000
   loop
     organizations := organizations + 1;
-    work := audit_log_private.at_home(next.id, task)::text;
+    work := audit_log_private.at_home(next.id, task);
     done := done + work;
     -- It may have more to do, and is the first of the next piece.
     exit when work >= piece;

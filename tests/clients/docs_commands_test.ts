@@ -41,7 +41,7 @@ describe("docs/api.md", () => {
     assertEquals([page.total, page.items.length], [12, 1]);
     assertMatch(
       outputOf("after=beginning"),
-      /^link: <.*after=\S+>; rel="next".*agent_added/si,
+      /"next":"[^"]*&after=[^"]+","has_more":false,.*agent_added/s,
     );
     assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
     assertEquals(JSON.parse(outputOf("/seals")).items[0].entries, 1);
@@ -81,8 +81,8 @@ describe("docs/operating.md", () => {
     const { id: userId } = await signUp();
     await writeEntries(id, [{ created_at: "2019-12-31T23:59:59Z" }, {}]);
     const statements = (await sqlOf("docs/operating.md"))
-      // The helper runUpkeep runs what is scheduled; tests/faults/restore_test.ts restores.
-      .filter((text) => !/cron\.schedule|adopt_restored_log/.test(text))
+      // tests/faults/restore_test.ts restores.
+      .filter((text) => !text.includes("adopt_restored_log"))
       .map((text) => text.replaceAll("<organization id>", id).replaceAll("<user id>", userId));
     const deletion = statements.pop() ?? "";
     assert(deletion.includes("audit_log_private.delete_organization"), deletion);

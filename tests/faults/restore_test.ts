@@ -35,7 +35,7 @@ function connect({ port, adminPassword }: PostgresOptions, database = "postgres"
 /** Asks the feed; null when the cursor is refused, which the API answers with 400. */
 async function read(sql: postgres.Sql, id: string, after: string) {
   const [row] = await sql`
-    select page from audit_log_private.read_feed(
+    select page::json from audit_log_private.read_feed(
       ${id}, ('0001-01-01', '9999-12-31', null, 1000, null, null, ${after}::text)::audit_log.page_query
     )`;
   if (!row?.["page"]) return null;

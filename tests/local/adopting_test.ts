@@ -20,6 +20,16 @@ import { type Account, ExistingProject, ROOT } from "./existing_project.ts";
 const MIGRATIONS = "supabase/migrations";
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 
+/** What the recipes use of it, because this Postgres has no such extension. */
+const PG_CRON = `
+  create schema cron;
+  create table cron.job (jobid bigint generated always as identity, jobname text, schedule text, command text);
+  create function cron.schedule(text, text, text) returns bigint language sql as
+    'insert into cron.job (jobname, schedule, command) values ($1, $2, $3) returning jobid';
+  create function cron.unschedule(bigint) returns boolean language sql as
+    'delete from cron.job where jobid = $1 returning true';
+  select cron.schedule('theirs', '* * * * *', 'select 1');`;
+
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());
 const { sql } = project;
@@ -96,8 +106,16 @@ describe("1. Install", () => {
     const error = await assertRejects(() => project.push(), Error);
     assertMatch(error.message, /division by zero/);
     assertEquals(await project.pushed(), files.slice(0, files.indexOf(failing)));
-    const [half] = await sql`select to_regproc('audit_log_private.read_page') as made`;
-    assertEquals(half?.["made"], null);
+    // The first of them is a type, and one has a body in SQL (begin atomic … end), which is no end of a transaction.
+    assertMatch(text, /^begin atomic$/m);
+    const made = Array.from(
+      text.matchAll(/^create (?:type|function) ([\w.]+)/gm),
+      ([, name]) => name,
+    );
+    const left = await sql`
+      select name from unnest(${made as string[]}::text[]) as name
+      where coalesce(to_regtype(name)::oid, to_regproc(name)::oid) is not null`;
+    assertEquals([...left], []);
 
     project.write(`${MIGRATIONS}/${failing}`, text);
     assertStringIncludes(await project.install(), "nothing to change");
@@ -127,7 +145,7 @@ describe("1. Install", () => {
 
 describe("2. Your organizations and people", () => {
   it("a name that was not changed makes the push fail, not their application", async () => {
-    const recipes = ["organizations.sql", "people.sql", "entries.sql", "events.sql"];
+    const recipes = ["values.sql", "organizations.sql", "people.sql", "entries.sql", "events.sql"];
     const wrong: [string, string, string][] = [
       [
         "organizations.sql",
@@ -162,6 +180,7 @@ describe("2. Your organizations and people", () => {
 
   it("the recipes are pushed as migrations after ours", async () => {
     project.addMigrations({
+      audit_log_values: recipe("values.sql"),
       audit_log_organizations: recipe("organizations.sql"),
       audit_log_people: recipe("people.sql"),
       audit_log_entries: recipe("entries.sql"),
@@ -232,6 +251,23 @@ describe("2. Your organizations and people", () => {
     assertEquals(await project.call(owner.client, "list_api_keys", given), { code: "42501" });
     await sql`update public.memberships set level = 50 where user_id = ${owner.id}`;
     assert("data" in await project.call(owner.client, "list_api_keys", given));
+  });
+
+  it("accounts that were deleted softly or are banned administer nothing, although their JWT is valid", async () => {
+    const { id } = await project.organization("acme");
+    const { owner } = people;
+    const codeAfter = async (change: string) => {
+      await sql.unsafe(`update auth.users set ${change} where id = '${owner.id}'`);
+      const answer = await project.call(owner.client, "list_api_keys", { organization_id: id });
+      return "code" in answer ? answer.code : "accepted";
+    };
+    assertEquals(await codeAfter("deleted_at = now()"), "42501");
+    const banned = "deleted_at = null, banned_until = now()";
+    assertEquals(await codeAfter(`${banned} + interval '1 hour'`), "42501");
+    assertEquals(await codeAfter(`${banned} - interval '1 hour'`), "accepted");
+    const gone = await project.personWith({ sub: crypto.randomUUID() });
+    const answer = await project.call(gone, "list_api_keys", { organization_id: id });
+    assertEquals(answer, { code: "42501" });
   });
 
   it("if a function raises an error, the caller gets it, and keys and entries are not affected", async () => {
@@ -322,51 +358,54 @@ describe("2. Your organizations and people", () => {
 
 /** A conversation of the owner with an agent, both new. */
 async function newConversation(organizationId: string, run: postgres.ISql = sql) {
-  const [row] = await run`
-    with agent as (
-      insert into public.agents (organization_id, name, sid, created_by)
-      values (${organizationId}, 'Assistant', 'AG1', ${people.owner.id}) returning id
-    )
-    insert into public.conversations (organization_id, user_id)
-    values (${organizationId}, ${people.owner.id})
-    returning id, (select id from agent) as agent_id`;
-  await run`
-    update public.conversations set agent_id = ${row?.["agent_id"]} where id = ${row?.["id"]}`;
-  return { id: row?.["id"] as string, agentId: row?.["agent_id"] as string };
+  const [agent] = await run`
+    insert into public.agents (organization_id, name, sid, created_by)
+    values (${organizationId}, 'Assistant', 'AG1', ${people.owner.id}) returning id`;
+  const [conversation] = await run`
+    insert into public.conversations (organization_id, agent_id, user_id)
+    values (${organizationId}, ${agent?.["id"]}, ${people.owner.id}) returning id`;
+  return { id: conversation?.["id"] as string, agentId: agent?.["id"] as string };
 }
 
 describe("3. Write entries", () => {
-  it("their inserts are logged, with what the contract says", async () => {
-    const acme = await newOrganization();
+  it("their inserts are logged, with what the contract says, and their events with the same data", async () => {
+    const [acme, events] = [await newOrganization(), await newOrganization()];
     const { id, agentId } = await newConversation(acme);
     const { email } = people.owner;
     const [message] = await sql`
       insert into public.messages (organization_id, conversation_id, user_id, body)
       values (${acme}, ${id}, ${people.owner.id}, 'Hello'), (${acme}, ${id}, null, 'How can I help?')
-      returning id`;
+      returning id::text`;
     const messageId = message?.["id"];
     await sql`
       insert into public.feedback (organization_id, message_id, user_id, thumb)
       values (${acme}, ${messageId}, ${people.owner.id}, 'up')`;
-    const shown = { user_email: email, agent_name: "Assistant" };
-    const entries = (await entriesOf(acme)).map((entry) => ({ ...entry }));
-    assertEquals(entries.slice(0, 2).map(({ action }) => action).sort(), [
-      "agent_added",
-      "conversation_created",
-    ]);
-    assertEquals(entries.slice(2), [
-      {
-        action: "message_created",
-        ...shown,
-        data: {
-          agent_id: agentId,
-          message_id: messageId,
-          conversation_id: id,
-          platform_agent_sid: "AG1",
-        },
-      },
-      { action: "feedback_given", ...shown, data: { feedback: "up", message_id: messageId } },
-    ]);
+    const details = {
+      agent: agentId,
+      sid: "AG1",
+      conversation: id,
+      message: messageId,
+      thumb: "up",
+    };
+    await sql`
+      insert into public.events (organization_id, kind, email, agent, details)
+      select ${events}, kind, ${email}, 'Assistant', ${sql.json(details)}
+      from unnest(array['agent.created', 'conversation.started', 'message.sent', 'message.rated']) as kind`;
+    const agent = { agent_id: agentId, platform_agent_sid: "AG1" };
+    const expected = {
+      agent_added: agent,
+      conversation_created: { conversation_id: id, agent_id: agentId },
+      feedback_given: { conversation_id: id, message_id: messageId, feedback: "up" },
+      message_created: { conversation_id: id, message_id: messageId, ...agent },
+    };
+    for (const organization of [acme, events]) {
+      const entries = await entriesOf(organization);
+      assertEquals(entries.length, 4);
+      assertEquals(Object.fromEntries(entries.map(({ action, data }) => [action, data])), expected);
+      for (const { user_email, agent_name } of entries) {
+        assertEquals([user_email, agent_name], [email, "Assistant"]);
+      }
+    }
   });
 
   it("an action is logged if and only if it was committed", async () => {
@@ -426,11 +465,11 @@ describe("3. Write entries", () => {
       await sql`
         insert into public.feedback (organization_id, message_id, user_id, thumb)
         values (${acme}, ${message?.["id"]}, null, ${name})`;
-      for (const kind of ["agent.created", "message.sent", "unknown", ""]) {
+      for (const kind of ["agent.created", "message.sent", "message.rated", "unknown"]) {
         await sql`
           insert into public.events (organization_id, kind, email, agent, details)
           values (${acme}, ${kind}, ${name}, ${name}, ${
-          sql.json({ message: name, conversation: name, agent: name, sid: name })
+          sql.json({ message: name, conversation: name, agent: name, sid: name, thumb: name })
         })`;
       }
     }
@@ -443,7 +482,7 @@ describe("3. Write entries", () => {
         insert into public.events (organization_id, kind, email) values (${acme}, 'agent.created', ${email})`;
     }
     const entries = await entriesOf(acme);
-    assertEquals(entries.length, 8 * 6 + 3 + 4);
+    assertEquals(entries.length, 8 * 7 + 3 + 4);
     assertEquals(
       new Set(entries.map(({ user_email }) => user_email)),
       new Set(["unknown@invalid"]),
@@ -559,8 +598,12 @@ describe("5. Leave", () => {
     await Deno.remove(join(project.folder, "supabase/functions/public-audit-log"), {
       recursive: true,
     });
+    await sql.unsafe(PG_CRON);
+    await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
     project.addMigrations({ audit_log_leave: recipe("leave.sql") });
     await project.push();
+    assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
+    await sql`drop schema cron cascade`;
     assertEquals(await changesOutside(), { added: [], gone: [] });
     const acme = await newOrganization();
     await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
@@ -579,6 +622,7 @@ describe("5. Leave", () => {
     assertEquals(code, 0, stderr);
     assertStringIncludes(await project.install(), "Next, in that project:");
     project.addMigrations({
+      audit_log_values_again: recipe("values.sql"),
       audit_log_organizations_again: recipe("organizations.sql"),
       audit_log_people_again: recipe("people.sql"),
     });

@@ -358,6 +358,7 @@ describe("installing again", () => {
         join(folder, name.replace("_audit_log_", "_former_audit_log_")),
       );
     }
+    project.refuses([leave, `delete ${FUNCTION}`]);
     Deno.removeSync(join(project.path, FUNCTION), { recursive: true });
     project.install(OURS, new Date("2026-12-06Z"));
     const ours = project.migrations().filter((name) => /^\d+_audit_log_\d\d_/.test(name));
@@ -474,6 +475,11 @@ describe("deno task install", () => {
     const { code, stdout } = await install(project.path, ".", "--dry-run");
     assertEquals(code, 0);
     assertMatch(stdout, /^would write supabase\/migrations\/\d{14}_audit_log_01_/m);
+    const lines = ['"audit_log",', ...SECTION.trim().split("\n")].map((line) => `\n  ${line}`);
+    assertStringIncludes(
+      stdout,
+      `would write supabase/config.toml, with these lines:${lines.join("")}\nwould write `,
+    );
     assertEquals(project.files(), THEIRS);
   });
 

@@ -16,7 +16,6 @@ import {
   sql,
   statusOnly,
   whileWaiting,
-  writeEntries,
 } from "../helpers.ts";
 
 const admin = await signUp();

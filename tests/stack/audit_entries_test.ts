@@ -7,7 +7,6 @@ import {
   entry,
   errorOf,
   getPage,
-  insertEntries,
   MESSAGE_DATA,
   newOrganization,
   rolledBack,

@@ -144,8 +144,8 @@ describe("counts", () => {
       const limit = 1 + random(50);
       const offset = random(300);
       const [page] = await sql`
-        select (p.page ->> 'total')::int as total, p.entries,
-          array(select item ->> 'id' from json_array_elements(p.page -> 'items') as item) as ids
+        select (p.page::json ->> 'total')::int as total, p.entries,
+          array(select item ->> 'id' from json_array_elements(p.page::json -> 'items') as item) as ids
         from audit_log_private.read_page(
           ${id}, (${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}, null)::audit_log.page_query
         ) as p`;
@@ -176,7 +176,7 @@ describe("counts", () => {
       // There, it is another day.
       await insert(session, id, "2026-03-01T23:30:00Z");
       const [row] = await session`
-        select page from audit_log_private.read_page(
+        select page::json from audit_log_private.read_page(
           ${id}, ('2026-03-01', '2026-03-01', null, 2, 0, true, null)::audit_log.page_query
         )`;
       const { total, items } = row?.["page"];

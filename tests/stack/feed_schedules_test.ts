@@ -54,7 +54,7 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 /** Lets followers ask for a page each; what becomes of them. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
   const rows = await sql<{ answer: { items: { agent_name: string }[]; next: string } }[]>`
-    select feed.page as answer
+    select feed.page::json as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
     cross join lateral audit_log_private.read_feed(
       ${id}, ('2026-03-01', '9999-12-31', null, ${limit}, 0, false, c.cursor)::audit_log.page_query

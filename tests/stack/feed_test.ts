@@ -74,7 +74,7 @@ async function read(
   [start = "0001-01-01", end = "9999-12-31"]: string[] = [],
 ): Promise<Followed> {
   const [row] = await run`
-    select page as answer from audit_log_private.read_feed(
+    select page::json as answer from audit_log_private.read_feed(
       ${id}, (${start}, ${end}, null, ${limit}, 0, false, ${after})::audit_log.page_query
     )`;
   const { items, ...place } = row?.["answer"] as Omit<Followed, "names"> & {

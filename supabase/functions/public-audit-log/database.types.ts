@@ -133,7 +133,7 @@ export type Database = {
           "resource": string;
           "token_hash": string;
         };
-        Returns: Json;
+        Returns: unknown;
       };
       "read_audit_log": {
         Args: {
