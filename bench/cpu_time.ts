@@ -51,7 +51,8 @@ async function measureSql(pool: postgres.Sql, organizationId: string, rounds: nu
     select pg_backend_pid() as pid, h.api_key_id as key, encode(h.token_hash, 'hex') as hash
     from audit_log_private.api_key_hashes h where h.organization_id = ${organizationId} limit 1`;
   const { pid, key, hash } = row ?? {};
-  const query = "('2025-07-01', '2025-07-01', null, 100, 0, false, null)::audit_log.page_query";
+  const query =
+    "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)::audit_log.page_query";
   const steps = {
     "an empty loop": "1",
     "count_request": `audit_log_private.count_request('${organizationId}', '${key}')`,

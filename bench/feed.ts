@@ -100,7 +100,7 @@ async function page(sql: postgres.Sql, id: string, action: string | null, after:
     from audit_log_private.read_feed(
       ${id}, (${YEAR[0]}, ${
     YEAR[1]
-  }, ${action}, ${PAGE}::int, null, null, ${after}::text)::audit_log.page_query
+  }, ${action}, null, ${PAGE}::int, null, null, ${after}::text)::audit_log.page_query
     )`;
   const time = performance.now() - started;
   return { next: row?.["next"] as string, entries: row?.["entries"] as number, time };
@@ -131,7 +131,7 @@ async function offsetPages(sql: postgres.Sql, id: string, pages: number): Promis
     await sql`
       select length(page), entries
       from audit_log_private.read_page(
-        ${id}, (${YEAR[0]}, ${YEAR[1]}, null, ${PAGE}::int, ${
+        ${id}, (${YEAR[0]}, ${YEAR[1]}, null, null, ${PAGE}::int, ${
       n * PAGE
     }::int, false, null)::audit_log.page_query
       )`;
@@ -185,7 +185,7 @@ async function measurePolls(sql: postgres.Sql, apiUrl: string, id: string, token
   const cursor = async (start: string, end: string) => {
     const [row] = await sql`
       select page::json ->> 'next' as next from audit_log_private.read_feed(
-        ${id}, (${start}, ${end}, null, 100, null, null, 'beginning')::audit_log.page_query
+        ${id}, (${start}, ${end}, null, null, 100, null, null, 'beginning')::audit_log.page_query
       )`;
     return row?.["next"] as string;
   };

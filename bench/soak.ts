@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import postgres from "postgres";
-import { Constants } from "../supabase/functions/public-audit-log/database.types.ts";
+import { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
 import { pick, randomFrom } from "../tests/random.ts";
 import { makeKeys, startFunctionUnderLoad } from "./function_under_load.ts";
 import { sendRequests } from "./load.ts";
@@ -18,7 +18,6 @@ const KEYS = 200;
 const WRITERS = 4;
 /** Entries are written for today and so many days before it; those of the last of them are deleted. */
 const DAYS = 7;
-const ACTIONS = Constants.audit_log.Enums.audit_action;
 const ORGANIZATIONS = Array.from({ length: 10 }, () => crypto.randomUUID());
 const TABLES = [
   "audit_log.audit_entries",

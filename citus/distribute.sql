@@ -80,7 +80,7 @@ comment on function audit_log_private.at_home is 'Has at_home_here carried out o
 
 -- Citus takes no functions in SQL that read distributed tables.
 create or replace function audit_log_private.count_days(
-  organization_id uuid, action audit_log.audit_action, start_date date, end_date date
+  organization_id uuid, action text, start_date date, end_date date
 ) returns table (day date, entries integer)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -91,7 +91,7 @@ begin
 end $$;
 
 create or replace function audit_log_private.count_periods(
-  organization_id uuid, action audit_log.audit_action, start_date date, end_date date, first_month date, end_month date
+  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
 ) returns table (first_day date, last_day date, entries bigint)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -207,7 +207,7 @@ set local citus.multi_shard_modify_mode = 'sequential';
 do $$
 declare
   first constant regclass := 'audit_log.organizations';
-  everywhere constant regclass[] := array['audit_log_private.api_key_hashes', 'audit_log_private.feed_keys'];
+  everywhere constant regclass[] := array['audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.feed_keys'];
   distributed constant regclass[] := array(
     select c.oid from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'

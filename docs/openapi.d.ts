@@ -19,6 +19,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/public-audit-log/actions": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read which actions there are
+     * @description Returns the catalogue of actions that entries may have, in a stable order. New ones may appear at any time; none disappears or changes its code while entries have it.
+     */
+    get: operations["readActions"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   "/public-audit-log/seals": {
     parameters: {
       query?: never;
@@ -86,10 +106,13 @@ export interface components {
       /** @description The name of the agent involved */
       agent_name: string;
       /**
-       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message
-       * @enum {string}
+       * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another code of `/actions`. More may be added at any time
+       * @example agent_added
+       * @example conversation_created
+       * @example message_created
+       * @example feedback_given
        */
-      action: "agent_added" | "conversation_created" | "feedback_given";
+      action: string;
       /** @description What the action is about */
       data: {
         [key: string]: unknown;
@@ -180,6 +203,32 @@ export interface components {
       altered: string[];
       /** @description The seals of this page, by `sequence` */
       items: components["schemas"]["Seal"][];
+    };
+    /** @description One kind of action */
+    Action: {
+      /**
+       * @description What entries have in `action`
+       * @example agent_added
+       * @example conversation_created
+       * @example message_created
+       * @example feedback_given
+       */
+      code: string;
+      /** @description What it means, for a person */
+      description: string;
+      /** @description Fields that `data` has for certain, as strings */
+      required: string[];
+      /** @description Since when the platform should not write it any more, or null. Entries may have it for ever */
+      deprecated_at: string | null;
+    };
+    /** @description The actions that entries may have */
+    ActionsPage: {
+      /** @description The organization that owns the API key */
+      organization_id: string;
+      /** @description How many actions there are */
+      total: number;
+      /** @description All actions */
+      items: components["schemas"]["Action"][];
     };
     /** @description One bad parameter of the query string */
     ParameterError: {
@@ -293,8 +342,10 @@ export interface operations {
         start: string;
         /** @description The last day, in UTC, inclusive; not before `start` */
         end: string;
-        /** @description Only entries with this action */
-        action?: "agent_added" | "conversation_created" | "message_created" | "feedback_given";
+        /** @description Only entries with this action: a code of `/actions` */
+        action?: string;
+        /** @description Only entries of this user: the address exactly as entries have it */
+        user_email?: string;
         /** @description The most entries in a page */
         limit?: number;
         /** @description How many matching entries to skip */
@@ -404,7 +455,204 @@ export interface operations {
            *         },
            *         {
            *           "parameter": "acton",
-           *           "detail": "unknown parameter: must be one of: start, end, action, limit, offset, after, order"
+           *           "detail": "unknown parameter: must be one of: start, end, action, user_email, limit, offset, after, order"
+           *         }
+           *       ]
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The token is missing, malformed, unknown, expired or revoked; the answer is the same for all */
+      401: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Unauthorized",
+           *       "status": 401,
+           *       "detail": "A valid API key is required: Authorization: Bearer pck_…",
+           *       "code": "unauthorized",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The path is below this one and does not exist */
+      404: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Not Found",
+           *       "status": 404,
+           *       "detail": "There is nothing here. The audit log is at /functions/v1/public-audit-log.",
+           *       "code": "not_found",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The method is not GET; HEAD and OPTIONS are refused, too */
+      405: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          Allow: components["headers"]["Allow"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Method Not Allowed",
+           *       "status": 405,
+           *       "detail": "Only GET is supported.",
+           *       "code": "method_not_allowed",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
+      429: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "Retry-After": components["headers"]["Retry-After"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Too Many Requests",
+           *       "status": 429,
+           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "code": "rate_limited",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Something failed in the service: try again */
+      500: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Internal Server Error",
+           *       "status": 500,
+           *       "detail": "Something failed on our side. Try again; if it persists, report the request_id.",
+           *       "code": "internal_error",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
+           *     }
+           */
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+  readActions: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description All actions */
+      200: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          "X-Total-Count": components["headers"]["X-Total-Count"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
+           *       "total": 1,
+           *       "items": [
+           *         {
+           *           "code": "message_created",
+           *           "description": "A user sent a message in a conversation",
+           *           "required": [
+           *             "message_id",
+           *             "conversation_id",
+           *             "agent_id",
+           *             "platform_agent_sid"
+           *           ],
+           *           "deprecated_at": null
+           *         }
+           *       ]
+           *     }
+           */
+          "application/json": components["schemas"]["ActionsPage"];
+        };
+      };
+      /** @description The query string is invalid */
+      400: {
+        headers: {
+          "Cache-Control": components["headers"]["Cache-Control"];
+          Vary: components["headers"]["Vary"];
+          "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
+          "X-Request-Id": components["headers"]["X-Request-Id"];
+          "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+          RateLimit: components["headers"]["RateLimit"];
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "type": "about:blank",
+           *       "title": "Bad Request",
+           *       "status": 400,
+           *       "detail": "The query string is invalid.",
+           *       "code": "invalid_parameters",
+           *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
+           *       "errors": [
+           *         {
+           *           "parameter": "limit",
+           *           "detail": "unknown parameter: there are none here"
            *         }
            *       ]
            *     }

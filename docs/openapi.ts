@@ -6,7 +6,11 @@ import { formatted } from "../tasks/formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
-import type { Page, SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
+import type {
+  ActionsPage,
+  Page,
+  SealsPage,
+} from "../supabase/functions/public-audit-log/page_schema.ts";
 import {
   type Problem,
   type ProblemCode,
@@ -79,6 +83,28 @@ const SEALS_PAGE: SealsPage = {
     seal: "8bae13156d9f7efd1c1305256411a6f248d3b486c4065ffe6d27056be182731d",
   }],
 };
+
+const ACTIONS_PAGE: ActionsPage = {
+  organization_id: "0a11ce00-0000-4000-8000-000000000001",
+  total: 1,
+  items: [{
+    code: "message_created",
+    description: "A user sent a message in a conversation",
+    required: ["message_id", "conversation_id", "agent_id", "platform_agent_sid"],
+    deprecated_at: null,
+  }],
+};
+
+const NO_DAYS = [
+  {
+    parameter: "start",
+    detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
+  },
+  {
+    parameter: "end",
+    detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
+  },
+];
 
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
@@ -224,9 +250,37 @@ are hashes of it.`,
             {
               parameter: "acton",
               detail:
-                "unknown parameter: must be one of: start, end, action, limit, offset, after, order",
+                "unknown parameter: must be one of: start, end, action, user_email, limit, offset, " +
+                "after, order",
             },
           ]),
+        },
+      },
+    },
+    "/public-audit-log/actions": {
+      get: {
+        operationId: "readActions",
+        summary: "Read which actions there are",
+        description:
+          "Returns the catalogue of actions that entries may have, in a stable order. New ones may " +
+          "appear at any time; none disappears or changes its code while entries have it.",
+        parameters: [],
+        "x-codeSamples": [{
+          lang: "Shell",
+          label: "curl",
+          source: 'curl "$AUDIT_LOG_URL/actions" \\\n' +
+            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
+        }],
+        responses: {
+          200: {
+            description: "All actions",
+            headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
+            content: content("application/json", "ActionsPage", ACTIONS_PAGE),
+          },
+          ...problems(
+            [{ parameter: "limit", detail: "unknown parameter: there are none here" }],
+            [],
+          ),
         },
       },
     },
@@ -348,26 +402,16 @@ function headers(names: HeaderName[]) {
 
 function content(
   type: string,
-  schema: "Page" | "SealsPage" | "Problem",
-  example: Page | SealsPage | Problem,
+  schema: "Page" | "SealsPage" | "ActionsPage" | "Problem",
+  example: Page | SealsPage | ActionsPage | Problem,
 ) {
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
 }
 
 /** The answers that are no page, to both paths; of the errors of a 400, those that differ. */
-function problems(errors: NonNullable<Problem["errors"]>) {
+function problems(errors: NonNullable<Problem["errors"]>, days = NO_DAYS) {
   return {
-    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [
-      {
-        parameter: "start",
-        detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
-      },
-      {
-        parameter: "end",
-        detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
-      },
-      ...errors,
-    ]),
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [...days, ...errors]),
     401: problem(
       "unauthorized",
       "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",

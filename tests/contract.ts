@@ -12,7 +12,10 @@ ajv.addSchema({ $id: "contract", ...document }, undefined, undefined, false);
 const RESPONSES: Record<string, DocumentedResponse> =
   document.paths["/public-audit-log"].get.responses;
 
-const SEALS_RESPONSES: typeof RESPONSES = document.paths["/public-audit-log/seals"].get.responses;
+const OTHER_RESPONSES: Record<string, typeof RESPONSES> = {
+  seals: document.paths["/public-audit-log/seals"].get.responses,
+  actions: document.paths["/public-audit-log/actions"].get.responses,
+};
 
 interface DocumentedResponse {
   headers: Record<string, { $ref: string }>;
@@ -49,8 +52,8 @@ export async function assertDocumented(response: Response): Promise<void> {
 
 async function differences({ url, status, headers, body }: Response): Promise<string[]> {
   const text = await new Response(body).text();
-  const isOfSeals = /\/seals\/?(\?|$)/.test(url);
-  const documented = (isOfSeals ? SEALS_RESPONSES : RESPONSES)[status];
+  const [, other = ""] = url.match(/\/(seals|actions)\/?(?:\?|$)/) ?? [];
+  const documented = (OTHER_RESPONSES[other] ?? RESPONSES)[status];
   if (!documented) return [`status ${status}: ${text}`];
   const type = headers.get("Content-Type") ?? "";
   const content = documented.content[type];

@@ -5,11 +5,11 @@ import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
 import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Problem } from "../supabase/functions/public-audit-log/problem.ts";
-import {
-  Constants,
-  type Database,
-  type TablesInsert,
+import type {
+  Database,
+  TablesInsert,
 } from "../supabase/functions/public-audit-log/database.types.ts";
+import { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
 
 /** The project under test, and what everybody knows of it. */
 export const API_URL = environment("SUPABASE_URL");
@@ -23,7 +23,7 @@ export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
 /** Two days that every test may use, as a query string. */
 export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 
-export const ACTIONS = Constants.audit_log.Enums.audit_action;
+export { ACTIONS };
 
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
@@ -188,7 +188,13 @@ export function pageQuery(
   end_date: string,
   given: Partial<PageQuery> = {},
 ): PageQuery {
-  const rest = { action: null, page_limit: null, page_offset: null, newest_first: null };
+  const rest = {
+    action: null,
+    user_email: null,
+    page_limit: null,
+    page_offset: null,
+    newest_first: null,
+  };
   return { start_date, end_date, ...rest, after: null, ...given };
 }
 
@@ -252,7 +258,7 @@ export async function assertExactNow(id: string): Promise<void> {
       select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
     ) as entries
     from audit_log.organizations o, audit_log_private.read_page(
-      o.id, ('0001-01-01', '9999-12-31', null, 1, 0, false, null)::audit_log.page_query
+      o.id, ('0001-01-01', '9999-12-31', null, null, 1, 0, false, null)::audit_log.page_query
     ) as p
     where o.id = ${id}`;
   assertEquals(row?.["total"], row?.["entries"]);

@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
 import { RANGE } from "../shared/range.tsx";
-import { ACTIONS } from "./data.ts";
 
 const ADDRESS = z.object({
   ...RANGE,
-  action: z.catch(z.optional(z.enum(ACTIONS)), undefined),
+  action: z.catch(z.optional(z.string()), undefined),
+  person: z.catch(z.optional(z.string()), undefined),
   page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
   size: z.catch(z.optional(z.literal([100, 1000])), undefined),
   time: z.catch(z.optional(z.literal("local")), undefined),

@@ -1,21 +1,27 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import {
-  Constants,
-  type Database,
-  type Enums,
-} from "../../supabase/functions/public-audit-log/database.types.ts";
+import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
 import { call, check } from "../shared/transport.ts";
 import { readSeals, type Sealing } from "../seals/data.ts";
 
-export type Action = Enums<"audit_action">;
-export const ACTIONS = Constants.audit_log.Enums.audit_action;
+const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));
+
+/** The actions that entries may have. */
+export function useActions(organizationId: string) {
+  return useQuery({
+    queryKey: ["actions", organizationId],
+    queryFn: ({ signal }) =>
+      call(ACTIONS, "list_actions", { organization_id: organizationId }, signal),
+  });
+}
 
 /** Which entries of an organization. */
 export interface LogFilter extends Days {
   organizationId: string;
-  action?: Action | undefined;
+  action?: string | undefined;
+  /** Only the entries of this person. */
+  person?: string | undefined;
 }
 
 const AUDIT_ENTRY = z.object({
@@ -99,6 +105,7 @@ export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
     start_date: filter.start,
     end_date: filter.end,
     action: filter.action ?? null,
+    user_email: filter.person ?? null,
     page_limit: null,
     page_offset: null,
     newest_first: null,

@@ -28,7 +28,12 @@ export function Log() {
   const [isExporting, setIsExporting] = useState(false);
   // The switch answers at once, and the rows follow.
   const shownZone = useDeferredValue(address.time ?? "utc");
-  const filter = { organizationId: organization.id, ...daysOf(address), action: address.action };
+  const filter = {
+    organizationId: organization.id,
+    ...daysOf(address),
+    action: address.action,
+    person: address.person,
+  };
   const { page = 1, size = DEFAULT_PAGE_SIZE, follow: isFollowing = false } = address;
   const entries = useQuery({
     queryKey: ["log", organization.id, "page", filter, page, size],
@@ -93,6 +98,7 @@ export function Log() {
         </Button>
       </Head>
       <Toolbar
+        organizationId={organization.id}
         address={address}
         onChange={change}
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}

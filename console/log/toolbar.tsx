@@ -3,16 +3,18 @@ import { ActionName, actionName } from "../shared/action.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import type { LogAddress } from "./address.ts";
-import { ACTIONS } from "./data.ts";
+import { useActions } from "./data.ts";
 
 export interface ToolbarProps {
+  organizationId: string;
   address: LogAddress;
   onChange: (changes: Partial<LogAddress>) => void;
   onZone: (time: LogAddress["time"]) => void;
 }
 
 /** Which entries are shown: days and time zone in one control, and filters that can be taken off. */
-export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
+export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarProps) {
+  const actions = useActions(organizationId);
   return (
     <Group gap="xs">
       <RangePicker
@@ -29,9 +31,12 @@ export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
         </Menu.Target>
         <Menu.Dropdown>
           <Menu.Label>Action</Menu.Label>
-          {ACTIONS.map((action) => (
-            <Menu.Item key={action} onClick={() => onChange({ action })}>
-              <ActionName code={action} />
+          {actions.data?.map(({ code }) => (
+            <Menu.Item
+              key={code}
+              onClick={() => onChange({ action: code })}
+            >
+              <ActionName code={code} />
             </Menu.Item>
           ))}
         </Menu.Dropdown>
@@ -40,6 +45,12 @@ export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
         <Chip
           text={`Action: ${actionName(address.action)}`}
           onRemove={() => onChange({ action: undefined })}
+        />
+      )}
+      {address.person && (
+        <Chip
+          text={`Person: ${address.person}`}
+          onRemove={() => onChange({ person: undefined })}
         />
       )}
     </Group>

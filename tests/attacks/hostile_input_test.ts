@@ -116,7 +116,7 @@ async function assertAnswer(
   if (status === 404 && answer.message) return;
   await assertDocumented(new Response(body, { status, headers }));
   if (verdict.status !== 200) return assertEquals(answer.code, CODES[verdict.status]);
-  const { start, end, action, limit, offset } = verdict.query;
+  const { start, end, action, person, limit, offset } = verdict.query;
   const { total, items, ...echo } = answer;
   assertEquals(echo, { organization_id: verdict.organizationId, start, end, limit, offset });
   assert(total <= 9);
@@ -124,6 +124,7 @@ async function assertAnswer(
   for (const item of items) {
     const day = item.created_at.slice(0, 10);
     assert(day >= start && day <= end && (action ?? item.action) === item.action);
+    assert((person ?? item.user_email) === item.user_email);
   }
 }
 

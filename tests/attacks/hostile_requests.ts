@@ -140,6 +140,8 @@ const RIGHT: Record<string, (random: Random) => string> = {
     pick(random, ["2026-03-01", "2026-03-02", "2024-02-29", "2000-02-29", "0001-01-01"]),
   end: (random) => pick(random, ["2026-03-02", "2026-03-03", "2026-12-31", "9999-12-31"]),
   action: (random) => pick(random, ACTIONS),
+  user_email: (random) =>
+    pick(random, ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320)]),
   limit: (random) => pick(random, ["1", "1000", "7", "0100", "0".repeat(300) + "1"]),
   offset: (random) => pick(random, ["0", "1", "5", "00", "2147483648", "9007199254740991"]),
   order: (random) => pick(random, ["asc", "desc"]),

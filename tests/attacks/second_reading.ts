@@ -27,12 +27,13 @@ export interface ExpectedQuery {
   start: string;
   end: string;
   action: string | undefined;
+  person: string | undefined;
   limit: number;
   offset: number;
 }
 
 const ACTIONS = ["agent_added", "conversation_created", "message_created", "feedback_given"];
-const NAMES = ["start", "end", "action", "limit", "offset", "order", "after"];
+const NAMES = ["start", "end", "action", "user_email", "limit", "offset", "order", "after"];
 const MAX_OFFSET = 9007199254740991n;
 
 /** Judges a request to a service whose path is `home`. */
@@ -89,17 +90,27 @@ function readQuery(text: string): ExpectedQuery | null {
   const start = values.get("start") ?? "";
   const end = values.get("end") ?? "";
   const action = values.get("action");
+  const person = values.get("user_email");
   const limit = readNumber(values.get("limit") ?? "100");
   const offset = readNumber(values.get("offset") ?? "0");
   const right = isDay(start) && isDay(end) && start <= end &&
     (action === undefined || ACTIONS.includes(action)) &&
+    (person === undefined || isPerson(person)) &&
     limit !== null && limit >= 1n && limit <= 1000n &&
     offset !== null && offset <= MAX_OFFSET &&
     ["asc", "desc"].includes(values.get("order") ?? "asc") &&
     // No cursor comes about by chance.
     (!values.has("after") ||
       values.get("after") === "beginning" && !values.has("offset") && !values.has("order"));
-  return right ? { start, end, action, limit: Number(limit), offset: Number(offset) } : null;
+  return right
+    ? { start, end, action, person, limit: Number(limit), offset: Number(offset) }
+    : null;
+}
+
+/** Whether bytes that are UTF-8 stand for 1 to 320 characters without NUL. */
+function isPerson(bytes: string): boolean {
+  const text = new TextDecoder().decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
+  return text.length > 0 && [...text].length <= 320 && !text.includes("\0");
 }
 
 /** Percent-decoding as forms have it; one character a byte, which is enough to compare ASCII with. */

@@ -29,7 +29,7 @@ function clientOf(token: string) {
 }
 
 describe("a client generated from openapi.json", () => {
-  it("reads a page, whose entries are told apart by their action", async () => {
+  it("reads a page, whose entries may have any action", async () => {
     const { id, token } = await newOrganization(admin);
     await writeEntries(id, [{ data: { ...MESSAGE_DATA, message_id: "m-7" } }, {
       action: "feedback_given",
@@ -40,7 +40,7 @@ describe("a client generated from openapi.json", () => {
     const { data, error } = await clientOf(token).GET("/public-audit-log", { params: { query } });
     assertEquals(error, undefined);
     const seen = data?.items.map((item) =>
-      item.action === "message_created" ? item.data.message_id : item.data["feedback"]
+      "feedback" in item.data ? item.data.feedback : item.data.message_id
     );
     assertEquals(seen, ["m-7", "up"]);
     assertEquals(data?.total, 2);
@@ -62,8 +62,6 @@ describe("a client generated from openapi.json", () => {
     const wrongs = [
       // @ts-expect-error: end is missing
       () => GET("/public-audit-log", { params: { query: { start: "2026-03-01" } } }),
-      // @ts-expect-error: login is no action
-      () => GET("/public-audit-log", { params: { query: { ...days, action: "login" } } }),
       // @ts-expect-error: a limit is a number
       () => GET("/public-audit-log", { params: { query: { ...days, limit: "10" } } }),
       // @ts-expect-error: there is no other path

@@ -276,7 +276,7 @@ async function write(sql: postgres.Sql, id: string, ...names: string[]): Promise
 async function read(sql: postgres.Sql, id: string, after: string) {
   const [row] = await sql`
     select page::json from read_feed(
-      ${id}, ('0001-01-01', '9999-12-31', null, 1000, null, null, ${after})::page_query
+      ${id}, ('0001-01-01', '9999-12-31', null, null, 1000, null, null, ${after})::page_query
     )`;
   if (!row?.["page"]) return null;
   const { items, next, total }: Page = row["page"];

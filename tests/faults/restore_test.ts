@@ -36,7 +36,7 @@ function connect({ port, adminPassword }: PostgresOptions, database = "postgres"
 async function read(sql: postgres.Sql, id: string, after: string) {
   const [row] = await sql`
     select page::json from audit_log_private.read_feed(
-      ${id}, ('0001-01-01', '9999-12-31', null, 1000, null, null, ${after}::text)::audit_log.page_query
+      ${id}, ('0001-01-01', '9999-12-31', null, null, 1000, null, null, ${after}::text)::audit_log.page_query
     )`;
   if (!row?.["page"]) return null;
   const { items, next, total }: Page = row["page"];
@@ -544,7 +544,7 @@ async function readAsAdministrator(sql: postgres.Sql, id: string): Promise<void>
     await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
     await transaction`
       select audit_log_private.read_audit_log(
-        ${id}, ('2000-01-01', '9999-12-31', null, 100, 0, false, 'beginning')::audit_log.page_query
+        ${id}, ('2000-01-01', '9999-12-31', null, null, 100, 0, false, 'beginning')::audit_log.page_query
       )`;
   });
 }

@@ -147,7 +147,7 @@ describe("counts", () => {
         select (p.page::json ->> 'total')::int as total, p.entries,
           array(select item ->> 'id' from json_array_elements(p.page::json -> 'items') as item) as ids
         from audit_log_private.read_page(
-          ${id}, (${start}, ${end}, ${action}, ${limit}, ${offset}, ${newestFirst}, null)::audit_log.page_query
+          ${id}, (${start}, ${end}, ${action}, null, ${limit}, ${offset}, ${newestFirst}, null)::audit_log.page_query
         ) as p`;
       const plain = await sql`
         select id::text from audit_log.audit_entries
@@ -177,7 +177,7 @@ describe("counts", () => {
       await insert(session, id, "2026-03-01T23:30:00Z");
       const [row] = await session`
         select page::json from audit_log_private.read_page(
-          ${id}, ('2026-03-01', '2026-03-01', null, 2, 0, true, null)::audit_log.page_query
+          ${id}, ('2026-03-01', '2026-03-01', null, null, 2, 0, true, null)::audit_log.page_query
         )`;
       const { total, items } = row?.["page"];
       const times = items.map(({ created_at }: { created_at: string }) => created_at);

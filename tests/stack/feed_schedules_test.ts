@@ -57,7 +57,7 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
     select feed.page::json as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
     cross join lateral audit_log_private.read_feed(
-      ${id}, ('2026-03-01', '9999-12-31', null, ${limit}, 0, false, c.cursor)::audit_log.page_query
+      ${id}, ('2026-03-01', '9999-12-31', null, null, ${limit}, 0, false, c.cursor)::audit_log.page_query
     ) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {

@@ -75,7 +75,7 @@ async function read(
 ): Promise<Followed> {
   const [row] = await run`
     select page::json as answer from audit_log_private.read_feed(
-      ${id}, (${start}, ${end}, null, ${limit}, 0, false, ${after})::audit_log.page_query
+      ${id}, (${start}, ${end}, null, null, ${limit}, 0, false, ${after})::audit_log.page_query
     )`;
   const { items, ...place } = row?.["answer"] as Omit<Followed, "names"> & {
     items: { agent_name: string }[];

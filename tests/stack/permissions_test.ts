@@ -105,11 +105,13 @@ describe("functions", () => {
         where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and p.prosecdef
         order by p.oid::regproc::text`),
       [
+        "audit_log_private.add_key_actions",
         "audit_log_private.api_key_usage",
         "audit_log_private.count_entries",
         "audit_log_private.create_api_key",
         "audit_log_private.daily_entry_counts",
         "audit_log_private.latest_seal_json",
+        "audit_log_private.list_actions",
         "audit_log_private.list_api_keys",
         "audit_log_private.list_organizations",
         "audit_log_private.list_seals",

@@ -32,8 +32,8 @@ export function pageResponse(
     "X-Total-Count": String(total),
     ...next && { "X-Has-More": String(has_more) },
   };
-  // Seals are always one JSON document: each has the one before in it.
-  if (resource !== "seals" && prefersNdjson(accept)) {
+  // Others are always one JSON document.
+  if (resource === "entries" && prefersNdjson(accept)) {
     return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
   }
   const page: Omit<Page | SealsPage | ActionsPage, "items"> = {

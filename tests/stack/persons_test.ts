@@ -1,0 +1,97 @@
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import {
+  type Entry,
+  get,
+  getPage,
+  getProblem,
+  newOrganization,
+  pick,
+  randomFrom,
+  signUp,
+  writeEntries,
+} from "../helpers.ts";
+
+const admin = await signUp();
+const PERSONS = [
+  "ada@example.com",
+  "Ada@example.com",
+  "ad_@example.com",
+  "%@example.com",
+  "аda@example.com",
+];
+const RANGE = "start=2026-03-01&end=2026-03-03";
+
+const { id, token } = await newOrganization(admin);
+const random = randomFrom(28);
+const entries: Entry[] = Array.from({ length: 300 }, (_, n) => ({
+  // Many at the same moment, and some outside the range.
+  created_at: `2026-03-0${1 + random(4)}T0${random(3)}:00:00Z`,
+  action: pick(random, ["agent_added", "feedback_given"]),
+  user_email: pick(random, PERSONS),
+  agent_name: `${n}`,
+  data: {},
+}));
+await writeEntries(id, entries);
+const everything = (await getPage(token, `${RANGE}&limit=1000`)).items;
+
+describe("the entries of a person", () => {
+  for (const person of PERSONS) {
+    it(`are those of ${person} alone, in every page and order, with the exact total, with an action too`, async () => {
+      for (const action of ["", "&action=feedback_given"]) {
+        const expected = everything.filter((item) =>
+          item.user_email === person && (!action || item.action === "feedback_given")
+        );
+        const query = `${RANGE}&user_email=${encodeURIComponent(person)}${action}`;
+        for (const order of ["asc", "desc"]) {
+          const inOrder = order === "asc" ? expected : expected.toReversed();
+          for (const offset of [0, 7, expected.length - 3, expected.length]) {
+            const page = await getPage(token, `${query}&limit=5&offset=${offset}&order=${order}`);
+            assertEquals(page.total, expected.length);
+            assertEquals(page.items, inOrder.slice(offset, offset + 5));
+          }
+        }
+        const feed = await getPage(token, `${query}&after=beginning&limit=1000`);
+        assertEquals([feed.items, feed.has_more], [expected, false]);
+      }
+    });
+  }
+
+  it("are followed by a cursor, which is refused for another person", async () => {
+    const followed = await newOrganization(admin);
+    const of = (person: string) => `${RANGE}&user_email=${encodeURIComponent(person)}`;
+    await writeEntries(followed.id, entries.slice(0, 20));
+    const first = await getPage(followed.token, `${of("ada@example.com")}&after=beginning`);
+    const after = new URL(first.next ?? "").searchParams.get("after");
+    await writeEntries(followed.id, [
+      { created_at: "2026-03-01T00:00:00Z", user_email: "ada@example.com", agent_name: "new" },
+      { created_at: "2026-03-01T00:00:00Z", user_email: "eve@example.com" },
+    ]);
+    const second = await getPage(followed.token, new URL(first.next ?? "").search.slice(1));
+    assertEquals(second.items.map((item) => item.agent_name), ["new"]);
+    await getProblem(400, followed.token, `${of("eve@example.com")}&after=${after}`);
+    await getProblem(400, followed.token, `${RANGE}&after=${after}`);
+  });
+
+  it("tell nothing about another organization", async () => {
+    const { token: stranger } = await newOrganization(admin);
+    const page = await getPage(stranger, `${RANGE}&user_email=ada%40example.com`);
+    assertEquals([page.total, page.items], [0, []]);
+  });
+
+  it("have links to other pages that keep the person", async () => {
+    const response = await get(token, `${RANGE}&user_email=ada%40example.com&limit=5`);
+    const link = response.headers.get("Link")?.match(/<([^>]+)>; rel="next"/)?.[1] ?? "";
+    assertEquals(new URL(link).searchParams.get("user_email"), "ada@example.com");
+    await response.body?.cancel();
+  });
+
+  for (
+    const [name, value] of [["empty", ""], ["NUL", "a%00@b"], ["long", "x".repeat(321)]] as const
+  ) {
+    it(`are not asked for with an address that is ${name}: 400`, async () => {
+      const { errors = [] } = await getProblem(400, token, `${RANGE}&user_email=${value}`);
+      assertEquals(errors.map(({ parameter }) => parameter), ["user_email"]);
+    });
+  }
+});
