@@ -11,7 +11,7 @@
 -- So after 64 statements it goes on in another row, the next part.
 
 create table audit_log_private.entry_counts (
-  -- The foreign key of the entries, too: an organization with counts cannot be deleted.
+  -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
   organization_id uuid not null references audit_log.organizations,
   day date not null,
   action audit_log.audit_action not null,
@@ -42,7 +42,8 @@ create table audit_log_private.monthly_entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
 create function audit_log_private.count_entries() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+-- enable_seqscan: plans are made while tables are small, and kept.
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   counted record;
   hour_of_day integer;
@@ -67,6 +68,12 @@ begin
     elsif counted.broken_rule is not null then
       raise exception 'an entry breaks the rule %', counted.broken_rule using
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    end if;
+    -- What a foreign key of the entries would do for each of them: makes a deletion of the organization wait.
+    perform from audit_log.organizations o where o.id = counted.organization_id for key share;
+    if not found and tg_op = 'INSERT' then
+      raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
+        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update followed
