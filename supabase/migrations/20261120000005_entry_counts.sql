@@ -11,7 +11,7 @@
 -- So after 64 statements it goes on in another row, the next part.
 
 create table audit_log_private.entry_counts (
-  -- The foreign key of the entries, too: an organization with counts cannot be deleted.
+  -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
   organization_id uuid not null references audit_log.organizations,
   day date not null,
   action text collate "C" not null,
@@ -42,10 +42,11 @@ create table audit_log_private.monthly_entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
 create function audit_log_private.count_entries() returns trigger
--- enable_seqscan: the plan is made while the catalogue is small, and kept.
+-- enable_seqscan: plans are made while tables are small, and kept.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   counted record;
+  locked_id uuid;
   hour_of_day integer;
   -- How many statements of this transaction were counted before. Anybody can set it, which only makes another part.
   statements constant integer := coalesce(
@@ -71,6 +72,15 @@ begin
     elsif counted.broken_rule is not null then
       raise exception 'an entry breaks the rule %', counted.broken_rule using
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    end if;
+    -- What a foreign key of the entries would do for each of them: makes a deletion of the organization wait.
+    if counted.organization_id is distinct from locked_id then
+      locked_id := counted.organization_id;
+      perform from audit_log.organizations o where o.id = locked_id for key share;
+      if not found and tg_op = 'INSERT' then
+        raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', locked_id
+          using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
+      end if;
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update followed

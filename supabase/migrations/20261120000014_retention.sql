@@ -98,8 +98,6 @@ begin
   perform set_config('lock_timeout', '5s', true);
   perform from audit_log.organizations o where o.id = delete_organization.organization_id for update;
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- A writer that only updates a count holds no lock on the organization. Nowait, because it may be waiting for that.
-  perform from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id for update nowait;
   -- Looked for from the end: at the beginning the index still has the deleted ones.
   perform from audit_log.audit_entries e
   where e.organization_id = delete_organization.organization_id
@@ -114,4 +112,4 @@ begin
   set constraints audit_log_private.refuse_deletion immediate;
   return false;
 end $$;
-comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit (within 5 seconds, where it was the first to count).';
+comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit within 5 seconds.';

@@ -77,7 +77,7 @@ describe("record_entries()", () => {
   const BAD: Record<string, [code: string, reason: RegExp, given: Given]> = {
     "an organization that does not exist": [
       "23503",
-      /organization_id_fkey/,
+      /is not in the table audit_log.organizations/,
       { organization_id: crypto.randomUUID() },
     ],
     "no organization": ["23502", /"organization_id"/, { organization_id: null }],
