@@ -21,6 +21,8 @@ await build({
   build: {
     outDir: resolve(outDir),
     chunkSizeWarningLimit: 1000,
+    // Never in an address of data:, which the page's policy refuses.
+    assetsInlineLimit: 0,
     // As old as the scripts allow: light-dark() stays as it is written.
     cssTarget: ["chrome123", "firefox124", "safari17.5"],
   },

@@ -1,9 +1,12 @@
+import "@fontsource-variable/geist/wght.css";
 import { createTheme, MantineProvider } from "@mantine/core";
 import { CatchBoundary } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { App } from "./app.tsx";
-import { Broken } from "./parts.tsx";
+import { App } from "./shell/app.tsx";
+import { FRAME_ANCESTOR, listenToAncestor } from "./auth/embedding.ts";
+import { Broken } from "./shared/parts.tsx";
+import { IS_EMBEDDED } from "./shared/transport.ts";
 
 // Built on Mantine. Tried beside it with the same screen, Radix Themes 3.3 weighs a little more (202 kB
 // against 195, compressed), has neither calendar nor pagination, and writes HTML from text, which the
@@ -20,13 +23,16 @@ const DIALOG = {
     // Mantine's header element would be a second banner of the page.
     attributes: { header: { role: "presentation" } },
     closeButtonProps: { "aria-label": "Close" },
+    styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
   },
 };
+const SMALL = { defaultProps: { size: "xs" } };
 const THEME = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
-    Drawer: DIALOG,
+    ActionIcon: { defaultProps: { size: 30 } },
+    Button: SMALL,
     Modal: DIALOG,
     Menu: {
       defaultProps: {
@@ -36,14 +42,16 @@ const THEME = createTheme({
         withInitialFocusPlaceholder: false,
       },
     },
-    PasswordInput: { defaultProps: { withAsterisk: false } },
-    Select: { defaultProps: { allowDeselect: false } },
-    TextInput: { defaultProps: { autoComplete: "off", withAsterisk: false } },
+    NativeSelect: SMALL,
+    PasswordInput: { defaultProps: { size: "xs", withAsterisk: false } },
+    Select: { defaultProps: { size: "xs", allowDeselect: false } },
+    TextInput: { defaultProps: { size: "xs", autoComplete: "off", withAsterisk: false } },
   },
 });
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
-if (self === top) {
+if (!IS_EMBEDDED || FRAME_ANCESTOR) {
+  if (IS_EMBEDDED) listenToAncestor();
   root.render(
     <StrictMode>
       <MantineProvider

@@ -16,3 +16,12 @@ interface Window {
   };
   showSaveFilePicker?(options: { suggestedName: string }): Promise<FileSystemFileHandle>;
 }
+
+/** What a build is told. */
+interface ImportMetaEnv {
+  readonly VITE_SUPABASE_URL: string;
+  readonly VITE_SUPABASE_PUBLISHABLE_KEY: string;
+  readonly VITE_SIGN_IN?: string;
+  readonly VITE_AUTH_STORAGE_KEY?: string;
+  readonly VITE_FRAME_ANCESTOR?: string;
+}

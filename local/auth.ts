@@ -6,7 +6,7 @@ import { databaseUrl } from "./postgres.ts";
 /** At a time; the server takes 60 (local/postgres.ts). */
 const MAX_CONNECTIONS = 10;
 
-export interface LiteOptions {
+export interface AuthOptions {
   databasePort: number;
   adminPassword: string;
   jwtSecret: string;
@@ -14,15 +14,17 @@ export interface LiteOptions {
   secretKey: string;
 }
 
-/** Supabase Lite, of which the stack uses Auth (`/auth/v1`). */
-export interface Lite extends AsyncDisposable {
+/** What is at `/auth/v1`. */
+export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   /** Creates its schema `auth` in the database. */
   createSchema(): Promise<void>;
+  /** Called when the schema is there. */
+  start(): Promise<void>;
 }
 
-/** Connects Supabase Lite to the database. */
-export async function createLite(options: LiteOptions): Promise<Lite> {
+/** Supabase Lite, of which the stack uses Auth where no Supabase Auth is on the PATH. */
+export async function createLite(options: AuthOptions): Promise<Auth> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
   // Otherwise Lite grants everything in each schema that has row level security to anon, authenticated and
@@ -43,6 +45,7 @@ export async function createLite(options: LiteOptions): Promise<Lite> {
   return {
     fetch: (request) => app.fetch(request),
     createSchema: () => app.ensureSystemSchema(),
+    start: () => Promise.resolve(),
     [Symbol.asyncDispose]: () => connection.close(),
   };
 }

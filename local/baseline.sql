@@ -14,8 +14,7 @@ alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
 
 -- Owns everything that the migrations create. As on the platform it is no superuser, so that what works here
--- also works there.
-create role postgres login createrole createdb replication bypassrls password 'postgres';
+-- also works there. (local/baseline.ts has created it.)
 grant anon, authenticated, service_role to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
 alter database postgres owner to postgres;
@@ -42,12 +41,15 @@ alter table auth.users
   add column if not exists deleted_at timestamptz,
   add column if not exists banned_until timestamptz;
 -- And people's second factors.
-create table auth.mfa_factors (
+create table if not exists auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,
-  status text not null
+  factor_type text not null default 'totp',
+  status text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
 );
-create index on auth.mfa_factors (user_id);
+create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
 grant all on auth.mfa_factors to postgres;
 
 -- The signed-in person, as on the platform. PostgREST sets all claims at once; before version 12 it set each

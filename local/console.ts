@@ -8,6 +8,7 @@ const CONTENT_TYPES: Record<string, string> = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
 };
 
 export interface ConsoleOptions {
@@ -15,6 +16,8 @@ export interface ConsoleOptions {
   publishableKey: string;
   /** Where its files go. */
   outDir: string;
+  /** What else the build is told, as in `VITE_SIGN_IN`. */
+  choices?: Record<string, string>;
 }
 
 /** Answers with one of the admin console's files; `null` if there is no such file. */
@@ -22,11 +25,11 @@ export type ServeConsole = (path: string) => Response | null;
 
 /** Builds the admin console for a stack, like for any static host. */
 export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
-  const { apiUrl, publishableKey, outDir } = options;
+  const { apiUrl, publishableKey, outDir, choices = {} } = options;
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--allow-all", BUILD, outDir],
-    env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey },
+    env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey, ...choices },
     stdout: "null",
     stderr: "piped",
   }).output();

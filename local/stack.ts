@@ -4,7 +4,9 @@ import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
-import { createLite } from "./auth.ts";
+import { type Auth, createLite } from "./auth.ts";
+import type { Mail } from "./mail_catcher.ts";
+import { createSupabaseAuth, hasSupabaseAuth } from "./supabase_auth.ts";
 import {
   databaseUrl,
   majorVersion,
@@ -23,6 +25,8 @@ export interface StackOptions {
   databasePort: number;
   /** The programs of another Postgres than the package's, and settings of it. */
   server?: Pick<PostgresOptions, "programs" | "settings">;
+  /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
+  authSettings?: Record<string, string>;
   /** Whether the migrations are applied; so by default. A node of a cluster gets them from another. */
   isMigrated?: boolean;
   /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
@@ -47,14 +51,17 @@ export interface Stack extends StackInfo, AsyncDisposable {
   postgres: PostgresOptions;
   /** For tests that kill PostgREST. */
   postgrest: Pick<Postgrest, "pid">;
+  /** What a Supabase Auth has sent, the latest last. */
+  mails: Mail[];
   /** Resolves to the exit code when the Edge Function's process ends unexpectedly. */
   functionEnded: Promise<number>;
 }
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { dataDir, apiPort, databasePort, server, isMigrated = true, seed, progress, log } =
+  const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
     options;
+  const { progress, log } = options;
   // Checked first, while there is nothing to undo.
   const program = await findPostgrest();
   await using started = new AsyncDisposableStack();
@@ -78,11 +85,22 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
   await startPostgres(postgres);
   started.defer(() => stopPostgres(postgres.dataDir));
-  const lite = started.use(await createLite({ databasePort, ...secrets }));
+  const mails: Mail[] = [];
+  const onMail = (mail: Mail) => {
+    mails.push(mail);
+    log(`Mail to ${mail.to}\n${mail.text.split("\r\n\r\n").at(-1)}\n`);
+  };
+  const authOptions = { databasePort, ...secrets };
+  const auth: Auth = started.use(
+    await hasSupabaseAuth()
+      ? await createSupabaseAuth({ apiUrl, settings: authSettings, onMail, log, ...authOptions })
+      : await createLite(authOptions),
+  );
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
-    lite,
+    auth,
     ...secrets,
   });
+  await auth.start();
 
   progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
@@ -112,7 +130,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   started.use(startGateway({
     port: apiPort,
     dataApi: dataApi.fetch,
-    auth: lite.fetch,
+    auth: auth.fetch,
     functionPort: edgeFunction.port,
     serveConsole: await building,
     log,
@@ -127,6 +145,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     secretKey,
     postgres,
     postgrest,
+    mails,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

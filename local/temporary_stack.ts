@@ -14,7 +14,7 @@ export interface TemporaryStack extends Stack {
  * in the folder that POSTGRES_PROGRAMS names, else the package's.
  */
 export async function startTemporaryStack(
-  options: Pick<StackOptions, "server" | "isMigrated"> = {},
+  options: Pick<StackOptions, "server" | "authSettings" | "isMigrated"> = {},
 ): Promise<TemporaryStack> {
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });

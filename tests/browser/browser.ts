@@ -1,7 +1,9 @@
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import { type BrowserContextOptions, chromium, type Page } from "npm:playwright-core@1.65.1";
-import { newOrganization, type Person, signUp } from "../helpers.ts";
+import { Buffer } from "node:buffer";
+import { buildConsole } from "../../local/console.ts";
+import { API_URL, newOrganization, type Person, PUBLISHABLE_KEY, signUp } from "../helpers.ts";
 
 export type { Page };
 
@@ -80,6 +82,34 @@ export async function openPage(
   return { page, complaints, origins };
 }
 
+/** Opens the console as it is built with other choices; with another page around it if that is given. */
+export async function openVariant(
+  choices: Record<string, string>,
+  { around = "", prepare }: { around?: string; prepare?: (page: Page) => Promise<unknown> } = {},
+): Promise<OpenedPage> {
+  const outDir = await Deno.makeTempDir();
+  const serve = await buildConsole({
+    apiUrl: API_URL,
+    publishableKey: PUBLISHABLE_KEY,
+    outDir,
+    choices,
+  });
+  await Deno.remove(outDir, { recursive: true });
+  const opened = await openPage("about:blank");
+  const { page } = opened;
+  await page.route(`${CONSOLE_URL}variant/**`, async (route) => {
+    const response = serve(new URL(route.request().url()).pathname.slice("/variant".length));
+    if (!response) return route.fulfill({ status: 404 });
+    await route.fulfill({
+      contentType: response.headers.get("Content-Type") ?? "",
+      body: Buffer.from(await response.arrayBuffer()),
+    });
+  });
+  await prepare?.(page);
+  await page.goto(around || `${CONSOLE_URL}variant/`);
+  return opened;
+}
+
 /** Fills the sign-in form in; resolves when the person is in. */
 export async function signIn(page: Page, { email, password }: Person): Promise<void> {
   await page.getByLabel("E-mail").fill(email);
@@ -102,15 +132,53 @@ export async function openAsAdmin(organizationName?: string) {
 }
 
 /** Goes to a screen by its link. */
-export async function goTo(page: Page, screen: "Log" | "API keys" | "Seals"): Promise<void> {
+export async function goTo(
+  page: Page,
+  screen: "Log" | "API keys" | "Access" | "Seals",
+): Promise<void> {
   await page.getByRole("link", { name: screen, exact: true }).click();
-  await page.getByRole("heading", { name: screen, level: 1 }).waitFor();
+  await page.getByRole("heading", { name: screen, level: 1, exact: true }).waitFor();
 }
 
 /** Chooses an option of a select. */
 export async function choose(page: Page, select: string, option: string): Promise<void> {
-  await page.getByRole("combobox", { name: select }).click();
-  await page.getByRole("option", { name: option, exact: true }).click();
+  await page.getByRole("combobox", { name: select }).selectOption({ label: option });
+}
+
+/** Goes to another organization. */
+export async function chooseOrganization(page: Page, name: string): Promise<void> {
+  await page.getByRole("combobox", { name: "Organization" }).click();
+  await page.getByRole("option", { name, exact: true }).click();
+}
+
+/** Chooses one of the ranges that have a name. */
+export async function chooseRange(page: Page, name: string): Promise<void> {
+  await page.getByRole("button", { name: /^Days/ }).click();
+  await page.getByRole("button", { name, exact: true }).click();
+}
+
+/** Shows times as on the viewer's clock. */
+export async function chooseLocalTime(page: Page): Promise<void> {
+  await page.getByRole("button", { name: /^Days/ }).click();
+  await page.getByText(/^Local time/).click();
+  await page.keyboard.press("Escape");
+}
+
+/** Shows the entries of one action only. */
+export async function chooseAction(page: Page, name: string): Promise<void> {
+  await page.getByRole("button", { name: "Filter", exact: true }).click();
+  await page.getByRole("menuitem", { name }).click();
+}
+
+/** The entry that is open beside the list. */
+export function entryPanel(page: Page) {
+  const name = "Entry";
+  return page.getByRole("complementary", { name }).or(page.getByRole("dialog", { name }));
+}
+
+export async function closeEntry(page: Page): Promise<void> {
+  await page.keyboard.press("Escape");
+  await entryPanel(page).waitFor({ state: "hidden" });
 }
 
 export async function closeDialog(page: Page): Promise<void> {

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, sql, writeEntries } from "../helpers.ts";
-import { choose, newAdmin, openConsole, type Page, shell } from "./browser.ts";
+import { chooseAction, newAdmin, openConsole, type Page, shell } from "./browser.ts";
 
 const ONE_DAY = "start=2026-03-01&end=2026-03-01";
 
@@ -49,7 +49,7 @@ describe("an export", () => {
 
   it("has exactly what is filtered, as CSV with all digits and quotes", async () => {
     const { page } = await openDay(8);
-    await choose(page, "Action", "feedback_given");
+    await chooseAction(page, "Feedback given");
     await page.getByText("1–2 of 2 entries").waitFor();
     await page.getByRole("button", { name: "Export" }).click();
     const { name, text } = await exportAs(page, "CSV");
@@ -62,6 +62,20 @@ describe("an export", () => {
       '"2026-03-01T00:00:04.000Z","feedback_given","ada@example.com","=1+""4"",\n",',
     );
     assertStringIncludes(lines[1] ?? "", "12345678901234567890.10");
+  });
+
+  it("as CSV has the columns that one chooses", async () => {
+    const { page } = await openDay(4);
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.getByText("CSV", { exact: true }).click();
+    for (const name of ["id", "agent_name", "data"]) {
+      await page.getByRole("checkbox", { name, exact: true }).uncheck();
+    }
+    const { text } = await exportAs(page, "CSV");
+    assertEquals(text.split("\r\n").slice(0, 2), [
+      "created_at,action,user_email",
+      '"2026-03-01T00:00:01.000Z","agent_added","ada@example.com"',
+    ]);
   });
 
   it("has each entry once, also those that arrive meanwhile, and though an answer is lost", async () => {

@@ -97,12 +97,26 @@ describe("creating a key", () => {
     const { page, organization } = await openKeys();
     const token = await createInConsole(page, "SIEM");
     assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
-    const curl = await page.getByRole("group", { name: "Try it" }).innerText();
+    const curl = await page.getByRole("group", { name: "curl" }).innerText();
     assertStringIncludes(curl, token);
     assertEquals(JSON.parse(await shell(curl)).organization_id, organization.id);
     await page.getByRole("button", { name: "Copy token" }).click();
     await page.getByText("Copied").waitFor();
     assertEquals(await page.evaluate("navigator.clipboard.readText()"), token);
+  });
+
+  it("says how each collector takes the log, with address and token, and when the first request has come", async () => {
+    const { page } = await openKeys();
+    const token = await createInConsole(page, "SIEM");
+    await page.getByText("Waiting for the first request").waitFor();
+    for (const collector of ["A file, kept up to date", "Node-RED", "Your own program"]) {
+      await choose(page, "Connect", collector);
+      const text = await page.getByRole("group", { name: collector }).innerText();
+      assertStringIncludes(text, token);
+      assertStringIncludes(text, "/functions/v1/public-audit-log");
+    }
+    await get(token);
+    await page.getByText("Connected: last request").waitFor();
   });
 
   it("shows the token once, until one confirms to have stored it: then it is nowhere any more", async () => {
@@ -210,6 +224,14 @@ describe("creating a key", () => {
     assertEquals((await listApiKeys(admin, organization.id))[0]?.name, "🔑".repeat(100));
   });
 
+  it("warns of a live key with the same name, and lets one make it", async () => {
+    const { page } = await openKeys();
+    await startCreating(page, " test");
+    await page.getByText("A live key has this name already").waitFor();
+    await nameField(page).press("Enter");
+    await shownToken(page);
+  });
+
   it("twice in one go makes one key", async () => {
     const { page } = await openKeys();
     await startCreating(page, "SIEM");
@@ -303,11 +325,26 @@ describe("rotating a key", () => {
     assertEquals((await get(organization.token)).status, 200);
     await closeToken(page);
     await row(page, "rotated").getByText("Expires soon").waitFor();
+    // It names its successor.
+    await row(page, "rotated").getByRole("link").click();
+    await page.getByText("1 key", { exact: true }).waitFor();
+    await row(page, `${token.slice(0, 7)}…${token.slice(-4)}`).waitFor();
     const old = (await listApiKeys(admin, organization.id)).find(({ successor_id }) =>
       successor_id
     );
     const days = (Date.parse(old?.expires_at ?? "") - Date.now()) / 86_400_000;
     assert(days > 6.9 && days <= 7, `${days} days`);
+  });
+
+  it("tells refusals apart by their code, whatever the database's words", async () => {
+    const { page } = await openKeys();
+    await page.route(
+      "**/rpc/rotate_api_key",
+      (route) => route.fulfill({ status: 409, json: { code: "23505", message: "rotated" } }),
+    );
+    await openMenu(page, "test", "Rotate …");
+    await page.getByRole("button", { name: "Rotate key" }).click();
+    await page.getByText("An earlier attempt did make this key").waitFor();
   });
 
   it("says so when the answer is lost, and what to do", async () => {
@@ -402,6 +439,8 @@ describe("the list of keys", () => {
     await revokeApiKey(admin, { organization_id: organization.id, id: organization.apiKeyId });
     await search.fill("");
     await choose(page, "State", "Revoked");
+    // So many are read again after forty seconds only.
+    await page.reload();
     await page.getByRole("heading", { name: "No such key" }).or(page.getByText("1 key")).waitFor();
     await row(page, "Revoked").waitFor();
   });
@@ -438,7 +477,7 @@ describe("the list of keys", () => {
     const { page } = await openKeys(({ organization }) => get(organization.token));
     await page.route("**/rpc/api_key_usage", (route) => route.fulfill(NO_DATABASE));
     await page.reload();
-    await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+    await page.getByText("The database does not answer.").waitFor();
     assertEquals(await row(page, "test").getByText("none").count(), 0);
     await openMenu(page, "test", "Revoke …");
     await page.getByText(/^Last used .*ago\. Whatever uses it stops\.$|^Last used now\. Whatever/)
@@ -466,6 +505,46 @@ describe("the list of keys", () => {
     // Also when the list is as before.
     await page.clock.fastForward("30:00");
     await row(page, "test").getByText(/^3[56] minutes ago/).waitFor();
+  });
+
+  it("of 1,200 is not read again every ten seconds", async () => {
+    const { page, organization: { id } } = await openAsAdmin();
+    const one = {
+      name: "test",
+      hint: "pck_abc…wxyz",
+      created_at: new Date().toISOString(),
+      created_by_email: null,
+      revoked_at: null,
+      revoked_by_email: null,
+      expires_at: null,
+      successor_id: null,
+      state: "active",
+      last_used_at: null,
+      requests_last_minute: 0,
+      quota: 60,
+    };
+    const keys = Array.from({ length: 1200 }, () => ({ ...one, id: crypto.randomUUID() }));
+    await page.route("**/rpc/list_api_keys", (route) => route.fulfill({ json: keys }));
+    await page.clock.install();
+    await page.goto(`${CONSOLE_URL}#/${id}/keys`);
+    await page.reload();
+    await page.getByText("1,200 keys, page 1 of 48").waitFor();
+    const calls = recordCalls(page);
+    await page.clock.runFor("01:50");
+    assertEquals(calls.filter((name) => name === "list_api_keys"), []);
+    await page.clock.runFor("00:15");
+    assertEquals(calls.filter((name) => name === "list_api_keys").length, 1);
+  });
+
+  it("has rows of one height, whatever the names, and no address is broken inside a word", async () => {
+    const { page } = await openKeys(({ admin, organization }) =>
+      createApiKey(admin, organization.id, "A long name ".repeat(8).trim())
+    );
+    await page.setViewportSize({ width: 1280, height: 800 });
+    const heights = await page.getByRole("row").evaluateAll((rows) =>
+      rows.slice(1).map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
+    );
+    assert(Math.max(...heights) <= 55, `rows of ${heights} pixels`);
   });
 
   it("says so when it is empty", async () => {

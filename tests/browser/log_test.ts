@@ -2,8 +2,12 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
-  choose,
-  closeDialog,
+  chooseAction,
+  chooseLocalTime,
+  chooseRange,
+  closeEntry,
+  CONSOLE_URL,
+  entryPanel,
   goTo,
   newAdmin,
   NO_DATABASE,
@@ -31,6 +35,11 @@ function hourly(day: string, count: number): Entry[] {
     created_at: new Date(noon - n * 3_600_000).toISOString(),
     agent_name: `agent ${n}.`,
   }));
+}
+
+/** The bars of the chart. */
+function bars(page: Page) {
+  return page.getByRole("listbox").getByRole("option");
 }
 
 /** A day a number of days before today. */
@@ -87,9 +96,9 @@ describe("the log", () => {
     await page.keyboard.press("Enter");
     await page.getByText("1–2 of 2 entries").waitFor();
     assertEquals(await agents(page), ["agent last", "agent first"]);
-    await choose(page, "Action", "feedback_given");
+    await chooseAction(page, "Feedback given");
     await page.getByText("1–1 of 1 entry").waitFor();
-    await page.getByText("Local time").click();
+    await chooseLocalTime(page);
     await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
     const another = await openConsole(admin, new URL(page.url()).hash);
     await another.page.getByText("1–1 of 1 entry").waitFor();
@@ -106,7 +115,7 @@ describe("the log", () => {
     for (
       const [preset, total] of [["Today", 1], ["7 days", 2], ["30 days", 4], ["90 days", 6]]
     ) {
-      await page.getByText(String(preset), { exact: true }).click();
+      await chooseRange(page, String(preset));
       await page.getByText(`of ${total} entr`).waitFor();
     }
   });
@@ -169,8 +178,8 @@ describe("the log", () => {
       await route.fulfill({ response }).catch(() => {});
       answered.resolve();
     });
-    await choose(page, "Action", "agent_added");
-    await choose(page, "Action", "feedback_given");
+    await chooseAction(page, "Agent added");
+    await chooseAction(page, "Feedback given");
     await page.getByText("1–1 of 1 entry").waitFor();
     held.resolve();
     await answered.promise;
@@ -189,10 +198,12 @@ describe("the log", () => {
     await page.getByRole("button", { name: "Older entries" }).click();
     await dimmed.getByText("1–50 of 60 entries").waitFor();
     assertEquals(
-      await page.evaluate("getComputedStyle(document.querySelector('[aria-busy=true]')).opacity"),
+      await page.evaluate(
+        "getComputedStyle(document.querySelector('div[aria-busy=true]')).opacity",
+      ),
       "0.5",
     );
-    await page.getByText("30 days", { exact: true }).click();
+    await chooseRange(page, "30 days");
     await dimmed.getByText("60 entries", { exact: true }).waitFor();
     held.resolve();
     await page.locator("[aria-busy=false]").getByText("1–50 of 60 entries").waitFor();
@@ -205,10 +216,10 @@ describe("the log", () => {
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
       await page.route(`**/rpc/${name}`, (route) => route.fulfill(NO_DATABASE));
       await page.getByRole("button", { name: "Refresh" }).click();
-      await page.getByText("The server could not do it (503, PGRST002).").waitFor();
+      await page.getByText("The database does not answer.").waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
       await page.getByRole("button", { name: "Try again" }).click();
-      await page.getByText("The server could not do it").waitFor({ state: "hidden" });
+      await page.getByText("The database does not answer").waitFor({ state: "hidden" });
     }
   });
 });
@@ -250,7 +261,7 @@ describe("an entry", () => {
         '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`;
     const { page } = await openConsole(admin);
     await row(page, "ada@example.com").click();
-    const dialog = page.getByRole("dialog", { name: "Entry" });
+    const dialog = entryPanel(page);
     await dialog.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
     await dialog.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();
     const copied = async (what: string) => {
@@ -258,13 +269,14 @@ describe("an entry", () => {
       await dialog.getByText("Copied").first().waitFor();
       return await page.evaluate<string>("navigator.clipboard.readText()");
     };
+    await dialog.getByRole("tab", { name: "JSON" }).click();
     const json = await copied("JSON");
     assertEquals(json, await dialog.getByRole("group", { name: "JSON" }).innerText());
     assertStringIncludes(json, '"exact": 12345678901234567890.10');
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
     assertEquals(await copied("ID"), JSON.parse(json).id);
-    await closeDialog(page);
+    await closeEntry(page);
     assert(!page.url().includes("entry="));
   });
 
@@ -278,15 +290,15 @@ describe("an entry", () => {
     const before = await page.evaluate<number>("scrollY");
     assert(before > 0);
     await cell.click();
-    await page.getByRole("dialog").waitFor();
-    await closeDialog(page);
+    await entryPanel(page).waitFor();
+    await closeEntry(page);
     assertEquals(await page.evaluate("scrollY"), before);
     assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
   });
 
   it("that a link names and the log does not have is said to be missing, also while following", async () => {
     const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    await page.getByRole("dialog").getByRole("heading", { name: "Not here" }).waitFor();
+    await entryPanel(page).getByRole("heading", { name: "No such entry" }).waitFor();
   });
 
   it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
@@ -296,14 +308,75 @@ describe("an entry", () => {
     }]);
     await page.getByRole("row").getByRole("link").focus();
     await page.keyboard.press("Enter");
-    await page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first().waitFor();
+    await entryPanel(page).getByText("agent old").first().waitFor();
     const link = new URL(page.url()).hash;
-    await closeDialog(page);
+    await closeEntry(page);
     assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
     await writeEntries(organization.id, hourly(today(), 60));
     const another = await openConsole(admin, link);
-    await another.page.getByRole("dialog", { name: "Entry" }).getByText("agent old").first()
+    await entryPanel(another.page).getByText("agent old").first()
       .waitFor();
+  });
+});
+
+describe("a link to an entry", () => {
+  it("asks for that entry alone", async () => {
+    const { admin, organization } = await newAdmin();
+    await writeEntries(organization.id, [
+      { created_at: "2026-01-01T00:00:00Z", agent_name: "agent old" },
+      ...hourly(today(), 60),
+    ]);
+    const { page } = await openConsole(
+      admin,
+      `#/${organization.id}/log?start=2026-01-01&end=2026-01-01`,
+    );
+    await row(page, "agent old").click();
+    await entryPanel(page).waitFor();
+    const { entry, at } = Object.fromEntries(new URLSearchParams(page.url().split("?")[1]));
+    const calls = recordCalls(page);
+    await page.goto("about:blank");
+    await page.goto(`${CONSOLE_URL}#/${organization.id}/log?entry=${entry}&at=${at}`);
+    await entryPanel(page).getByText("agent old").waitFor();
+    await page.getByText("1–50 of 60 entries").waitFor();
+    assertEquals(calls.filter((name) => /^read_/.test(name)).toSorted(), [
+      "read_audit_log",
+      "read_entry",
+    ]);
+  });
+
+  it("that is not there leads to its day", async () => {
+    const { page } = await openLog(
+      [],
+      `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z`,
+    );
+    await entryPanel(page).getByRole("button", { name: "Show 2026-01-05" }).click();
+    await entryPanel(page).waitFor({ state: "hidden" });
+    assertEquals(daysIn(page), ["2026-01-05", "2026-01-05"]);
+  });
+});
+
+describe("an empty log", () => {
+  it("names a filter only if there is one", async () => {
+    const { page } = await openLog([]);
+    await page.getByText("None in these days. Choose others.").waitFor();
+    await chooseAction(page, "Feedback given");
+    await page.getByText("None in these days with this filter.").waitFor();
+    await page.getByRole("button", { name: "Action: Feedback given" }).click();
+    await page.getByText("None in these days. Choose others.").waitFor();
+  });
+});
+
+describe("local time", () => {
+  it("is shown whole, with its offset, and the control says that days stay UTC", async () => {
+    const { page } = await openLog([{ created_at: new Date().toISOString() }], "time=local");
+    const cell = page.getByRole("cell").filter({ hasText: /-0[45]:00$/ });
+    const isCut = await cell.evaluate((cell) => {
+      const { scrollWidth, clientWidth } = cell as unknown as Record<string, number>;
+      return Number(scrollWidth) > Number(clientWidth);
+    });
+    assertEquals(isCut, false);
+    await page.getByRole("button", { name: /^Days.*local time$/ }).click();
+    await page.getByText("Days are UTC, both included.").waitFor();
   });
 });
 
@@ -311,7 +384,7 @@ describe("the chart of days", () => {
   it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
     const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
-    assertEquals(await page.getByRole("option").count(), 7);
+    assertEquals(await bars(page).count(), 7);
     await page.getByText("6 entries", { exact: true }).waitFor();
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
@@ -339,7 +412,7 @@ describe("the chart of days", () => {
     );
     await page.getByText("2 entries", { exact: true }).waitFor();
     await page.getByRole("option", { name: /9999-12-31: 1 entry/ }).waitFor();
-    assert(await page.getByRole("option").count() <= 120);
+    assert(await bars(page).count() <= 120);
   });
 });
 
@@ -351,6 +424,9 @@ describe("following", () => {
     }]);
     await page.getByRole("button", { name: "Follow" }).click();
     await page.getByText("Following. 1 entry").waitFor();
+    // Nothing else claims to show other days.
+    await page.getByRole("button", { name: "Days Live, since today" }).waitFor();
+    assertEquals(await page.getByRole("listbox").count(), 0);
     await writeEntries(organization.id, [{
       created_at: new Date().toISOString(),
       agent_name: "agent 1",
@@ -367,8 +443,20 @@ describe("following", () => {
     // Days have an end: to choose some stops it, too.
     await page.getByRole("button", { name: "Follow" }).click();
     await page.getByText("Following. 3 entries").waitFor();
-    await page.getByText("30 days", { exact: true }).click();
+    await chooseRange(page, "30 days");
     await page.getByText("1–3 of 3 entries").waitFor();
+  });
+});
+
+describe("on a phone", () => {
+  it("the first entry is within the first third of the screen, and nothing is wider than it", async () => {
+    const { page } = await openLog(hourly(daysAgo(1), 20));
+    for (const width of [360, 390]) {
+      await page.setViewportSize({ width, height: 800 });
+      const box = await page.getByRole("row").getByRole("link").first().boundingBox();
+      assert(box && box.y + box.height <= 800 / 3, `at ${box?.y}`);
+      assertEquals(await overflow(page), 0);
+    }
   });
 });
 
@@ -394,11 +482,12 @@ describe("hostile data", () => {
       await page.setViewportSize({ width, height: 800 });
       for (const [name, text] of Object.entries(hostile)) {
         await row(page, `${name}@example.com`).getByRole("link").click();
-        const dialog = page.getByRole("dialog", { name: "Entry" });
+        const dialog = entryPanel(page);
+        await dialog.getByRole("tab", { name: "JSON" }).click();
         const shown = await dialog.getByRole("group", { name: "JSON" }).innerText();
         assertEquals(JSON.parse(shown).data, { "<b>text": text });
         assertEquals(await overflow(page), 0);
-        await closeDialog(page);
+        await closeEntry(page);
       }
       const heights = await page.getByRole("row").evaluateAll((rows) =>
         rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
@@ -431,10 +520,10 @@ describe("1,000 rows", () => {
       });`);
     for (let n = 0; n < 5; n++) {
       await page.getByRole("row").nth(n + 2).click();
-      await page.getByRole("dialog").waitFor();
-      await closeDialog(page);
+      await entryPanel(page).waitFor();
+      await closeEntry(page);
     }
-    await page.getByText("Local time").click();
+    await chooseLocalTime(page);
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();
     const inp = await page.evaluate<number[]>("durations.toSorted((a, b) => b - a)");
     await page.evaluate("frames_.length = 0");

@@ -21,10 +21,10 @@ describe("seals", () => {
       update audit_log_private.sealed_days set altered_at = now()
       where organization_id = ${id} and day = '2026-03-01'`;
     const { page } = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
-    await row(page, "2026-03-01").getByText("altered after sealing").waitFor();
-    await row(page, "2026-03-02").getByText("sealed", { exact: true }).waitFor();
+    await row(page, "2026-03-01").getByText("Altered after sealing").waitFor();
+    await row(page, "2026-03-02").getByText("Sealed", { exact: true }).waitFor();
     await row(page, "2026-03-02").getByText("with 2 entries; the change is declared").waitFor();
-    await row(page, "2026-03-03").getByText("not yet sealed").waitFor();
+    await row(page, "2026-03-03").getByText("Not yet sealed").waitFor();
     assertEquals(await page.getByRole("rowheader").allInnerTexts(), [
       "2026-03-03",
       "2026-03-02",
@@ -55,8 +55,8 @@ describe("seals", () => {
       from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
     await runUpkeep(sql);
     const { page } = await openConsole(admin, `#/${id}/seals?start=2020-01-01&end=2022-12-31`);
-    await row(page, "2022-10-01").getByText("sealed", { exact: true }).waitFor();
-    assertEquals(await page.getByText("sealed", { exact: true }).count(), 1005);
+    await row(page, "2022-10-01").getByText("Sealed", { exact: true }).waitFor();
+    assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
   });
 
   it("are none where nothing has been written, which the screen says", async () => {

@@ -155,8 +155,8 @@ describe("the seam as it comes", () => {
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };
     await sql`
-      insert into auth.mfa_factors (id, user_id, status)
-      values (gen_random_uuid(), ${person.id}, 'unverified')`;
+      insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+      values (gen_random_uuid(), ${person.id}, 'totp', 'unverified', now(), now())`;
     assertEquals(await asked(organization, claims), ["accepted", true]);
     await sql`update auth.mfa_factors set status = 'verified' where user_id = ${person.id}`;
     assertEquals(await asked(organization, claims), ["42501", false]);

@@ -1,0 +1,138 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import * as z from "zod/mini";
+import { useApiKeys } from "../keys/data.ts";
+import { count, formatRelative } from "../shared/days.ts";
+import { compareNames, useOrganization } from "../shell/organization.ts";
+import { Empty, Failure, Head, Hint, Lead, Loading, Time } from "../shared/parts.tsx";
+import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
+import { type Column, Table } from "../shared/table.tsx";
+import { type Reader, readersOf, useReads } from "./data.ts";
+
+const ADDRESS = z.object({
+  ...RANGE,
+  sort: z.catch(z.optional(z.enum(["reader", "requests", "entries", "last"])), undefined),
+  descending: z.catch(z.optional(z.literal(true)), undefined),
+});
+
+export function readAccessAddress(search: unknown): z.infer<typeof ADDRESS> {
+  return z.parse(ADDRESS, search);
+}
+
+const SORTS = {
+  reader: (a: Reader, b: Reader) => compareNames(a.name, b.name),
+  requests: (a: Reader, b: Reader) => a.requests - b.requests,
+  entries: (a: Reader, b: Reader) => a.entries - b.entries,
+  last: (a: Reader, b: Reader) => Date.parse(a.last_at) - Date.parse(b.last_at),
+};
+
+const COLUMNS: Column<Reader>[] = [
+  {
+    name: "Reader",
+    width: "minmax(0, 2fr)",
+    sort: "reader",
+    isRowHeader: true,
+    cell: ({ name, kind }) => (
+      <>
+        <bdi title={name}>{name}</bdi>
+        <Hint>{kind}</Hint>
+      </>
+    ),
+  },
+  {
+    name: "Requests",
+    width: "90px",
+    sort: "requests",
+    isNumber: true,
+    cell: ({ requests }) => requests.toLocaleString("en"),
+  },
+  {
+    name: "Refused (400)",
+    width: "100px",
+    isNumber: true,
+    cell: ({ invalid_requests }) => invalid_requests.toLocaleString("en"),
+  },
+  {
+    name: "Entries read",
+    width: "110px",
+    sort: "entries",
+    isNumber: true,
+    cell: ({ entries }) => entries.toLocaleString("en"),
+  },
+  {
+    name: "First (UTC)",
+    width: "148px",
+    cell: ({ first_at }) => <Time value={first_at} />,
+  },
+  {
+    name: "Last",
+    width: "120px",
+    sort: "last",
+    cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
+  },
+  {
+    name: "Address",
+    width: "minmax(0, 1fr)",
+    cell: ({ last_address }) => last_address && <code>{last_address}</code>,
+  },
+];
+
+const route = getRouteApi("/$organizationId/access");
+
+/** Who read the log: keys and administrators alike. */
+export function Access() {
+  const organization = useOrganization();
+  const { sort = "last", descending = sort === "last", ...address } = route.useSearch();
+  const navigate = route.useNavigate();
+  const { data: keys } = useApiKeys();
+  const reads = useReads(daysOf(address, "30d"));
+  const readers = useMemo(
+    () =>
+      reads.data &&
+      readersOf(reads.data, keys ?? []).sort((a, b) =>
+        descending ? SORTS[sort](b, a) : SORTS[sort](a, b)
+      ),
+    [reads.data, keys, sort, descending],
+  );
+  return (
+    <>
+      <Head title="Access" />
+      <Lead>
+        Who has read the log of{" "}
+        <bdi>{organization.name}</bdi>: applications with a key, and administrators here. Days are
+        kept for 400 days.
+      </Lead>
+      <RangePicker
+        address={address}
+        preset="30d"
+        onChange={(range) => navigate({ search: (before) => ({ ...before, ...range }) })}
+      />
+      <Failure error={reads.error} onRetry={reads.refetch} />
+      {reads.isPending && <Loading what="readers" />}
+      {readers?.length === 0 && <Empty title="Nobody">Nobody read the log in these days.</Empty>}
+      {readers && readers.length > 0 && (
+        <>
+          <Table
+            label="Readers"
+            columns={COLUMNS}
+            rows={readers}
+            idOf={({ id }) => id}
+            sorting={{
+              by: sort,
+              isDescending: descending,
+              onSort: (by) =>
+                navigate({
+                  search: (before) => ({
+                    ...before,
+                    sort: readAccessAddress({ sort: by }).sort,
+                    descending: sort === by && !descending ? true : undefined,
+                  }),
+                }),
+            }}
+          />
+          <span role="status">{count(readers.length, "reader")}</span>
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+import { useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import type { ApiKey } from "../keys/data.ts";
+import type { Days } from "../shared/days.ts";
+import { useOrganization } from "../shell/organization.ts";
+import { call } from "../shared/transport.ts";
+
+const REFRESH_INTERVAL_MS = 60_000;
+/** So long for each row: a month of 1,000 keys weighs megabytes, and is read once an hour. */
+const INTERVAL_OF_A_ROW_MS = 100;
+
+const READS = z.object({
+  day: z.string(),
+  api_key_id: z.nullable(z.string()),
+  /** Of a key. */
+  name: z.nullable(z.string()),
+  /** Of an administrator. */
+  user_id: z.nullable(z.string()),
+  user_email: z.nullable(z.string()),
+  requests: z.number(),
+  invalid_requests: z.number(),
+  entries: z.number(),
+  first_at: z.string(),
+  last_at: z.string(),
+  last_address: z.nullable(z.string()),
+});
+/** What a key or an administrator read on a day. */
+export type Reads = z.infer<typeof READS>;
+
+/** Who read the log on which day, in the order of days. */
+export function useReads({ start, end }: Days) {
+  const { id } = useOrganization();
+  const days = { organization_id: id, start_date: start, end_date: end };
+  return useQuery({
+    queryKey: ["keys", id, "reads", start, end],
+    queryFn: ({ signal }) => call(z.array(READS), "api_key_usage", days, signal),
+    refetchInterval: ({ state: { data } }) =>
+      Math.max(REFRESH_INTERVAL_MS, (data?.length ?? 0) * INTERVAL_OF_A_ROW_MS),
+  });
+}
+
+/** A key or an administrator, with what they read in some days. */
+export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "entries"> {
+  id: string;
+  name: string;
+  /** Administrator, or which key. */
+  kind: string;
+  first_at: string;
+  last_at: string;
+  last_address: string | null;
+}
+
+/** What each reader read in all days together. */
+export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
+  const hints = new Map(keys.map(({ id, hint }) => [id, hint]));
+  const readers = new Map<string, Reader>();
+  for (const read of reads) {
+    const isPerson = read.user_id !== null;
+    const id = isPerson ? `person ${read.user_id}` : `key ${read.api_key_id}`;
+    const before = readers.get(id);
+    readers.set(id, {
+      id,
+      name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
+      kind: isPerson ? "Administrator" : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
+      requests: read.requests + (before?.requests ?? 0),
+      invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
+      entries: read.entries + (before?.entries ?? 0),
+      first_at: before?.first_at ?? read.first_at,
+      last_at: read.last_at,
+      last_address: read.last_address ?? before?.last_address ?? null,
+    });
+  }
+  return [...readers.values()];
+}

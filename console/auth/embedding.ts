@@ -1,0 +1,25 @@
+import * as z from "zod/mini";
+import { auth } from "../shared/transport.ts";
+
+/** The one origin whose pages may have this one in a frame; none, unless the build names it. */
+export const FRAME_ANCESTOR = import.meta.env.VITE_FRAME_ANCESTOR ?? "";
+
+const MESSAGE = z.object({
+  type: z.literal("audit-log-console:session"),
+  access_token: z.string(),
+});
+
+/**
+ * Takes the session from the page around this one, and keeps it in memory. The page sends it after the message
+ * "audit-log-console:ready", and again each time that it has a new one.
+ */
+export function listenToAncestor(): void {
+  addEventListener("message", ({ origin, source, data }) => {
+    if (origin !== FRAME_ANCESTOR || source !== parent) return;
+    const { data: message } = z.safeParse(MESSAGE, data);
+    // Renewed by that page only: two who renew one session would end it.
+    if (message) void auth.setSession({ ...message, refresh_token: "none" });
+  });
+  // Only a page of that origin gets it.
+  parent.postMessage({ type: "audit-log-console:ready" }, FRAME_ANCESTOR);
+}

@@ -1,0 +1,87 @@
+import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Copyable } from "../shared/copy.tsx";
+import { dayOf } from "../shared/days.ts";
+import { Failure, Hint, Loading } from "../shared/parts.tsx";
+import { auth } from "../shared/transport.ts";
+import { AuthForm, CODE } from "./auth_form.tsx";
+import { settle } from "./sign_in_with.ts";
+
+const KEY = ["factors"];
+
+/** The person's second factors: to add one, or take one away. */
+export default function Factors({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient();
+  const refresh = () => client.invalidateQueries({ queryKey: KEY });
+  const factors = useQuery({
+    queryKey: KEY,
+    queryFn: async () => {
+      const answer = await auth.mfa.listFactors();
+      settle(answer);
+      return answer.data?.totp ?? [];
+    },
+  });
+  const enrolment = useMutation({
+    mutationFn: async () => {
+      const friendlyName = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
+      const answer = await auth.mfa.enroll({ factorType: "totp", friendlyName });
+      settle(answer);
+      return answer.data;
+    },
+  });
+  const removal = useMutation({
+    mutationFn: async (factorId: string) => settle(await auth.mfa.unenroll({ factorId })),
+    onSettled: refresh,
+  });
+  const added = enrolment.data;
+  return (
+    <Modal opened onClose={onClose} title="Second factor">
+      <Stack gap="md">
+        <Failure error={factors.error ?? enrolment.error ?? removal.error} />
+        {factors.isPending && <Loading what="your factors" />}
+        {factors.data?.length === 0 && !added && (
+          <p>
+            None yet. With one, signing in also takes a code that an app on your phone shows. Keep a
+            way to reach whoever runs this project: without the phone, only they let you in again.
+          </p>
+        )}
+        {factors.data?.map(({ id, friendly_name, created_at }) => (
+          <Group key={id} justify="space-between">
+            <div>
+              Authenticator app
+              <Hint>added {friendly_name || dayOf(created_at)}</Hint>
+            </div>
+            <Button
+              variant="default"
+              onClick={() =>
+                removal.mutate(id)}
+            >
+              Remove
+            </Button>
+          </Group>
+        ))}
+        {added
+          ? (
+            <AuthForm
+              action="Add"
+              onSubmit={async ({ code }) => {
+                settle(await auth.mfa.challengeAndVerify({ factorId: added.id, code }));
+                enrolment.reset();
+                await refresh();
+              }}
+            >
+              <p>Scan this with your authenticator app, or type the key in. Then type its code.</p>
+              <img src={added.totp.qr_code} alt="The key as a QR code" width={180} height={180} />
+              <Copyable title="Key" label="key" text={added.totp.secret} />
+              <TextInput {...CODE} />
+            </AuthForm>
+          )
+          : (
+            <Group justify="flex-end">
+              <Button onClick={() => enrolment.mutate()}>Add an app</Button>
+            </Group>
+          )}
+      </Stack>
+    </Modal>
+  );
+}

@@ -1,0 +1,43 @@
+import type { Session } from "@supabase/auth-js";
+import { NativeSelect, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { auth } from "../shared/transport.ts";
+import { AuthForm, CODE } from "./auth_form.tsx";
+import { signOut } from "./session.ts";
+import { Other, Page } from "./sign_in.tsx";
+import { settle } from "./sign_in_with.ts";
+
+/** Asks for the code of the person's second factor, without which the database refuses. */
+export function SecondFactor({ session }: { session: Session }) {
+  const factors = (session.user.factors ?? [])
+    .filter((factor) => factor.status === "verified" && factor.factor_type === "totp");
+  const [factorId, setFactorId] = useState(factors[0]?.id ?? "");
+  return (
+    <Page>
+      {factors.length === 0
+        ? <p>Your account's second factor is of a kind that this console does not know.</p>
+        : (
+          <AuthForm
+            action="Verify"
+            onSubmit={async ({ code }) =>
+              settle(await auth.mfa.challengeAndVerify({ factorId, code }))}
+          >
+            <p>Type the code that your authenticator app shows for {session.user.email}.</p>
+            {factors.length > 1 && (
+              <NativeSelect
+                label="App"
+                data={factors.map(({ id, friendly_name }) => ({
+                  value: id,
+                  label: friendly_name || id,
+                }))}
+                value={factorId}
+                onChange={({ currentTarget: { value } }) => setFactorId(value)}
+              />
+            )}
+            <TextInput {...CODE} />
+          </AuthForm>
+        )}
+      <Other onClick={() => void signOut("local")}>Sign in as somebody else</Other>
+    </Page>
+  );
+}

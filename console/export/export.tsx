@@ -1,0 +1,151 @@
+import {
+  Alert,
+  Button,
+  Checkbox,
+  Group,
+  Modal,
+  Progress,
+  SegmentedControl,
+  Stack,
+} from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import type { LogFilter } from "../log/data.ts";
+import { actionName } from "../shared/action.tsx";
+import { Copyable } from "../shared/copy.tsx";
+import { count } from "../shared/days.ts";
+import { Failure, Hint } from "../shared/parts.tsx";
+import { AUDIT_LOG_URL } from "../shared/transport.ts";
+import { useOrganization } from "../shell/organization.ts";
+import { type ColumnName, COLUMNS, exportTo, type Format, openFile } from "./export_file.ts";
+
+export interface ExportProps {
+  filter: LogFilter;
+  onClose: () => void;
+}
+
+/** Writes all entries of a filter to a file, each once, also while others arrive. */
+export function Export({ filter, onClose }: ExportProps) {
+  const organization = useOrganization();
+  const [format, setFormat] = useState<Format>("ndjson");
+  const [columns, setColumns] = useState<readonly ColumnName[]>(COLUMNS);
+  const [progress, setProgress] = useState({ written: 0, total: 0 });
+  const controller = useRef(new AbortController());
+  const work = useMutation({
+    mutationFn: async () => {
+      controller.current = new AbortController();
+      setProgress({ written: 0, total: 0 });
+      const { start, end, action } = filter;
+      const name = ["audit-log", start, end, action].filter(Boolean).join("_");
+      const file = await openFile(`${name}.${format}`);
+      // The person did not choose a file.
+      if (!file) return null;
+      try {
+        const total = await exportTo(file, {
+          filter,
+          columns: format === "csv" ? columns : undefined,
+          signal: controller.current.signal,
+          onProgress: setProgress,
+        });
+        await file.close();
+        return total;
+      } catch (error) {
+        await file.abort();
+        if (controller.current.signal.aborted) return null;
+        throw error;
+      }
+    },
+  });
+  useEffect(() => () => controller.current.abort(), []);
+  const percent = progress.total ? Math.min(100, progress.written / progress.total * 100) : 0;
+  const done = work.data ?? null;
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title="Export"
+      size="lg"
+      closeOnClickOutside={!work.isPending}
+      closeOnEscape={!work.isPending}
+      withCloseButton={!work.isPending}
+    >
+      <Stack gap="md">
+        <p>
+          All entries of <bdi>{organization.name}</bdi> from {filter.start} to {filter.end} (UTC)
+          {filter.action ? ` with the action “${actionName(filter.action)}”` : ""}, oldest first.
+        </p>
+        <Group gap="xs">
+          <SegmentedControl
+            aria-label="Format"
+            size="xs"
+            disabled={work.isPending}
+            data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
+            value={format}
+            onChange={(value) => setFormat(value === "csv" ? "csv" : "ndjson")}
+          />
+          <Hint>
+            {format === "csv"
+              ? "A spreadsheet runs values that begin with = + - @ as formulas: import all columns as text."
+              : "One entry a line, byte for byte as the API answers."}
+          </Hint>
+        </Group>
+        {format === "csv" && (
+          <Checkbox.Group
+            label="Columns"
+            value={[...columns]}
+            onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
+          >
+            <Group gap="md" mt={6}>
+              {COLUMNS.map((name) => (
+                <Checkbox
+                  key={name}
+                  size="xs"
+                  value={name}
+                  label={name}
+                  disabled={work.isPending}
+                />
+              ))}
+            </Group>
+          </Checkbox.Group>
+        )}
+        {work.isPending && (
+          <div>
+            <Progress value={percent} aria-label="Exported" />
+            <p role="status">
+              {progress.written.toLocaleString("en")} of {count(progress.total, "entry", "entries")}
+            </p>
+          </div>
+        )}
+        {done !== null && !work.isPending && (
+          <Alert color="green" role="status">
+            {count(done, "entry", "entries")} written: all there were at that moment.
+          </Alert>
+        )}
+        <Failure error={work.error} />
+        <Group justify="flex-end">
+          {work.isPending
+            ? <Button variant="default" onClick={() => controller.current.abort()}>Cancel</Button>
+            : (
+              <Button
+                disabled={format === "csv" && columns.length === 0}
+                onClick={() => work.mutate()}
+              >
+                Export {format.toUpperCase()}
+              </Button>
+            )}
+        </Group>
+        <Copyable
+          title="The same with an API key, 1,000 entries at a time"
+          label="curl"
+          text={curl(filter, format)}
+        />
+      </Stack>
+    </Modal>
+  );
+}
+
+function curl({ start, end, action }: LogFilter, format: Format): string {
+  const query = new URLSearchParams({ start, end, ...action ? { action } : {}, limit: "1000" });
+  const accept = format === "ndjson" ? ` \\\n  -H "Accept: application/x-ndjson"` : "";
+  return `curl "${AUDIT_LOG_URL}?${query}" \\\n  -H "Authorization: Bearer $API_KEY"${accept}`;
+}

@@ -1,0 +1,58 @@
+import { Alert, TextInput } from "@mantine/core";
+import { useState } from "react";
+import type { Reads } from "../access/data.ts";
+import { count, formatRelative, today } from "../shared/days.ts";
+import { normalized } from "./create_key.tsx";
+import { type ApiKey, useRevokeKey } from "./data.ts";
+import { FormDialog, isolated, quoted } from "./form_dialog.tsx";
+
+export interface RevokeKeyProps {
+  apiKey: ApiKey;
+  /** What it read by day; undefined when that could not be read. */
+  reads: Reads[] | undefined;
+  onRevoked: () => void;
+  onClose: () => void;
+}
+
+/** Says what revoking will break, and asks for the key's name. */
+export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps) {
+  const [typed, setTyped] = useState("");
+  const revocation = useRevokeKey();
+  return (
+    <FormDialog
+      title={`Revoke ${quoted(apiKey.name)}?`}
+      action="Revoke key"
+      busy="Revoking …"
+      color="red"
+      work={revocation}
+      ifUnknown="The key may be revoked all the same; trying again does no harm."
+      isDisabled={normalized(typed) !== normalized(apiKey.name)}
+      onSubmit={() => revocation.mutateAsync({ api_key_id: apiKey.id }).then(onRevoked)}
+      onClose={onClose}
+    >
+      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUse(apiKey, reads)}</Alert>
+      <p>
+        From then on every request with <code>{apiKey.hint}</code> gets 401. This cannot be undone.
+      </p>
+      <TextInput
+        label={`Type its name to confirm: ${isolated(apiKey.name)}`}
+        data-autofocus
+        value={typed}
+        onChange={({ currentTarget: { value } }) => setTyped(value)}
+      />
+    </FormDialog>
+  );
+}
+
+/** What will break: who uses the key, as far as its reads tell. */
+function explainUse({ last_used_at }: ApiKey, reads: Reads[] | undefined): string {
+  if (!last_used_at) return "It has never been used.";
+  const requests = reads?.find(({ day }) => day === today())?.requests ?? 0;
+  const from = reads?.findLast(({ last_address }) => last_address)?.last_address;
+  const known = [
+    `Last used ${formatRelative(last_used_at)}`,
+    reads && `${count(requests, "request")} today`,
+    from && `last from ${from}`,
+  ];
+  return `${known.filter(Boolean).join(", ")}. Whatever uses it stops.`;
+}

@@ -1,0 +1,51 @@
+import { NativeSelect } from "@mantine/core";
+import { useState } from "react";
+import { Connect } from "../connect/connect.tsx";
+import { type ApiKey, useRotateKey } from "./data.ts";
+import { FormDialog, MAY_BE_MADE, quoted, TOKEN_LOST } from "./form_dialog.tsx";
+
+const OVERLAPS = [
+  { value: "0", label: "At once" },
+  { value: "1 hour", label: "In an hour" },
+  { value: "24 hours", label: "In 24 hours" },
+  { value: "7 days", label: "In 7 days" },
+  { value: "30 days", label: "In 30 days" },
+  { value: "90 days", label: "In 90 days" },
+];
+
+export interface RotateKeyProps {
+  apiKey: ApiKey;
+  onClose: () => void;
+}
+
+/** Makes the successor of a key, and ends the key after an overlap. */
+export function RotateKey({ apiKey, onClose }: RotateKeyProps) {
+  const [successorId] = useState(() => crypto.randomUUID());
+  const [overlap, setOverlap] = useState("24 hours");
+  const rotation = useRotateKey();
+  if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
+  return (
+    <FormDialog
+      title={`Rotate ${quoted(apiKey.name)}`}
+      action="Rotate key"
+      busy="Rotating …"
+      work={rotation}
+      ifUnknown={MAY_BE_MADE}
+      warning={TOKEN_LOST}
+      onSubmit={() =>
+        rotation.mutateAsync({ api_key_id: apiKey.id, successor_id: successorId, overlap })}
+      onClose={onClose}
+    >
+      <p>
+        You get a new key of the same name and lifetime. Give it to the application before the old
+        one, <code>{apiKey.hint}</code>, ends.
+      </p>
+      <NativeSelect
+        label="The old key ends"
+        data={OVERLAPS}
+        value={overlap}
+        onChange={({ currentTarget: { value } }) => setOverlap(value)}
+      />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,152 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import {
+  Constants,
+  type Database,
+  type Enums,
+} from "../../supabase/functions/public-audit-log/database.types.ts";
+import type { Days } from "../shared/days.ts";
+import { call, check } from "../shared/transport.ts";
+import { readSeals, type Sealing } from "../seals/data.ts";
+
+export type Action = Enums<"audit_action">;
+export const ACTIONS = Constants.audit_log.Enums.audit_action;
+
+/** Which entries of an organization. */
+export interface LogFilter extends Days {
+  organizationId: string;
+  action?: Action | undefined;
+}
+
+const AUDIT_ENTRY = z.object({
+  id: z.string(),
+  created_at: z.string(),
+  action: z.string(),
+  user_email: z.string(),
+  agent_name: z.string(),
+  // Not z.record(), which drops a field of the name __proto__.
+  data: z.custom<object>((value) => typeof value === "object" && value !== null),
+});
+export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
+
+const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
+export interface LogPage {
+  /** How many newer entries there are. */
+  offset: number;
+  total: number;
+  items: AuditEntry[];
+}
+
+/** A page of an organization's log, newest first, and how many entries there are. */
+export async function readLog(
+  filter: LogFilter,
+  { limit, offset }: { limit: number; offset: number },
+  signal: AbortSignal,
+): Promise<LogPage> {
+  const page = { page_limit: limit, page_offset: offset, newest_first: true };
+  const { total, items } = await call(LOG_PAGE, "read_audit_log", pageOf(filter, page), signal);
+  return { offset, total, items: parseEntries(items) };
+}
+
+/** One entry, by what identifies it in the log; null when there is none. */
+export async function readEntry(
+  organization_id: string,
+  { id, created_at }: { id: string; created_at: string },
+  signal: AbortSignal,
+): Promise<AuditEntry | null> {
+  const identity = { organization_id, created_at, id };
+  const text = await call(z.nullable(z.string()), "read_entry", identity, signal);
+  return text === null ? null : parseEntries(`[${text}]`)[0] ?? null;
+}
+
+const FEED_PAGE = z.object({
+  total: z.number(),
+  items: z.string(),
+  next: z.string(),
+  has_more: z.boolean(),
+});
+
+/** Entries that a cursor had not seen, each as the text of its JSON, and the cursor that has. */
+export interface FeedPage {
+  total: number;
+  items: string[];
+  next: string;
+  /** Whether there was no more at that moment. */
+  isCaughtUp: boolean;
+}
+
+const FEED_PAGE_SIZE = 1000;
+
+/** Up to 1000 entries of a filter after a cursor, or from the `beginning`: none is missed or repeated. */
+export async function readFeed(
+  filter: LogFilter,
+  after: string,
+  signal: AbortSignal,
+): Promise<FeedPage> {
+  const query = pageOf(filter, { page_limit: FEED_PAGE_SIZE, after });
+  const { total, items, next, has_more } = await call(FEED_PAGE, "read_audit_log", query, signal);
+  // One entry a line: JSON has no line break in it.
+  const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
+    .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
+  return { total, items: lines, next, isCaughtUp: !has_more };
+}
+
+type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
+
+/** The arguments with which a page of a filter's entries or seals is read. */
+export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
+  const query: PageQuery = {
+    start_date: filter.start,
+    end_date: filter.end,
+    action: filter.action ?? null,
+    page_limit: null,
+    page_offset: null,
+    newest_first: null,
+    after: null,
+    ...page,
+  };
+  return { organization_id: filter.organizationId, query };
+}
+
+/** The entries of a JSON array, with every digit of their numbers where the browser can. */
+export function parseEntries(text: string): AuditEntry[] {
+  const value: unknown = JSON.parse(
+    text,
+    (_, value, context) =>
+      typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value,
+  );
+  return check(z.array(AUDIT_ENTRY), value);
+}
+
+const DAY_COUNT = z.object({ day: z.string(), entries: z.number() });
+
+/** What the days of a range have. */
+export interface LogDays extends Days, Sealing {
+  /** How many entries, of the days that have any. */
+  counts: Map<string, number>;
+}
+
+/** The entries by day and the seals of a filter's days. */
+async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
+  const { organizationId, start, end, action } = filter;
+  const days = { organization_id: organizationId, start_date: start, end_date: end };
+  const [counts, sealing] = await Promise.all([
+    call(z.array(DAY_COUNT), "daily_entry_counts", { ...days, ...action && { action } }, signal),
+    readSeals((page) => pageOf(filter, page), signal),
+  ]);
+  return {
+    start,
+    end,
+    counts: new Map(counts.map(({ day, entries }) => [day, entries])),
+    ...sealing,
+  };
+}
+
+/** What the days of a filter have; those of the filter before until the answer is there. */
+export function useLogDays(filter: LogFilter) {
+  return useQuery({
+    queryKey: ["log", filter.organizationId, "days", filter],
+    queryFn: ({ signal }) => readDays(filter, signal),
+    placeholderData: keepPreviousData,
+  });
+}

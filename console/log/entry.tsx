@@ -1,0 +1,205 @@
+import { ActionIcon, Anchor, Button, Group, Tabs } from "@mantine/core";
+import { useFocusTrap, useMediaQuery, useMergedRef } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
+import { ActionName, actionName } from "../shared/action.tsx";
+import { Copy, Text } from "../shared/copy.tsx";
+import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
+import { Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
+import { useOrganization } from "../shell/organization.ts";
+import { type LogAddress, readLogAddress } from "./address.ts";
+import { type AuditEntry, readEntry } from "./data.ts";
+import styles from "./entry.module.css";
+
+export interface EntryPanelProps {
+  /** The entry that the address names. */
+  id: string;
+  at: string | undefined;
+  /** The entries beside it. */
+  items: AuditEntry[] | undefined;
+  isReading: boolean;
+  onOpen: (entry: AuditEntry | undefined) => void;
+  onFilter: (changes: Partial<LogAddress>) => void;
+}
+
+/** One entry, whole, beside the list. */
+export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: EntryPanelProps) {
+  const organization = useOrganization();
+  const index = items?.findIndex((entry) => entry.id === id && (!at || entry.created_at === at)) ??
+    -1;
+  const shown = items?.[index];
+  const search = useQuery({
+    queryKey: ["entry", organization.id, id, at],
+    queryFn: ({ signal }) => readEntry(organization.id, { id, created_at: at }, signal),
+    enabled: !shown && !isReading && at !== "" && isUuid(id),
+    staleTime: Infinity,
+  });
+  const entry = shown ?? search.data;
+  const newer = items?.[index - 1];
+  const older = index < 0 ? undefined : items?.[index + 1];
+  const panel = useRef<HTMLElement>(null);
+  // Where it covers the list, the focus stays in it.
+  const isOver = useMediaQuery("(max-width: 61.99em)");
+  const ref = useMergedRef(panel, useFocusTrap(isOver));
+  const close = () => {
+    onOpen(undefined);
+    // Back to its row.
+    document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
+  };
+  useEffect(() => panel.current?.focus({ preventScroll: true }), []);
+  useEffect(() => {
+    function press({ key, target, ctrlKey, metaKey, altKey }: KeyboardEvent) {
+      if (ctrlKey || metaKey || altKey || isTyping(target)) return;
+      if (key === "j" && older) onOpen(older);
+      else if (key === "k" && newer) onOpen(newer);
+      else if (key === "Escape" && !document.querySelector("section[role=dialog], [role=menu]")) {
+        close();
+      }
+    }
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
+  return (
+    <aside
+      ref={ref}
+      className={styles.panel}
+      role={isOver ? "dialog" : undefined}
+      aria-modal={isOver || undefined}
+      aria-label="Entry"
+      tabIndex={-1}
+    >
+      <Group justify="space-between" wrap="nowrap" gap="xs">
+        <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
+        <Group gap={4} wrap="nowrap">
+          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
+          <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
+          <ActionIcon variant="subtle" color="gray" aria-label="Close" onClick={close}>
+            <Icon name="close" />
+          </ActionIcon>
+        </Group>
+      </Group>
+      {entry
+        ? <Entry entry={entry} onFilter={onFilter} />
+        : isReading || search.isLoading
+        ? <Loading what="the entry" />
+        : search.error
+        ? <Failure error={search.error} onRetry={search.refetch} />
+        : (
+          <Empty title="No such entry">
+            <p>
+              The log has no entry with this id{at && ` at ${at}`}. It may have been deleted after
+              its time, or the link is not whole.
+            </p>
+            <Button
+              variant="default"
+              onClick={() => onFilter(at ? { range: undefined, ...dayRange(at) } : {})}
+            >
+              {at ? `Show ${dayOf(at)}` : "Show the log"}
+            </Button>
+          </Empty>
+        )}
+    </aside>
+  );
+}
+
+interface StepProps {
+  name: string;
+  icon: "up" | "down";
+  to: AuditEntry | undefined;
+  onOpen: (entry: AuditEntry) => void;
+}
+
+function Step({ name, icon, to, onOpen }: StepProps) {
+  return (
+    <ActionIcon
+      variant="subtle"
+      color="gray"
+      aria-label={name}
+      title={name}
+      disabled={!to}
+      onClick={() => to && onOpen(to)}
+    >
+      <Icon name={icon} />
+    </ActionIcon>
+  );
+}
+
+function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
+  const { action } = readLogAddress({ action: entry.action });
+  const json = JSON.stringify(entry, null, 2);
+  return (
+    <Tabs defaultValue="fields" keepMounted={false}>
+      <Tabs.List>
+        <Tabs.Tab value="fields">Fields</Tabs.Tab>
+        <Tabs.Tab value="json">JSON</Tabs.Tab>
+      </Tabs.List>
+      <Tabs.Panel value="fields">
+        <dl className={styles.fields}>
+          <Field name="Time">
+            {formatTime(entry.created_at, "utc", true)} UTC
+            <Hint>{formatTime(entry.created_at, "local", true)} {TIME_ZONE}</Hint>
+          </Field>
+          <Field name="Action">
+            <code>{entry.action}</code>
+            {action && (
+              <div>
+                <Anchor
+                  component="button"
+                  type="button"
+                  fz="inherit"
+                  onClick={() => onFilter({ action })}
+                >
+                  Only this action
+                </Anchor>
+              </div>
+            )}
+          </Field>
+          <Field name="User">
+            <bdi>{entry.user_email}</bdi>
+          </Field>
+          <Field name="Agent">
+            <bdi>{entry.agent_name}</bdi>
+          </Field>
+          {Object.entries(entry.data).map(([name, value]) => (
+            <Field key={name} name={actionName(name)}>
+              <bdi>{typeof value === "string" ? value : JSON.stringify(value)}</bdi>
+            </Field>
+          ))}
+          <Field name="ID">
+            <code>{entry.id}</code>
+          </Field>
+        </dl>
+      </Tabs.Panel>
+      <Tabs.Panel value="json">
+        <Text title="JSON" text={json} />
+      </Tabs.Panel>
+      <Group gap="xs" mt="sm">
+        <Copy label="ID" text={entry.id} />
+        <Copy label="JSON" text={json} />
+        <Copy label="link" text={location.href} />
+      </Group>
+    </Tabs>
+  );
+}
+
+function Field({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function dayRange(time: string) {
+  return { start: dayOf(time), end: dayOf(time) };
+}
+
+function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.matches("input, textarea, select");
+}

@@ -1,0 +1,69 @@
+import { useRouter } from "@tanstack/react-router";
+import { memo, type MouseEvent, useMemo } from "react";
+import { ActionName } from "../shared/action.tsx";
+import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
+import { type Column, Table } from "../shared/table.tsx";
+import type { AuditEntry } from "./data.ts";
+
+export interface EntryTableProps {
+  /** What the address has beside the open entry: links to entries keep it. */
+  place: string;
+  entries: AuditEntry[];
+  zone: Zone;
+  openId: string | undefined;
+  onOpen: (entry: AuditEntry | undefined) => void;
+}
+
+export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
+  const { place, entries, zone, openId, onOpen } = props;
+  const router = useRouter();
+  const columns = useMemo((): Column<AuditEntry>[] => {
+    // One link for all rows: to build a thousand takes longer than to draw the table.
+    const [before = "", between = "", after = ""] = router.history.createHref(
+      router.buildLocation({
+        from: "/$organizationId/log",
+        to: ".",
+        search: (search) => ({ ...search, entry: "ENTRY", at: "ENTRY" }),
+      }).href,
+    ).split("ENTRY");
+    return [
+      {
+        name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
+        width: zone === "utc" ? "180px" : "240px",
+        cell: ({ id, created_at }) => (
+          <a href={`${before}${id}${between}${encodeURIComponent(created_at)}${after}`}>
+            <time dateTime={created_at}>{formatTime(created_at, zone, true)}</time>
+          </a>
+        ),
+      },
+      {
+        name: "Action",
+        width: "minmax(156px, 1fr)",
+        cell: ({ action }) => <ActionName code={action} />,
+      },
+      { name: "User", width: "minmax(0, 1.4fr)", cell: ({ user_email }) => user_email },
+      {
+        name: "Agent",
+        width: "var(--agent, minmax(0, 1fr))",
+        cell: ({ agent_name }) => agent_name,
+      },
+    ];
+  }, [zone, place]);
+  function press(row: number, event: MouseEvent<HTMLElement>) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    // Whoever selects text in a row does not want to open it; a key press on its link does.
+    if (event.detail > 0 && !getSelection()?.isCollapsed) return;
+    onOpen(entries[row]);
+  }
+  return (
+    <Table
+      label="Entries"
+      columns={columns}
+      rows={entries}
+      idOf={({ id }) => id}
+      openId={openId}
+      onPress={press}
+    />
+  );
+});

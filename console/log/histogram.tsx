@@ -1,0 +1,165 @@
+import { Group, Paper, Text } from "@mantine/core";
+import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
+import { SEAL_COLOURS, SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
+import { addDays, count, countDays, type Days } from "../shared/days.ts";
+import type { LogDays } from "./data.ts";
+import styles from "./histogram.module.css";
+
+/** With more days a bar would be thinner than a pixel on a phone: it then stands for several. */
+const MAX_BARS = 120;
+const TICKS = 6;
+
+/** The worst first. */
+const STATES = Object.keys(SEAL_STATES) as SealState[];
+
+interface Bar extends Days {
+  entries: number;
+  label: string;
+  state: SealState;
+}
+
+export interface HistogramProps {
+  days: LogDays;
+  onSelect: (days: Days) => void;
+}
+
+/**
+ * Entries by day, and under each bar whether the day is sealed. A range is chosen by dragging, or with
+ * the arrow keys, Shift and Enter. Drawn here: of a library's chart none of this would be left.
+ */
+export function Histogram({ days, onSelect }: HistogramProps) {
+  const bars = useMemo(() => toBars(days), [days]);
+  const highest = Math.max(1, ...bars.map(({ entries }) => entries));
+  const total = bars.reduce((sum, { entries }) => sum + entries, 0);
+  // What is chosen so far: from the bar where it began to the one that is at hand.
+  const [anchor, setAnchor] = useState<number | null>(null);
+  const [hand, setHand] = useState<number | null>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const last = bars.length - 1;
+  const at = Math.min(hand ?? last, last);
+  const [from, to] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
+
+  function choose(): void {
+    const [first, final] = [bars[from], bars[to]];
+    setAnchor(null);
+    if (first && final) onSelect({ start: first.start, end: final.end });
+  }
+  function barUnder({ clientX }: PointerEvent): number {
+    const { left, width } = list.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
+    return Math.max(0, Math.min(last, Math.floor((clientX - left) / width * bars.length)));
+  }
+  function move(event: KeyboardEvent): void {
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
+    if (to !== undefined) {
+      const next = Math.max(0, Math.min(last, to));
+      setAnchor(event.shiftKey ? anchor ?? at : null);
+      setHand(next);
+      const element = list.current?.children[next];
+      if (element instanceof HTMLElement) element.focus();
+    } else if (event.key === "Enter" || event.key === " ") choose();
+    else if (event.key === "Escape") setAnchor(null);
+    else return;
+    event.preventDefault();
+  }
+
+  return (
+    <Paper component="figure" className={styles.figure ?? ""} withBorder px="sm" py={8}>
+      <Group component="figcaption" justify="space-between" gap={0}>
+        <strong>{count(total, "entry", "entries")}</strong>
+        <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
+          highest {highest.toLocaleString("en")}
+          {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
+            .map((state) => (
+              <span key={state}>
+                <span className={styles.mark} style={{ background: SEAL_COLOURS[state] }} />
+                {SEAL_STATES[state]}
+              </span>
+            ))}
+        </Text>
+      </Group>
+      <div
+        ref={list}
+        className={styles.bars}
+        role="listbox"
+        aria-orientation="horizontal"
+        aria-multiselectable
+        aria-label="Entries by day. Choose days with the arrow keys and Shift, then press Enter."
+        onKeyDown={move}
+        onPointerDown={(event) => {
+          if (event.button !== 0) return;
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setAnchor(barUnder(event));
+          setHand(barUnder(event));
+        }}
+        onPointerMove={(event) => setHand(barUnder(event))}
+        onPointerUp={() => anchor !== null && choose()}
+        onPointerCancel={() => setAnchor(null)}
+        onPointerLeave={() => anchor === null && setHand(null)}
+      >
+        {bars.map((bar, index) => (
+          <div
+            key={bar.start}
+            role="option"
+            aria-label={bar.label}
+            aria-selected={anchor !== null && index >= from && index <= to}
+            tabIndex={index === at ? 0 : -1}
+            style={{ borderColor: SEAL_COLOURS[bar.state] }}
+            onFocus={() => setHand(index)}
+            onBlur={() => anchor === null && setHand(null)}
+          >
+            <div
+              style={{ height: `${bar.entries ? Math.max(2, bar.entries / highest * 100) : 0}%` }}
+            />
+          </div>
+        ))}
+      </div>
+      {hand !== null && (
+        <div
+          className={styles.tooltip}
+          style={{ left: `clamp(90px, ${(at + 0.5) / bars.length * 100}%, 100% - 90px)` }}
+          aria-hidden
+        >
+          {from === to ? bars[at]?.label : `${bars[from]?.start} – ${bars[to]?.end}`}
+        </div>
+      )}
+      <Group className={styles.ticks ?? ""} justify="space-between" fz={11} c="dimmed" aria-hidden>
+        {ticks(bars).map((day) => <span key={day}>{day}</span>)}
+      </Group>
+    </Paper>
+  );
+}
+
+/** Some days, evenly spread from the first to the last. */
+function ticks(bars: Bar[]): string[] {
+  const spaces = Math.min(TICKS, bars.length) - 1;
+  const step = (bars.length - 1) / Math.max(1, spaces);
+  return Array.from({ length: spaces + 1 }, (_, n) => bars[Math.round(n * step)]?.start ?? "");
+}
+
+function toBars(days: LogDays): Bar[] {
+  const total = countDays(days);
+  const size = Math.ceil(total / MAX_BARS);
+  const found = Array.from(
+    { length: Math.ceil(total / size) },
+    () => ({ entries: 0, states: new Set<SealState>() }),
+  );
+  // Not day by day: an address may name nine thousand years.
+  for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
+    const bar = found[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
+    if (!bar) continue;
+    bar.entries += days.counts.get(day) ?? 0;
+    bar.states.add(sealState(day, days));
+  }
+  return found.map(({ entries, states }, index) => {
+    const start = addDays(days.start, index * size);
+    const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
+    const state = STATES.find((state) => states.has(state)) ?? "empty";
+    const range = start === end ? start : `${start} – ${end}`;
+    const label = [
+      `${range}: ${count(entries, "entry", "entries")}`,
+      SEAL_STATES[state].toLowerCase(),
+    ]
+      .filter(Boolean).join(", ");
+    return { start, end, entries, state, label };
+  });
+}

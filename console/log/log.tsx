@@ -1,0 +1,195 @@
+import { ActionIcon, Alert, Button, Group } from "@mantine/core";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useCallback, useDeferredValue, useState } from "react";
+import { Export } from "../export/export.tsx";
+import { count, countDays } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
+import { Empty, Failure, Head, Hint, Loading } from "../shared/parts.tsx";
+import { daysOf } from "../shared/range.tsx";
+import { useOrganization } from "../shell/organization.ts";
+import type { LogAddress } from "./address.ts";
+import { type AuditEntry, readLog, useLogDays } from "./data.ts";
+import { EntryPanel } from "./entry.tsx";
+import { EntryTable } from "./entry_table.tsx";
+import { useFeed } from "./follow.ts";
+import { Histogram } from "./histogram.tsx";
+import styles from "./log.module.css";
+import { DEFAULT_PAGE_SIZE, Pages } from "./pages.tsx";
+import { Toolbar } from "./toolbar.tsx";
+
+const route = getRouteApi("/$organizationId/log");
+
+export function Log() {
+  const organization = useOrganization();
+  const address = route.useSearch();
+  const navigate = route.useNavigate();
+  const queryClient = useQueryClient();
+  const [isExporting, setIsExporting] = useState(false);
+  // The switch answers at once, and the rows follow.
+  const shownZone = useDeferredValue(address.time ?? "utc");
+  const filter = { organizationId: organization.id, ...daysOf(address), action: address.action };
+  const { page = 1, size = DEFAULT_PAGE_SIZE, follow: isFollowing = false } = address;
+  const entries = useQuery({
+    queryKey: ["log", organization.id, "page", filter, page, size],
+    // An answer belongs to its key, so a slow one never shows under another filter; and is given up.
+    queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
+    placeholderData: keepPreviousData,
+    enabled: !isFollowing,
+  });
+  const days = useLogDays(filter);
+  const altered = [...days.data?.altered ?? []].sort();
+  const feed = useFeed(filter, isFollowing);
+  const items = isFollowing ? feed.entries : entries.data?.items;
+  const open = useCallback(
+    (entry: AuditEntry | undefined) =>
+      navigate({
+        search: (before) => ({ ...before, entry: entry?.id, at: entry?.created_at }),
+        resetScroll: false,
+      }),
+    [navigate],
+  );
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
+  // Another filter starts at its first page.
+  const change = (changes: Partial<LogAddress>) =>
+    navigate({
+      search: (before) => ({
+        ...before,
+        page: undefined,
+        entry: undefined,
+        at: undefined,
+        ...changes,
+      }),
+    });
+
+  return (
+    <>
+      <Head title="Log">
+        <Button
+          variant={isFollowing ? "filled" : "default"}
+          leftSection={<Icon name="live" />}
+          onClick={() => {
+            // The page that comes back is as old as the following.
+            if (isFollowing) refresh();
+            change({ follow: isFollowing ? undefined : true });
+          }}
+        >
+          {isFollowing ? "Stop following" : "Follow"}
+        </Button>
+        <ActionIcon
+          variant="default"
+          aria-label="Refresh"
+          loading={entries.isFetching && !entries.isPending}
+          onClick={refresh}
+        >
+          <Icon name="refresh" />
+        </ActionIcon>
+        <Button
+          variant="default"
+          leftSection={<Icon name="download" />}
+          onClick={() => setIsExporting(true)}
+        >
+          Export
+        </Button>
+      </Head>
+      <Toolbar
+        address={address}
+        onChange={change}
+        onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
+      />
+      {altered.length > 0 && !isFollowing && <Altered days={altered} />}
+      {days.data && days.data.counts.size > 0 && !isFollowing && countDays(days.data) > 1 && (
+        <div aria-busy={days.isPlaceholderData}>
+          <Histogram
+            days={days.data}
+            onSelect={(days) =>
+              change({ range: undefined, ...days })}
+          />
+        </div>
+      )}
+      <Failure
+        error={(isFollowing ? feed.error : entries.error) ?? days.error}
+        onRetry={refresh}
+      />
+      {isFollowing && <FeedState {...feed} />}
+      {entries.isLoading && <Loading what="entries" />}
+      <div className={styles.results} data-open={address.entry !== undefined || undefined}>
+        <div className={styles.list} aria-busy={entries.isPlaceholderData}>
+          {items && items.length > 0 && (
+            <EntryTable
+              place={JSON.stringify({ ...address, entry: undefined, at: undefined })}
+              entries={items}
+              zone={shownZone}
+              openId={address.entry}
+              onOpen={open}
+            />
+          )}
+          {!isFollowing && entries.data && (
+            <Pages
+              page={page}
+              size={size}
+              data={entries.data}
+              isFiltered={address.action !== undefined}
+              onPage={(page) => change({ page: page === 1 ? undefined : page })}
+              onSize={(size) => change({ size })}
+            />
+          )}
+        </div>
+        {address.entry !== undefined && (
+          <EntryPanel
+            id={address.entry}
+            at={address.at}
+            items={items}
+            isReading={isFollowing ? !feed.isCaughtUp && !feed.error : entries.isPending}
+            onOpen={open}
+            onFilter={change}
+          />
+        )}
+      </div>
+      {isExporting && <Export filter={filter} onClose={() => setIsExporting(false)} />}
+    </>
+  );
+}
+
+/** Says that days were changed after sealing, and leads to the first of them. */
+function Altered({ days }: { days: string[] }) {
+  const [day] = days;
+  return (
+    <Alert color="red" role="alert" p="xs">
+      <Group gap="xs">
+        <span>
+          The entries of {day} {days.length > 1 && `and ${count(days.length - 1, "other day")} `}
+          were changed after sealing.
+        </span>
+        <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>
+          Show the day
+        </Link>
+        <Link
+          from="/$organizationId/log"
+          to="/$organizationId/seals"
+          search={{ start: day, end: day }}
+        >
+          What to do
+        </Link>
+      </Group>
+    </Alert>
+  );
+}
+
+function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) {
+  const entries = count(received, "entry", "entries");
+  return (
+    <>
+      <div role="status">
+        <Hint>
+          {isCaughtUp
+            ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
+            : `Reading today's entries: ${entries} so far …`}
+        </Hint>
+      </div>
+      {isCaughtUp && received === 0 && (
+        <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,78 @@
+import { useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import { type Arguments, call } from "../shared/transport.ts";
+
+const SEAL = z.object({
+  sequence: z.number(),
+  day: z.string(),
+  entries: z.number(),
+  sealed_at: z.string(),
+  seal: z.string(),
+});
+export type Seal = z.infer<typeof SEAL>;
+
+const SEAL_PAGE = z.object({
+  total: z.number(),
+  altered: z.array(z.string()),
+  items: z.array(SEAL),
+});
+
+export interface Sealing {
+  /** The latest seal of each day that has one. */
+  seals: Map<string, Seal>;
+  /** Days whose entries were changed silently after they had been sealed. */
+  altered: Set<string>;
+}
+
+const PAGE_SIZE = 1000;
+
+/** All seals of some days; `pageOf` gives the arguments for a page of them. */
+export async function readSeals(
+  pageOf: (page: { page_limit: number; page_offset: number }) => Arguments<"list_seals">,
+  signal: AbortSignal,
+): Promise<Sealing> {
+  const seals = new Map<string, Seal>();
+  const altered = new Set<string>();
+  for (let offset = 0, total = 1; offset < total; offset += PAGE_SIZE) {
+    const query = pageOf({ page_limit: PAGE_SIZE, page_offset: offset });
+    const page = await call(SEAL_PAGE, "list_seals", query, signal);
+    total = page.total;
+    for (const seal of page.items) seals.set(seal.day, seal);
+    for (const day of page.altered) altered.add(day);
+  }
+  return { seals, altered };
+}
+
+/** The end of the organization's chain of seals: whoever keeps it can check all the others. */
+export function useLatestSeal(organization_id: string) {
+  return useQuery({
+    queryKey: ["latest seal", organization_id],
+    queryFn: ({ signal }) => call(z.nullable(SEAL), "latest_seal", { organization_id }, signal),
+  });
+}
+
+/** The worst first. */
+export const SEAL_COLOURS: Record<SealState, string> = {
+  altered: "var(--bad)",
+  open: "var(--waiting)",
+  sealed: "var(--good)",
+  empty: "transparent",
+};
+
+/** Whether a day's entries are proven to be those of the day it was sealed; the worst first. */
+export const SEAL_STATES = {
+  altered: "Altered after sealing",
+  open: "Not yet sealed",
+  sealed: "Sealed",
+  empty: "",
+} as const;
+export type SealState = keyof typeof SEAL_STATES;
+
+export function sealState(
+  day: string,
+  { counts, seals, altered }: Sealing & { counts: Map<string, number> },
+): SealState {
+  if (altered.has(day)) return "altered";
+  if (seals.has(day)) return "sealed";
+  return counts.has(day) ? "open" : "empty";
+}

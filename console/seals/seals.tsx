@@ -1,0 +1,154 @@
+import { Alert, Group, Paper } from "@mantine/core";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import * as z from "zod/mini";
+import { type LogDays, useLogDays } from "../log/data.ts";
+import { Copy } from "../shared/copy.tsx";
+import { count } from "../shared/days.ts";
+import { useOrganization } from "../shell/organization.ts";
+import { Empty, Failure, Head, Hint, Lead, Loading, State, Time } from "../shared/parts.tsx";
+import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
+import { type Column, Table } from "../shared/table.tsx";
+import { type Seal, SEAL_COLOURS, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
+
+const ADDRESS = z.object(RANGE);
+
+export function readSealsAddress(search: unknown): z.infer<typeof ADDRESS> {
+  return z.parse(ADDRESS, search);
+}
+
+const route = getRouteApi("/$organizationId/seals");
+
+/** Each day with its seal: what an administrator copies to prove later that the log is as it was. */
+export function Seals() {
+  const { id: organizationId } = useOrganization();
+  const address = route.useSearch();
+  const navigate = route.useNavigate();
+  const latest = useLatestSeal(organizationId);
+  const days = useLogDays({ organizationId, ...daysOf(address, "30d") });
+  return (
+    <>
+      <Head title="Seals" />
+      <Lead>
+        Each night the finished days are sealed: a SHA-256 over their entries, chained to the seal
+        before. Keep a copy of the latest one elsewhere. With it and an export you can show later
+        that no entry of these days was changed.
+      </Lead>
+      <Failure error={latest.error} onRetry={latest.refetch} />
+      {latest.data && <Latest seal={latest.data} />}
+      <RangePicker
+        address={address}
+        preset="30d"
+        onChange={(range) => navigate({ search: range })}
+      />
+      <Failure error={days.error} onRetry={days.refetch} />
+      {days.isPending && <Loading what="seals" />}
+      {days.data && (
+        <div aria-busy={days.isPlaceholderData}>
+          <Days days={days.data} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
+  return (
+    <Paper component="section" withBorder p="sm" aria-label="Latest seal">
+      <Group justify="space-between" gap="xs">
+        <strong>Latest seal, number {sequence.toLocaleString("en")}, of {day}</strong>
+        <Copy label="latest seal" text={seal} />
+      </Group>
+      <code style={{ overflowWrap: "anywhere" }}>{seal}</code>
+    </Paper>
+  );
+}
+
+function Days({ days }: { days: LogDays }) {
+  const { counts, seals, altered } = days;
+  const all = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort().reverse();
+  if (all.length === 0) {
+    return <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>;
+  }
+  const columns: Column<string>[] = [
+    { name: "Day (UTC)", width: "112px", isRowHeader: true, cell: (day) => <DayLink day={day} /> },
+    {
+      name: "State",
+      width: "minmax(0, 1fr)",
+      cell: (day) => <SealedState day={day} days={days} />,
+    },
+    {
+      name: "Entries",
+      width: "96px",
+      isNumber: true,
+      cell: (day) => (counts.get(day) ?? 0).toLocaleString("en"),
+    },
+    {
+      name: "Sealed at (UTC)",
+      width: "164px",
+      cell: (day) => {
+        const seal = seals.get(day);
+        return seal && <Time value={seal.sealed_at} />;
+      },
+    },
+    {
+      name: "Seal",
+      width: "170px",
+      cell: (day) => {
+        const seal = seals.get(day)?.seal;
+        return seal && (
+          <Group gap="xs" wrap="nowrap">
+            <code>{seal.slice(0, 8)}…</code>
+            <Copy label={`seal of ${day}`} text={seal} isShort />
+          </Group>
+        );
+      },
+    },
+  ];
+  return (
+    <>
+      {altered.size > 0 && (
+        <Alert color="red" role="alert" title="Changed after sealing" mb="sm">
+          {count(altered.size, "day has", "days have")}{" "}
+          other entries than when sealed, and no seal declares a late entry or a deletion. Compare
+          these days with an earlier export:{" "}
+          {[...altered].sort().map((day, index) => (
+            <span key={day}>
+              {index > 0 && ", "}
+              <DayLink day={day} />
+            </span>
+          ))}.
+        </Alert>
+      )}
+      <Table label="Seals" columns={columns} rows={all} idOf={(day) => day} />
+    </>
+  );
+}
+
+/** Leads to the entries of a day. */
+function DayLink({ day }: { day: string }) {
+  return (
+    <Link
+      from="/$organizationId/seals"
+      to="/$organizationId/log"
+      search={{ start: day, end: day }}
+    >
+      {day}
+    </Link>
+  );
+}
+
+function SealedState({ day, days }: { day: string; days: LogDays }) {
+  const state = sealState(day, days);
+  const seal = days.seals.get(day);
+  return (
+    <>
+      <State colour={SEAL_COLOURS[state]}>{SEAL_STATES[state]}</State>
+      {seal && state === "sealed" && seal.entries !== (days.counts.get(day) ?? 0) && (
+        <Hint>
+          with {seal.entries.toLocaleString("en")}{" "}
+          entries; the change is declared with the next seal
+        </Hint>
+      )}
+    </>
+  );
+}

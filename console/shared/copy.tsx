@@ -1,0 +1,53 @@
+import { Button, Group } from "@mantine/core";
+import { useClipboard } from "@mantine/hooks";
+import styles from "./parts.module.css";
+import { Icon } from "./icons.tsx";
+
+export interface CopyProps {
+  /** What is copied, as its reader knows it: "ID", "token". */
+  label: string;
+  text: string;
+  /** Show "Copy" alone, where there is one in each row. */
+  isShort?: boolean;
+}
+
+/** A button that copies a text. */
+export function Copy({ label, text, isShort }: CopyProps) {
+  const clipboard = useClipboard({ timeout: 3000 });
+  const result = clipboard.error ? "Select the text and copy it" : clipboard.copied ? "Copied" : "";
+  return (
+    <Button
+      size="compact-xs"
+      variant="default"
+      leftSection={<Icon name={clipboard.copied ? "check" : "copy"} size={12} />}
+      aria-label={result ? undefined : `Copy ${label}`}
+      onClick={() => clipboard.copy(text)}
+    >
+      <span role="status">{result}</span>
+      {!result && (isShort ? "Copy" : `Copy ${label}`)}
+    </Button>
+  );
+}
+
+export interface CopyableProps extends CopyProps {
+  /** The name of the text. */
+  title: string;
+}
+
+/** A text to take elsewhere. */
+export function Copyable({ title, label, text }: CopyableProps) {
+  return (
+    <div>
+      <Group justify="space-between" gap="xs">
+        <strong>{title}</strong>
+        <Copy label={label} text={text} />
+      </Group>
+      <Text title={title} text={text} />
+    </div>
+  );
+}
+
+/** A text that is shown as it is written. */
+export function Text({ title, text }: Pick<CopyableProps, "title" | "text">) {
+  return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
+}

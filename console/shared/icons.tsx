@@ -1,0 +1,41 @@
+/** Drawn with a pen of 2 on a field of 24. */
+const PATHS = {
+  calendar: "M4 6h16v14H4zM4 10h16M8 3v4M16 3v4",
+  check: "m5 13 4 4L19 7",
+  close: "m6 6 12 12M18 6 6 18",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  dots: "M5 12h.1M12 12h.1M19 12h.1",
+  down: "m6 9 6 6 6-6",
+  download: "M12 4v11m-5-5 5 5 5-5M4 20h16",
+  filter: "M4 6h16M7 12h10M10 18h4",
+  key: "M14.5 9.5 21 3m-3.5 3.5L20 9M15 14.5a5.5 5.5 0 1 1-11 0 5.5 5.5 0 0 1 11 0",
+  live:
+    "M12 12h.1M8 16a6 6 0 0 1 0-8M16 8a6 6 0 0 1 0 8M5 19A10 10 0 0 1 5 5M19 5a10 10 0 0 1 0 14",
+  log: "M8 6h12M8 12h12M8 18h12M4 6h.1M4 12h.1M4 18h.1",
+  people:
+    "M12.5 8a3.5 3.5 0 1 1-7 0 3.5 3.5 0 0 1 7 0M3 20a6 6 0 0 1 12 0M16 4.8a3.5 3.5 0 0 1 0 6.4M18 14.5a6 6 0 0 1 3 5.5",
+  person: "M16 8a4 4 0 1 1-8 0 4 4 0 0 1 8 0M4 21a8 8 0 0 1 16 0",
+  plus: "M12 5v14M5 12h14",
+  refresh: "M20 11A8 8 0 0 0 6 6.5L4 8.5M4 4v4.5h4.5M4 13a8 8 0 0 0 14 4.5l2-2M20 20v-4.5h-4.5",
+  search: "M17 10.5a6.5 6.5 0 1 1-13 0 6.5 6.5 0 0 1 13 0M15.5 15.5 20 20",
+  seal: "M12 3 5 6v5c0 5 3 8 7 10 4-2 7-5 7-10V6zM9 12l2 2 4-4",
+  up: "m6 15 6-6 6 6",
+} as const;
+
+export function Icon({ name, size = 16 }: { name: keyof typeof PATHS; size?: number }) {
+  return (
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="2"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden
+    >
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}

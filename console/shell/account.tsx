@@ -1,0 +1,55 @@
+import { Button, Menu } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { createContext, lazy, Suspense, useContext, useState } from "react";
+import { signOut } from "../auth/session.ts";
+import { Icon } from "../shared/icons.tsx";
+import { Failure } from "../shared/parts.tsx";
+import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
+import styles from "./shell.module.css";
+
+/** Of the person who has signed in. */
+export const EmailContext = createContext("");
+
+/** Only for those who open it. */
+const Factors = lazy(() => import("../auth/factors.tsx"));
+
+export function Account() {
+  const email = useContext(EmailContext);
+  const [isOpen, setIsOpen] = useState(false);
+  const leaving = useMutation({
+    mutationFn: signOut,
+    // The next person starts anew.
+    onSuccess: () => location.replace("#/"),
+  });
+  // The page around this one decides who is signed in.
+  if (IS_EMBEDDED) return <div className={styles.account}>{email}</div>;
+  return (
+    <div className={styles.account}>
+      <Menu width={220} position="top-start">
+        <Menu.Target>
+          <Button
+            variant="subtle"
+            color="gray"
+            fullWidth
+            px="xs"
+            justify="flex-start"
+            leftSection={<Icon name="person" />}
+            aria-label={email}
+          >
+            {email}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => setIsOpen(true)}>Second factor …</Menu.Item>
+          <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
+          {/* The other application's sessions are its own business. */}
+          {!IS_SESSION_SHARED && (
+            <Menu.Item onClick={() => leaving.mutate("global")}>Sign out everywhere</Menu.Item>
+          )}
+        </Menu.Dropdown>
+      </Menu>
+      <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
+      {leaving.error && <Failure error={leaving.error} />}
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { SecondFactor } from "../auth/second_factor.tsx";
+import { needsSecondFactor, useSession } from "../auth/session.ts";
+import { SignIn } from "../auth/sign_in.tsx";
+import { Loading } from "../shared/parts.tsx";
+import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
+import { newRouter } from "./router.tsx";
+import { EmailContext } from "./account.tsx";
+
+/** How often a view asks again that got no answer. */
+const RETRY_MS = 5_000;
+
+export function App() {
+  const { session, reason } = useSession();
+  const userId = session?.user.id;
+  // A client for each person: what one has read is gone when another signs in.
+  const { client, router } = useMemo(() => {
+    const client = newClient();
+    return { client, router: newRouter(client) };
+  }, [userId]);
+  return (
+    <QueryClientProvider key={userId} client={client}>
+      {session === undefined && <Loading what="your session" />}
+      {session === null && (IS_EMBEDDED
+        ? <Loading what="your session from the page around this one" />
+        : <SignIn reason={reason} />)}
+      {session && needsSecondFactor(session) && <SecondFactor session={session} />}
+      {session && !needsSecondFactor(session) && (
+        <EmailContext value={session.user.email ?? "Account"}>
+          <RouterProvider router={router} />
+        </EmailContext>
+      )}
+    </QueryClientProvider>
+  );
+}
+
+function newClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        // Otherwise being offline would look like loading for ever.
+        networkMode: "always",
+        refetchOnReconnect: true,
+        retry: 1,
+        staleTime: 5_000,
+        refetchInterval: ({ state: { error } }) =>
+          error instanceof RequestError && error.isOutcomeUnknown ? RETRY_MS : false,
+      },
+      // What a mutation has answered, a token among it, is forgotten with its dialog.
+      mutations: { networkMode: "always", gcTime: 0 },
+    },
+  });
+}

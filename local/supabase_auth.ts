@@ -1,0 +1,130 @@
+import { setTimeout as delay } from "node:timers/promises";
+import postgres from "postgres";
+import type { Auth, AuthOptions } from "./auth.ts";
+import { signJwt } from "./data_api.ts";
+import { freePort } from "./free_port.ts";
+import { forEachLine } from "./lines.ts";
+import { type Mail, startMailCatcher } from "./mail_catcher.ts";
+import { databaseUrl } from "./postgres.ts";
+
+/** Milliseconds. */
+const START_TIMEOUT = 30_000;
+
+/** Whether the `auth` on the PATH is Supabase's. */
+export async function hasSupabaseAuth(): Promise<boolean> {
+  const command = new Deno.Command("auth", { args: ["--help"], stdin: "null" });
+  try {
+    const { stdout } = await command.output();
+    return new TextDecoder().decode(stdout).includes("gotrue [command]");
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+export interface SupabaseAuthOptions extends AuthOptions {
+  apiUrl: string;
+  /** More settings, as in `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
+  settings: Record<string, string>;
+  onMail: (mail: Mail) => void;
+  log: (text: string) => void;
+}
+
+/** The Supabase Auth on the PATH, started when its schema is there. */
+export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<Auth> {
+  const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
+  const { settings, onMail, log } = options;
+  await using resources = new AsyncDisposableStack();
+  const mail = resources.use(startMailCatcher(onMail));
+  const url = databaseUrl(databasePort, "supabase_admin", adminPassword);
+  const port = freePort();
+  const environment = {
+    API_EXTERNAL_URL: `${apiUrl}/auth/v1`,
+    DATABASE_URL: `${url}?search_path=auth`,
+    DB_NAMESPACE: "auth",
+    GOTRUE_API_HOST: "127.0.0.1",
+    GOTRUE_DB_DRIVER: "postgres",
+    GOTRUE_EXTERNAL_EMAIL_ENABLED: "true",
+    GOTRUE_JWT_ADMIN_ROLES: "service_role",
+    GOTRUE_JWT_AUD: "authenticated",
+    GOTRUE_JWT_DEFAULT_GROUP_NAME: "authenticated",
+    GOTRUE_JWT_SECRET: jwtSecret,
+    GOTRUE_MAILER_AUTOCONFIRM: "true",
+    GOTRUE_MAILER_TEMPLATES_MAGIC_LINK: mail.templateUrl,
+    GOTRUE_MAILER_TEMPLATES_RECOVERY: mail.templateUrl,
+    GOTRUE_RATE_LIMIT_EMAIL_SENT: "10000",
+    GOTRUE_SITE_URL: apiUrl,
+    GOTRUE_SMTP_ADMIN_EMAIL: "auth@localhost.example",
+    GOTRUE_SMTP_HOST: "127.0.0.1",
+    GOTRUE_SMTP_MAX_FREQUENCY: "1ns",
+    GOTRUE_SMTP_PORT: String(mail.smtpPort),
+    GOTRUE_URI_ALLOW_LIST: `${apiUrl}/**`,
+    PORT: String(port),
+    // Where providers send people back to.
+    ...Object.fromEntries(
+      Object.keys(settings).filter((name) => name.endsWith("_ENABLED"))
+        .map((name) => [name.replace(/ENABLED$/, "REDIRECT_URI"), `${apiUrl}/auth/v1/callback`]),
+    ),
+    ...settings,
+  };
+  const roles = new Map([
+    [publishableKey, await signJwt({ role: "anon", aud: "authenticated" }, jwtSecret)],
+    [secretKey, await signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
+  ]);
+  let process: Deno.ChildProcess | undefined;
+  resources.defer(async () => {
+    try {
+      process?.kill();
+    } catch {
+      // It has ended already.
+    }
+    await process?.status;
+  });
+  const run = (command: string) =>
+    new Deno.Command("auth", {
+      args: [command],
+      clearEnv: true,
+      env: environment,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+  const started = resources.move();
+  return {
+    async createSchema() {
+      const sql = postgres(url, { max: 1, onnotice: () => {} });
+      await sql`create schema if not exists auth`;
+      await sql.end();
+      const { success, stderr } = await run("migrate").output();
+      if (!success) throw new Error(`auth migrate: ${new TextDecoder().decode(stderr)}`);
+    },
+    async start() {
+      process = run("serve").spawn();
+      void forEachLine(process.stdout, () => {});
+      void forEachLine(process.stderr, (line) => line.includes('"level":"error"') && log(line));
+      const deadline = performance.now() + START_TIMEOUT;
+      while (performance.now() < deadline) {
+        const response = await fetch(`http://127.0.0.1:${port}/health`).catch(() => null);
+        await response?.body?.cancel();
+        if (response?.ok) return;
+        await delay(50);
+      }
+      throw new Error(`Supabase Auth is not ready after ${START_TIMEOUT / 1000} s`);
+    },
+    async fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const headers = new Headers(request.headers);
+      // As the platform's gateway does, the keys become JWTs.
+      const bearer = headers.get("Authorization")?.replace(/^Bearer +/i, "");
+      const role = roles.get(bearer ?? "");
+      if (role) headers.set("Authorization", `Bearer ${role}`);
+      return await fetch(`http://127.0.0.1:${port}${pathname.slice("/auth/v1".length)}${search}`, {
+        method: request.method,
+        headers,
+        body: request.body,
+        redirect: "manual",
+      });
+    },
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
+  };
+}

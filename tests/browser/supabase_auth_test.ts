@@ -1,0 +1,224 @@
+import { assert, assertEquals } from "@std/assert";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { createHmac, generateKeyPairSync } from "node:crypto";
+import postgres from "postgres";
+import { hasSupabaseAuth } from "../../local/supabase_auth.ts";
+import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
+import { openPage, type Page } from "./browser.ts";
+
+// What Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
+
+const PASSWORD = "correct-horse-battery";
+
+if (await hasSupabaseAuth()) {
+  describe("with a Supabase Auth", test);
+} else {
+  console.log("supabase_auth_test.ts is not run: no Supabase Auth on the PATH");
+}
+
+/** A provider (OpenID Connect) that signs in whoever comes, as the person of this address. */
+function startProvider(email: () => string): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, (request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname.endsWith("/auth")) {
+      const back = new URL(searchParams.get("redirect_uri") ?? "");
+      back.searchParams.set("code", "of-the-provider");
+      back.searchParams.set("state", searchParams.get("state") ?? "");
+      return Response.redirect(back);
+    }
+    if (pathname.endsWith("/token")) {
+      return Response.json({ access_token: "token", token_type: "bearer" });
+    }
+    return Response.json({ sub: email(), email: email(), email_verified: true, name: "Ada" });
+  });
+}
+
+/** The code of a TOTP key (RFC 6238) in base32, as of now. */
+function totp(key: string): string {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...key].map((c) => alphabet.indexOf(c).toString(2).padStart(5, "0")).join("");
+  const bytes = bits.match(/.{8}/g)?.map((byte) => parseInt(byte, 2)) ?? [];
+  const counter = new DataView(new ArrayBuffer(8));
+  counter.setBigUint64(0, BigInt(Math.floor(Date.now() / 30_000)));
+  const hash = createHmac("sha1", new Uint8Array(bytes)).update(new Uint8Array(counter.buffer))
+    .digest();
+  const value = hash.readUInt32BE((hash.at(-1) ?? 0) & 15) & 0x7fffffff;
+  return String(value % 1_000_000).padStart(6, "0");
+}
+
+function test() {
+  let stack: TemporaryStack;
+  let provider: Deno.HttpServer<Deno.NetAddr>;
+  let atProvider = "";
+  beforeAll(async () => {
+    provider = startProvider(() => atProvider);
+    const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    stack = await startTemporaryStack({
+      authSettings: {
+        GOTRUE_EXTERNAL_KEYCLOAK_ENABLED: "true",
+        GOTRUE_EXTERNAL_KEYCLOAK_CLIENT_ID: "console",
+        GOTRUE_EXTERNAL_KEYCLOAK_SECRET: "secret",
+        GOTRUE_EXTERNAL_KEYCLOAK_URL: `http://127.0.0.1:${provider.addr.port}`,
+        GOTRUE_SAML_ENABLED: "true",
+        GOTRUE_SAML_PRIVATE_KEY: privateKey.export({ type: "pkcs1", format: "der" })
+          .toString("base64"),
+      },
+    });
+  });
+  afterAll(async () => {
+    await provider.shutdown();
+    await stack[Symbol.asyncDispose]();
+  });
+
+  async function post(path: string, key: string, body: unknown): Promise<Response> {
+    return await fetch(`${stack.apiUrl}${path}`, {
+      method: "POST",
+      headers: {
+        apikey: stack.publishableKey,
+        Authorization: `Bearer ${key}`,
+        "Content-Type": "application/json",
+        "Content-Profile": "audit_log",
+      },
+      body: JSON.stringify(body),
+    });
+  }
+
+  /** A person who administers an organization of their own. */
+  async function newAdmin() {
+    const email = `${crypto.randomUUID()}@example.com`;
+    const answer = await post("/auth/v1/signup", stack.publishableKey, {
+      email,
+      password: PASSWORD,
+    });
+    const { user: { id } } = await answer.json();
+    const sql = postgres(stack.databaseUrl, { max: 1 });
+    const [organization] = await sql`
+      insert into audit_log.organizations (name) values ('Test') returning id`;
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role)
+      values (${organization?.["id"]}, ${id}, 'admin')`;
+    await sql.end();
+    return { email, organizationId: String(organization?.["id"]) };
+  }
+
+  async function open() {
+    const { page } = await openPage(`${stack.apiUrl}/`);
+    await page.getByRole("button", { name: "E-mail me a code instead" }).waitFor();
+    return page;
+  }
+
+  async function signIn(page: Page, email: string): Promise<void> {
+    await page.getByLabel("E-mail").fill(email);
+    await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  }
+
+  /** The code in the last mail to an address. */
+  function mailed(email: string): string {
+    const text = stack.mails.findLast(({ to }) => to === email)?.text ?? "";
+    return text.match(/code: (\d{6})/)?.[1] ?? "";
+  }
+
+  it("a code from a mail signs in whoever has an account, and makes none for others", async () => {
+    const { email } = await newAdmin();
+    for (const address of ["nobody@example.com", email]) {
+      const page = await open();
+      await page.getByRole("button", { name: "E-mail me a code instead" }).click();
+      await page.getByLabel("E-mail").fill(address);
+      await page.getByRole("button", { name: "Send code" }).click();
+      await page.getByText(`If ${address} has an account here`).waitFor();
+      if (address !== email) continue;
+      await page.getByLabel("Code").fill("000000");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("The code is wrong, or it has expired.").waitFor();
+      await page.getByLabel("Code").fill(mailed(email));
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("No entries").waitFor();
+    }
+    assertEquals(mailed("nobody@example.com"), "");
+  });
+
+  it("a forgotten password is set anew with a code from a mail", async () => {
+    const { email } = await newAdmin();
+    const page = await open();
+    await page.getByRole("button", { name: "Forgot your password?" }).click();
+    await page.getByLabel("E-mail").fill(email);
+    await page.getByRole("button", { name: "Send code" }).click();
+    await page.getByText(`If ${email} has an account here`).waitFor();
+    await page.getByLabel("Code").fill(mailed(email));
+    await page.getByLabel("New password", { exact: true }).fill("another password");
+    await page.getByRole("button", { name: "Set password" }).click();
+    await page.getByText("No entries").waitFor();
+  });
+
+  it("a provider signs in, and the console goes on where one was", async () => {
+    const { email, organizationId } = await newAdmin();
+    atProvider = email;
+    const page = await open();
+    await page.goto(`${stack.apiUrl}/#/${organizationId}/seals`);
+    await page.getByRole("button", { name: "Continue with Keycloak" }).click();
+    await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
+    await page.getByRole("button", { name: email }).waitFor();
+    assertEquals(page.url(), `${stack.apiUrl}/#/${organizationId}/seals`);
+  });
+
+  it("a domain leads to its identity provider (SAML), and an unknown one to a sentence", async () => {
+    const metadata = `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata"
+      entityID="https://idp.example/"><IDPSSODescriptor
+      protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"><SingleSignOnService
+      Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" Location="https://idp.example/sso"
+      /></IDPSSODescriptor></EntityDescriptor>`;
+    const made = await post("/auth/v1/admin/sso/providers", stack.secretKey, {
+      type: "saml",
+      metadata_xml: metadata,
+      domains: ["bank.example"],
+    });
+    assertEquals(made.status, 201, await made.text());
+    const page = await open();
+    await page.getByRole("button", { name: "Continue with single sign-on" }).click();
+    await page.getByLabel(/^Domain/).fill("nowhere.example");
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("No identity provider is set up for this domain.").waitFor();
+    const asked = Promise.withResolvers<string>();
+    await page.route("https://idp.example/**", (route) => {
+      asked.resolve(route.request().url());
+      return route.fulfill({ body: "The identity provider" });
+    });
+    await page.getByLabel(/^Domain/).fill("ada@bank.example");
+    await page.getByRole("button", { name: "Continue" }).click();
+    assert(new URL(await asked.promise).searchParams.has("SAMLRequest"));
+  });
+
+  it("a second factor is added, asked for from then on, and without it the database refuses", async () => {
+    const { email, organizationId } = await newAdmin();
+    const page = await open();
+    await signIn(page, email);
+    await page.getByRole("button", { name: email }).click();
+    await page.getByRole("menuitem", { name: "Second factor" }).click();
+    await page.getByRole("button", { name: "Add an app" }).click();
+    await page.getByRole("img", { name: "The key as a QR code" }).waitFor();
+    const key = await page.getByRole("group", { name: "Key" }).innerText();
+    await page.getByLabel("Code").fill(totp(key));
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByRole("button", { name: "Remove" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: email }).click();
+    await page.getByRole("menuitem", { name: "Sign out", exact: true }).click();
+
+    await signIn(page, email);
+    await page.getByText("Type the code that your authenticator app shows").waitFor();
+    const token = await page.evaluate<string>(
+      `JSON.parse(localStorage.getItem("audit-log-console-auth-token")).access_token`,
+    );
+    const call = await post("/rest/v1/rpc/list_api_keys", token, {
+      organization_id: organizationId,
+    });
+    assertEquals((await call.json()).code, "42501");
+    await page.getByLabel("Code").fill("000000");
+    await page.getByRole("button", { name: "Verify" }).click();
+    await page.getByText("The code is wrong.").waitFor();
+    await page.getByLabel("Code").fill(totp(key));
+    await page.getByRole("button", { name: "Verify" }).click();
+    await page.getByText("No entries").waitFor();
+  });
+}
