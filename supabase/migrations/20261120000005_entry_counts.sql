@@ -46,6 +46,7 @@ create function audit_log_private.count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   counted record;
+  locked_id uuid;
   hour_of_day integer;
   -- How many statements of this transaction were counted before. Anybody can set it, which only makes another part.
   statements constant integer := coalesce(
@@ -70,10 +71,13 @@ begin
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
     end if;
     -- What a foreign key of the entries would do for each of them: makes a deletion of the organization wait.
-    perform from audit_log.organizations o where o.id = counted.organization_id for key share;
-    if not found and tg_op = 'INSERT' then
-      raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
-        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
+    if counted.organization_id is distinct from locked_id then
+      locked_id := counted.organization_id;
+      perform from audit_log.organizations o where o.id = locked_id for key share;
+      if not found and tg_op = 'INSERT' then
+        raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', locked_id
+          using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
+      end if;
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update followed
