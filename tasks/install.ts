@@ -1,13 +1,11 @@
 import process from "node:process";
 import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import root from "../deno.json" with { type: "json" };
 import { type Installation, planInstallation } from "./installation.ts";
 import { applyChanges, InstallError } from "./install_files.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const USAGE = `deno task install PATH [--dry-run]
+const USAGE = `public-audit-log install PATH [--dry-run]
 
 Installs the service into an existing Supabase project, or upgrades it there.
   PATH        the folder that has the project's folder supabase
@@ -35,13 +33,12 @@ insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
 
 const READ =
-  `Read on in docs/adopting.md of this clone, from its second section: your organizations and
+  `Read on in docs/adopting.md of the service's repository, from its second section: your organizations and
 people, and entries from your own tables.`;
 
-if (import.meta.main) process.exitCode = main();
-
-function main(): number {
-  const { path, isDryRun } = readArguments();
+/** `public-audit-log install`, from a copy of this repository or from the package; the exit code. */
+export function install(source: string, args: string[]): number {
+  const { path, isDryRun } = readArguments(args);
   if (path === undefined) {
     console.error(USAGE);
     return 2;
@@ -49,7 +46,7 @@ function main(): number {
   // Where the command was typed: deno task changes into the folder of deno.json.
   const target = resolve(process.env["INIT_CWD"] ?? ".", path);
   try {
-    const installation = planInstallation(ROOT, target, { version: root.version });
+    const installation = planInstallation(source, target, { version: root.version });
     if (!isDryRun) applyChanges(target, installation.changes);
     console.log(describeInstallation(installation, isDryRun));
     return 0;
@@ -60,9 +57,10 @@ function main(): number {
   }
 }
 
-function readArguments(): { path?: string | undefined; isDryRun: boolean } {
+function readArguments(args: string[]): { path?: string | undefined; isDryRun: boolean } {
   try {
     const { positionals, values } = parseArgs({
+      args,
       allowPositionals: true,
       options: { "dry-run": { type: "boolean", default: false } },
     });

@@ -15,14 +15,14 @@ import { stdFlags } from "./std.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const FUNCTION = join(ROOT, "supabase/functions/public-audit-log");
 
-/** What start and install run, and the example that the README runs against a start. */
+/** What start, install and the builds run. */
 const ENTRYPOINTS = [
   "tasks/start.ts",
-  "tasks/install.ts",
+  "cli/main.ts",
+  "tasks/build_cli.ts",
   "console/build.ts",
   "console/main.tsx",
   "supabase/functions/public-audit-log/index.ts",
-  "examples/export.ts",
 ];
 
 const { dev: isDev, update: isUpdate } = parseArgs({

@@ -26,3 +26,11 @@ export function startProxy(behaviour: Behaviour): Loopback & { requestedAt: numb
 export function tryAgain(status: number, seconds = 0): Response {
   return new Response("", { status, headers: { "Retry-After": String(seconds) } });
 }
+
+/** An answer whose `next` leads through the proxy again. */
+export async function throughProxy(answer: Response, { url }: Loopback): Promise<Response> {
+  const body = (await answer.text()).replaceAll(AUDIT_LOG_URL, url);
+  const headers = new Headers(answer.headers);
+  headers.delete("Content-Length");
+  return new Response(body, { status: answer.status, headers });
+}

@@ -20,8 +20,12 @@ export interface Ran {
 export async function runRecipes(
   environment: Record<string, string>,
   page = "integrating.md",
+  files: Record<string, string> = {},
 ): Promise<Ran> {
   const folder = await Deno.makeTempDir();
+  for (const [name, text] of Object.entries(files)) {
+    await Deno.writeTextFile(join(folder, name), text);
+  }
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
   const commands = await unpackRecipes(folder, page);

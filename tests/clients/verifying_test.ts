@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
-import { fileURLToPath } from "node:url";
 import {
   AUDIT_LOG_URL,
   letChecksGrowOld,
@@ -14,10 +13,13 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
-import { runDeno } from "../run_program.ts";
+import { runProgram } from "../run_program.ts";
+import { commandsOf, installCli } from "./installed_cli.ts";
 import { runRecipes } from "./recipes.ts";
+import { startTimeStamping } from "./time_stamping.ts";
 
-const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const INSTALLED = await installCli();
+const [PROGRAM = "", ...ARGS] = commandsOf(INSTALLED).Node;
 const admin = await signUp();
 
 const DAYS = ["2026-11-18", "2026-11-19", "2026-11-20"];
@@ -66,21 +68,21 @@ class Export {
     await Deno.writeTextFile(file, change(await Deno.readTextFile(file)));
   }
 
-  /** What verify.ts says, and its exit code. */
+  /** What the command says, and its exit code. */
   async verify(...args: string[]): Promise<{ code: number; lines: string[] }> {
     const isOffline = args.includes("--seals");
-    const { code, stdout, stderr } = await runDeno({
+    const { code, stdout, stderr } = await runProgram(PROGRAM, {
       args: [
-        "run",
-        "--allow-net",
-        "--allow-env=AUDIT_LOG_API_KEY",
-        `--allow-read=${this.#folder}`,
-        `${REPOSITORY}/examples/verify.ts`,
+        ...ARGS,
+        "verify",
         `--folder=${this.#folder}`,
-        isOffline ? `--seals=${this.#folder}/seals.json` : `--url=${AUDIT_LOG_URL}`,
-        ...args.filter((each) => each !== "--seals"),
+        ...args.map((each) => each === "--seals" ? `--seals=${this.#folder}/seals.json` : each),
       ],
-      env: { AUDIT_LOG_API_KEY: this.#organization.token, NO_COLOR: "1" },
+      env: {
+        AUDIT_LOG_URL: isOffline ? "" : AUDIT_LOG_URL,
+        AUDIT_LOG_API_KEY: this.#organization.token,
+        NO_COLOR: "1",
+      },
       signal: AbortSignal.timeout(30_000),
     });
     return { code, lines: `${stdout}${stderr}`.trimEnd().split("\n") };
@@ -112,22 +114,29 @@ async function newExport() {
 }
 
 describe("docs/verifying.md", () => {
-  it("has commands that all run, find what was changed, and agree with verify.ts", async () => {
+  it("has commands that all run, find what was changed, and agree with the command", async () => {
     const { token } = await newSealedLog();
-    const { outputs, outputOf } = await runRecipes({
-      AUDIT_LOG_URL,
-      AUDIT_LOG_API_KEY: token,
-      REPOSITORY,
-      NO_COLOR: "1",
-    }, "verifying.md");
+    await using authority = await startTimeStamping();
+    const { outputs, outputOf } = await runRecipes(
+      {
+        PATH: `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`,
+        AUDIT_LOG_URL,
+        AUDIT_LOG_API_KEY: token,
+        TSA_URL: authority.url,
+        NO_COLOR: "1",
+      },
+      "verifying.md",
+      { "tsa.pem": authority.certificate },
+    );
     assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
     const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
     assertEquals(ofFile, ofSeal);
     assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
     const expected = [
       /^Sealed days that have no file here: 1\nAll is as it was sealed/,
-      /^2026-11-20 differs from seal 3: [^]*exit code 1$/,
-      /^The seal 9999 that you kept is not there[^]*exit code 1$/,
+      /^The seal that you kept existed at 20\S+Z\n[^]*All is as it was sealed/,
+      /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
+      /^The seal 9999 that you kept is not there[^]*exit code 4$/,
     ];
     const verified = outputs.filter((text) => /Keep this|problem/.test(text));
     assertEquals(verified.length, expected.length, verified.join("\n"));
@@ -138,7 +147,7 @@ describe("docs/verifying.md", () => {
 describe("the seals that the pages show", () => {
   for (const page of ["docs/verifying.md", "docs/api.md", "docs/openapi.json"]) {
     it(`are seals: ${page}`, async () => {
-      const text = await Deno.readTextFile(`${REPOSITORY}/${page}`);
+      const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
       const shown = text.match(/\{\s*"format":[^{}]*?"seal": ?"[^{}]*\}/g) ?? [];
       assert(shown.length > 0);
       for (const each of shown) {
@@ -151,7 +160,7 @@ describe("the seals that the pages show", () => {
   }
 });
 
-describe("verify.ts", () => {
+describe("public-audit-log verify", () => {
   it("finds a log as it was sealed, from the API or from a saved answer", async () => {
     const { exported } = await newExport();
     const kept = await exported.keep();
@@ -176,7 +185,7 @@ describe("verify.ts", () => {
       const { exported } = await newExport();
       await exported.edit("2026-11-20", change);
       const { code, lines } = await exported.verify();
-      assertEquals([code, lines.length], [1, 2]);
+      assertEquals([code, lines.length], [4, 2]);
       assertMatch(
         lines[0] ?? "",
         /^2026-11-20 differs from seal 3: 1201 entries were sealed, .*changed since 20/,
@@ -193,7 +202,7 @@ describe("verify.ts", () => {
     await exported.fetch("2026-11-20");
     await exported.edit("2026-11-20", (text) => `${text}{}`);
     const { code, lines } = await exported.verify();
-    assertEquals(code, 1);
+    assertEquals(code, 4);
     assertMatch(lines[0] ?? "", /^2026-11-20 differs from seal 1: 1000 .*, the file has 1001;/);
   });
 
@@ -221,7 +230,7 @@ describe("verify.ts", () => {
     await letChecksGrowOld(id);
     await runUpkeep(sql);
     const { code, lines } = await exported.verify();
-    assertEquals(code, 1);
+    assertEquals(code, 4);
     assertMatch(lines[0] ?? "", /^2026-11-18 is altered, says the service: .* since 20/);
     // And the export of now is not what was sealed.
     await exported.fetch("2026-11-18");
@@ -239,7 +248,7 @@ describe("verify.ts", () => {
     for (const [change, problem] of changes) {
       await exported.saveSeals(change);
       const { code, lines } = await exported.verify("--seals");
-      assertEquals(code, 1);
+      assertEquals(code, 4);
       assertMatch(lines[0] ?? "", problem);
     }
   });
@@ -254,16 +263,47 @@ describe("verify.ts", () => {
         delete from audit_log.audit_entries where organization_id = '${id}' and created_at >= '2026-11-20'`)
     );
     const shorter = await exported.verify(`--kept=${kept}`);
-    assertEquals(shorter.code, 1);
+    assertEquals(shorter.code, 4);
     assertMatch(shorter.lines[0] ?? "", /^The seal 3 that you kept is not there, the last is 2: /);
 
     // Sealed on, with another history.
     await writeEntries(id, [{ created_at: "2026-11-20T12:00:00Z" }]);
     await runUpkeep(sql);
     const other = await exported.verify(`--kept=${kept}`);
-    assertEquals(other.code, 1);
+    assertEquals(other.code, 4);
     assertMatch(other.lines[0] ?? "", /^Seal 3 .* is not the one that you kept/);
     assert(other.lines.some((line) => line.startsWith("2026-11-20 differs")));
+  });
+
+  it("proves with a time stamp when a seal was kept, and finds one that is of another seal", async () => {
+    const { exported } = await newExport();
+    const kept = await exported.keep();
+    await using authority = await startTimeStamping();
+    const stamp = async (text: string) => {
+      const query = await runProgram("sh", {
+        args: [
+          "-c",
+          'printf %s "$1" | openssl ts -query -data /dev/stdin -sha256 -cert | base64 -w 0',
+          "sh",
+          text,
+        ],
+      });
+      const body = Uint8Array.from(atob(query.stdout), (character) => character.charCodeAt(0));
+      const response = await fetch(authority.url, { method: "POST", body });
+      const file = await Deno.makeTempFile();
+      await Deno.writeFile(file, await response.bytes());
+      return `--timestamp=${file}`;
+    };
+    const certificates = await Deno.makeTempFile();
+    await Deno.writeTextFile(certificates, authority.certificate);
+    const args = [`--kept=${kept}`, `--authorities=${certificates}`];
+    const { code, lines } = await exported.verify(...args, await stamp(kept));
+    assertEquals(code, 0);
+    assertMatch(lines[0] ?? "", /^The seal that you kept existed at 20\d\d-.*Z$/);
+    const other = await exported.verify(...args, await stamp(`1${kept}`));
+    assertEquals(other.code, 4);
+    assertMatch(other.lines[0] ?? "", /is no token of the seal that you kept/);
+    assertEquals((await exported.verify(...args.slice(1), await stamp(kept))).code, 2);
   });
 
   it("without --kept says how little that shows; a day without a seal is not proven", async () => {
@@ -279,8 +319,6 @@ describe("verify.ts", () => {
     const { exported, id, apiKeyId } = await newExport();
     assertEquals((await exported.verify("--kept=1")).code, 2);
     assertEquals((await exported.verify("--keep=1")).code, 2);
-    // Or others could read the key.
-    assertEquals((await exported.verify("--url=http://audit.example/log")).code, 2);
     await admin.client.rpc("revoke_api_key", { organization_id: id, api_key_id: apiKeyId })
       .throwOnError();
     assertEquals((await exported.verify()).code, 3);

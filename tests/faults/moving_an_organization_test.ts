@@ -1,12 +1,12 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
+import { installCli } from "../clients/installed_cli.ts";
 import { runRecipes } from "../clients/recipes.ts";
 
-const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const installed = await installCli();
 const [old, other] = [await startTemporaryStack(), await startTemporaryStack()];
 const [from, to] = [old, other].map((stack) =>
   postgres(stack.databaseUrl, { onnotice: () => {} })
@@ -104,7 +104,7 @@ describe("docs/scaling.md", () => {
       NEW_URL: `${other.apiUrl}/functions/v1/public-audit-log`,
       ORGANIZATION_ID: moved.id,
       AUDIT_LOG_API_KEY: moved.token,
-      REPOSITORY,
+      PATH: `${installed}/node_modules/.bin:${Deno.env.get("PATH")}`,
       NO_COLOR: "1",
     }, "scaling.md");
 
@@ -114,7 +114,7 @@ describe("docs/scaling.md", () => {
     assertEquals(ours, theirs);
     assertEquals(status, "400");
     assertMatch(detail ?? "", /after=beginning/);
-    assertMatch(outputOf("verify.ts"), /All is as it was sealed\. The chain has the seal/);
+    assertMatch(outputOf("AUDIT_LOG_URL="), /All is as it was sealed\. The chain has the seal/);
 
     // At the new place: the same page, and no key that was revoked.
     assertEquals((await ask(other, moved.token, `?${ALL}`)).body, before.body);

@@ -130,7 +130,7 @@ export class ExistingProject implements AsyncDisposable {
   /** `deno task install`; what it printed. */
   async install(): Promise<string> {
     const { code, stdout, stderr } = await runDeno({
-      args: ["run", "--allow-all", join(ROOT, "tasks/install.ts"), "."],
+      args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", "."],
       env: { INIT_CWD: this.folder },
     });
     if (code !== 0) throw new Error(stderr);

@@ -53,10 +53,10 @@ async function follow(token: string, query: string, pages = Infinity) {
   const names: string[] = [];
   for (let page = 0; page < pages; page++) {
     const response = await project.get(token, query);
-    const { items, limit } = await response.json();
+    const { items, has_more } = await response.json();
     for (const { agent_name } of items) names.push(agent_name);
     query = new URL(response.headers.get("Link")?.match(/<(.*)>/)?.[1] ?? "").search;
-    if (items.length < limit) break;
+    if (!has_more) break;
   }
   return { names, query };
 }
@@ -162,11 +162,11 @@ describe("after an upgrade from the oldest release", () => {
       ) as seals
       from audit_log_private.health() as health`;
     assertEquals({ ...row }, { altered: "[]", unsealed: null, seals: DAYS.length + 1 });
-    const url = `--url=${project.stack.apiUrl}/functions/v1/public-audit-log`;
-    const verify = join(ROOT, "examples/verify.ts");
+    const AUDIT_LOG_URL = `${project.stack.apiUrl}/functions/v1/public-audit-log`;
+    const command = ["run", "--allow-all", join(ROOT, "cli/main.ts"), "verify"];
     const { code, stdout } = await runDeno({
-      args: ["run", "--allow-all", verify, `--folder=${exported}`, url, `--kept=${kept}`],
-      env: { AUDIT_LOG_API_KEY: token },
+      args: [...command, `--folder=${exported}`, `--kept=${kept}`],
+      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token },
     });
     assertEquals(code, 0, stdout);
     assertMatch(stdout, /has the seal that you kept/);

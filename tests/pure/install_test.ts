@@ -465,7 +465,7 @@ describe("deno task install", () => {
   /** Runs the command in a folder, as `deno task` does. */
   async function install(folder: string, ...args: string[]) {
     return await runDeno({
-      args: ["run", "--allow-all", join(ROOT, "tasks/install.ts"), ...args],
+      args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", ...args],
       env: { INIT_CWD: folder },
     });
   }
@@ -526,7 +526,7 @@ describe("deno task install", () => {
     for (const args of [[], [".", "."], [".", "--force"]]) {
       const { code, stderr } = await install(project.path, ...args);
       assertEquals(code, 2);
-      assertStringIncludes(stderr, "deno task install PATH");
+      assertStringIncludes(stderr, "public-audit-log install PATH");
     }
   });
 });

@@ -1,0 +1,215 @@
+// The library, and what all commands share: asking until there is an answer. Node's modules only.
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** What a program ends with when it does not end well (docs/integrating.md). */
+export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
+
+/** Why reading or delivering ended; the message says what to do. */
+export class AuditLogError extends Error {
+  constructor(readonly exitCode: number, message: string) {
+    super(message);
+  }
+}
+
+/** For what only a person can correct. */
+export function refuse(message: string): never {
+  throw new AuditLogError(EXIT.refused, message);
+}
+
+/** A failure after which to try again. */
+export class Temporary extends Error {
+  /** `waitMs`: how long the other side asked to wait. */
+  constructor(message: string, readonly waitMs?: number) {
+    super(message);
+  }
+}
+
+/** An entry of the audit log. */
+export interface Entry {
+  id: string;
+  created_at: string;
+  action: string;
+  user_email: string;
+  agent_name: string;
+  data: Record<string, unknown>;
+}
+
+/** Entries that are new since a cursor. */
+export interface Page {
+  items: Entry[];
+  /** The same as the API wrote them, one JSON object each: numbers keep all their digits. */
+  lines: string[];
+  /** How many entries match in all. */
+  total: number;
+  /** The cursor to save when these entries are dealt with, and to give as `after` then. */
+  next: string;
+  /** `false`: you have caught up. */
+  hasMore: boolean;
+  organizationId: string;
+}
+
+/** How to try again. */
+export interface Retrying {
+  /** The failures in a row after which it gives up; default 10. */
+  mostFailures?: number;
+  /** Gets a line when it has to try again. */
+  say?: (text: string) => void;
+  signal?: AbortSignal | undefined;
+  /** Waits; a test has a clock of its own. */
+  wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
+}
+
+/** What to read. */
+export interface FollowOptions extends Retrying {
+  /** https://…/functions/v1/public-audit-log */
+  url: string | URL;
+  /** `pck_…` */
+  key: string;
+  /** The first and the last UTC day; default all, also those to come. */
+  start?: string;
+  end?: string;
+  /** Only entries with this action. */
+  action?: string | undefined;
+  /** The `next` of the last page that was dealt with; default the beginning of the log. */
+  after?: string;
+  /** How long to wait when caught up, in milliseconds; without it, following ends there. */
+  everyMs?: number | undefined;
+}
+
+const TIMEOUT_MS = 120_000;
+const FIRST_RETRY_MS = 200;
+const LONGEST_RETRY_MS = 30_000;
+
+/**
+ * Gives every entry once, page by page, from `after` on. Save `page.next` when you have dealt with a page: then
+ * your program may be killed at any moment.
+ *
+ * @throws {AuditLogError} when to ask again would be of no use.
+ */
+export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
+  const { everyMs, signal, wait = pause } = options;
+  for (let after = options.after ?? "beginning";;) {
+    const page = await readPage(options, after);
+    yield page;
+    after = page.next;
+    if (page.hasMore) continue;
+    if (everyMs === undefined) return;
+    await wait(everyMs, signal);
+  }
+}
+
+async function readPage(options: FollowOptions, after: string): Promise<Page> {
+  const { url, start = "0001-01-01", end = "9999-12-31", action } = options;
+  const address = new URL(url);
+  const selection = { start, end, ...action !== undefined && { action } };
+  address.search = `${new URLSearchParams({ ...selection, limit: "1000", after })}`;
+  return await persist(async () => parsePage(await ask(address, options)), options);
+}
+
+/** The body of a 200 of the API. */
+export async function ask(address: URL, { key, signal }: FollowOptions): Promise<string> {
+  const headers = { Authorization: `Bearer ${key}` };
+  const { status, body } = await send(address, { headers, signal: signal ?? null });
+  if (status === 200) return body;
+  // Of something between here and the API.
+  if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
+  if (status === 401) {
+    throw new AuditLogError(
+      EXIT.keyRefused,
+      `The API refuses the key: it was revoked, has expired, or is none. Set an active one in ` +
+        `AUDIT_LOG_API_KEY, and run the same command again.\n${body}`,
+    );
+  }
+  const next = status !== 400
+    ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
+    : body.includes('"parameter":"after"')
+    ? "The place that was saved belongs to another --start, --end, --action or organization: give the same as " +
+      "before. If the API's database was restored, move the saved place away to start anew."
+    : "Correct the arguments.";
+  refuse(`The API refuses the request (${status}). ${next}\n${body}`);
+}
+
+/** A request's status and body. What may succeed later is `Temporary`. */
+export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const signal = init.signal ? AbortSignal.any([init.signal, timeout]) : timeout;
+  let response: Response;
+  let body: string;
+  try {
+    response = await fetch(url, { ...init, redirect: "manual", signal });
+    body = await response.text();
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
+  }
+  const { status, headers } = response;
+  if (status < 500 && ![408, 425, 429].includes(status)) return { status, body };
+  const id = headers.get("X-Request-Id");
+  throw new Temporary(
+    `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`,
+    retryAfterMs(headers.get("Retry-After")),
+  );
+}
+
+/** Seconds, or a date (RFC 9110 section 10.2.3). */
+function retryAfterMs(value: string | null): number | undefined {
+  if (value === null) return undefined;
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+}
+
+/** Tries until it succeeds. Being told how long to wait is no failure. */
+export async function persist<T>(attempt: () => Promise<T>, options: Retrying): Promise<T> {
+  const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
+  for (let failures = 1;; failures++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Temporary)) throw error;
+      const { message, waitMs } = error;
+      if (waitMs !== undefined && message.includes("status 429")) failures = 0;
+      if (failures >= mostFailures) {
+        throw new AuditLogError(EXIT.gaveUp, `${message}. Gave up: run the same command again.`);
+      }
+      const ms = waitMs ??
+        (0.5 + Math.random() / 2) * Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures);
+      say(`${message}. Trying again in ${Math.ceil(ms / 1000)} s`);
+      await wait(ms, signal);
+    }
+  }
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
+  return sleep(ms, undefined, signal && { signal });
+}
+
+/** Refuses a text that is not the whole page, and leaves the text of each entry as it is. */
+function parsePage(body: string): Page {
+  try {
+    const { items, total, next, has_more, organization_id } = JSON.parse(body);
+    const cursor = new URL(next).searchParams.get("after");
+    const text = body.slice(body.indexOf('"items":[') + '"items":['.length, body.lastIndexOf("]"));
+    // The API writes one entry a line.
+    const lines = text === "" ? [] : text.split(",\n");
+    if (!cursor || typeof has_more !== "boolean" || lines.length !== items.length) {
+      throw new TypeError("not a page that after= gives");
+    }
+    return {
+      items,
+      lines,
+      total,
+      next: cursor,
+      hasMore: has_more,
+      organizationId: organization_id,
+    };
+  } catch (error) {
+    throw new Temporary(`No whole page: ${messageOf(error)}. Is AUDIT_LOG_URL right?`);
+  }
+}
+
+/** What fetch throws says only in its cause what has happened. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;
+}

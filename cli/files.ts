@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto";
+import { closeSync, fsyncSync, openSync, readFileSync, realpathSync } from "node:fs";
+import { renameSync, rmSync, writeSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import process from "node:process";
+import { refuse } from "./client.ts";
+
+/** Replaces a file in one step, when the text is on the disk. */
+export function writeWhole(path: string, text: string): void {
+  const file = openSync(`${path}.new`, "w", 0o600);
+  try {
+    writeDurably(file, text);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(`${path}.new`, path);
+}
+
+/** Writes at the end of an open file; how many bytes, when they are on the disk. */
+export function writeDurably(file: number, text: string): number {
+  const bytes = new TextEncoder().encode(text);
+  for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written);
+  fsyncSync(file);
+  return bytes.length;
+}
+
+/** The place that was saved in a file; `undefined` if there is none yet. */
+export function readPlace<Place extends { after: string }>(path: string): Place | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if (isError(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  try {
+    const place: Place = JSON.parse(text);
+    if (typeof place.after === "string") return place;
+  } catch {
+    // Cut off, or somebody else's.
+  }
+  refuse(
+    `${path} is damaged. Restore it, or move it away to deliver everything again from --start on.`,
+  );
+}
+
+/**
+ * Holds a file for this process alone. The lock is a socket in the folder for temporary files: it ends with the
+ * process, however that ends.
+ */
+export async function lock(path: string): Promise<void> {
+  const real = join(
+    realpathSync(dirname(resolve(path))),
+    resolve(path).split(/[\\/]/).at(-1) ?? "",
+  );
+  const name = `public-audit-log-${createHash("sha256").update(real).digest("hex").slice(0, 16)}`;
+  const socket = process.platform === "win32" ? `\\\\.\\pipe\\${name}` : join(tmpdir(), name);
+  if (await listens(socket)) return;
+  if (!await answers(socket)) {
+    rmSync(socket, { force: true });
+    if (await listens(socket)) return;
+  }
+  refuse(`${path} is in use: another process is at it.`);
+}
+
+function listens(socket: string): Promise<boolean> {
+  const server = createServer((connection) => connection.destroy());
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => isError(error, "EADDRINUSE") ? resolve(false) : reject(error));
+    server.listen(socket, () => resolve(true));
+    server.unref();
+  });
+}
+
+function answers(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const connection = connect(socket, () => (connection.destroy(), resolve(true)));
+    connection.once("error", () => resolve(false));
+  });
+}
+
+function isError(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

@@ -1,0 +1,54 @@
+import { AuditLogError, EXIT, follow, type FollowOptions, messageOf, persist } from "./client.ts";
+import { lock, readPlace, writeWhole } from "./files.ts";
+import type { Sink } from "./sinks.ts";
+
+/** What was delivered, as the state file has it. */
+interface Place {
+  after: string;
+  batches: number;
+  entries: number;
+}
+
+/**
+ * Delivers entries to a sink, page by page. The place is saved after the sink has confirmed, so a batch that was
+ * confirmed just before the process ended is delivered again: at least once. Returns how many entries.
+ */
+export async function forward(
+  sink: Sink,
+  options: FollowOptions & { state?: string | undefined },
+): Promise<number> {
+  const { state, start, end, action } = options;
+  if (state) await lock(state);
+  let place = (state ? readPlace<Place>(state) : undefined) ??
+    { after: "beginning", batches: 0, entries: 0 };
+  const before = place.entries;
+  const retrying = { ...options, mostFailures: Infinity };
+  for await (const page of follow({ ...retrying, after: place.after })) {
+    const { lines, items, next, hasMore, organizationId } = page;
+    const { after, batches, entries } = place;
+    if (lines.length > 0) {
+      const from = [organizationId, start, end, action, after].join(" ");
+      await persist(() => sink({ lines, items, number: batches, from, options }), retrying);
+      place = { after: next, batches: batches + 1, entries: entries + lines.length };
+    } else {
+      place = { ...place, after: next };
+    }
+    // An empty page at the end leads to no other entries than the one before it.
+    if (state && (lines.length > 0 || hasMore)) save(state, place);
+  }
+  return place.entries - before;
+}
+
+function save(path: string, place: Place): void {
+  try {
+    writeWhole(path, JSON.stringify(place));
+  } catch (error) {
+    throw new AuditLogError(
+      EXIT.gaveUp,
+      `${path} cannot be written: ${
+        messageOf(error)
+      }. Remove the cause, and run the same command again: the last ` +
+        "batch is then delivered once more.",
+    );
+  }
+}

@@ -1,0 +1,194 @@
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import metadata from "../deno.json" with { type: "json" };
+import { install } from "../tasks/install.ts";
+import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse } from "./client.ts";
+import { exportLog } from "./export.ts";
+import { forward } from "./forward.ts";
+import { sinkFor } from "./sinks.ts";
+import { verify } from "./verify.ts";
+
+const SELECTION =
+  `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default all, also those to come)
+  --action=ACTION        only entries with this action`;
+
+const ENVIRONMENT =
+  `AUDIT_LOG_URL is the API, https://…/functions/v1/public-audit-log. AUDIT_LOG_API_KEY is the key, or
+AUDIT_LOG_API_KEY_FILE a file that holds it.`;
+
+const USAGE = `Reads the audit log of an organization. COMMAND --help has options and examples.
+
+  public-audit-log export   writes it to a file, every entry once
+  public-audit-log follow   prints entries as they are written
+  public-audit-log forward  delivers them to a collector or a bucket
+  public-audit-log verify   checks exported days against the seals
+  public-audit-log install  installs the service into a Supabase project
+  public-audit-log --version
+
+${ENVIRONMENT}
+
+Exit codes: 0 done; 1 gave up, run the same command again; 2 wrong arguments or refused, correct what it says;
+3 the key is refused, set an active one; 4 verify found that something differs.`;
+
+const USAGES: Record<string, string> = {
+  export: `Writes the audit log to a file, every entry once.
+
+  public-audit-log export --out=audit.ndjson
+  public-audit-log export --out=audit.csv --start=2026-11-01 --action=feedback_given --follow
+
+  --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it says where it ends
+${SELECTION}
+  --follow               keep running, and add entries as they are written
+
+Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
+To a spreadsheet, CSV values that begin with = + - @ are formulas: import them as text.
+
+${ENVIRONMENT}`,
+
+  follow: `Prints entries as they are written, one JSON object a line, until it is ended.
+
+  public-audit-log follow --start=2026-11-20 | jq .user_email
+
+${SELECTION}
+  --state=FILE           go on from FILE, and save there what has been printed
+  --once                 end when caught up
+
+${ENVIRONMENT}`,
+
+  forward: `Delivers entries to another system, each at least once.
+
+  public-audit-log forward --state=audit.state --to=https://collector.example/audit
+  public-audit-log forward --state=audit.state --to=splunk:https://splunk.example:8088
+  public-audit-log forward --state=audit.state --to=elasticsearch:https://elastic.example/audit-log
+  public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
+
+  --to=SINK              where to, as above
+  --state=FILE           go on from FILE, and save there what has been confirmed
+${SELECTION}
+  --once                 end when caught up, for a scheduled job
+
+FORWARD_TOKEN, or FORWARD_TOKEN_FILE, a file that holds it: for https, the secret that signs (whsec_…, Standard
+Webhooks); Splunk's token; Elasticsearch's API key, or the whole value of Authorization. For s3, run
+npm install @aws-sdk/client-s3; it finds credentials as AWS's own programs do.
+If this is killed, the last batch may be delivered again: drop repeats by id and created_at.
+
+${ENVIRONMENT}`,
+
+  verify: `Checks exported days of an audit log against its seals.
+
+  public-audit-log verify --folder=days
+  public-audit-log verify --folder=days --kept=312:18336c97… --seals=seals.json
+
+  --folder=FOLDER        the days as YYYY-MM-DD.ndjson: pages of Accept: application/x-ndjson, one after another
+  --kept=N:SEAL          a seal that you have kept, and its sequence: what came before cannot be rewritten
+                         unnoticed. Without it, this shows only that the log agrees with itself
+  --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
+  --timestamp=FILE       an RFC 3161 token of N:SEAL, which proves when you had it; needs openssl
+  --authorities=FILE     the certificates to trust for that, in PEM
+
+${ENVIRONMENT}`,
+};
+
+/** The options of each command; those in FLAGS have no value. */
+const OPTIONS: Record<string, string[]> = {
+  export: ["out", "start", "end", "action", "follow"],
+  follow: ["state", "start", "end", "action", "once"],
+  forward: ["to", "state", "start", "end", "action", "once"],
+  verify: ["folder", "kept", "seals", "timestamp", "authorities"],
+};
+const FLAGS = ["follow", "once"];
+
+type Values =
+  & Partial<Record<"out" | "state" | "to" | "start" | "end" | "action", string>>
+  & Partial<Record<"folder" | "kept" | "timestamp" | "authorities", string>>
+  & { seals?: string[]; follow?: boolean; once?: boolean };
+
+/** Half of the limit: the key stays usable beside. */
+const POLL_MS = 2_000;
+
+process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
+
+async function main(command: string, args: string[]): Promise<number> {
+  // A reader that ends, as head does, is no failure.
+  process.stdout.on(
+    "error",
+    (error) => process.exit("code" in error && error.code === "EPIPE" ? 0 : 1),
+  );
+  try {
+    if (command === "--version") return print(metadata.version);
+    if (command !== "install" && [command, ...args].includes("--help")) {
+      return print(USAGES[command] ?? USAGE);
+    }
+    return await run(command, args);
+  } catch (error) {
+    say(messageOf(error));
+    return error instanceof AuditLogError ? error.exitCode : EXIT.refused;
+  }
+}
+
+async function run(command: string, args: string[]): Promise<number> {
+  if (command === "install") return install(fileURLToPath(new URL("..", import.meta.url)), args);
+  const options = Object.fromEntries((OPTIONS[command] ?? refuse(USAGE)).map((name) => [name, {
+    type: FLAGS.includes(name) ? "boolean" as const : "string" as const,
+    multiple: name === "seals",
+  }]));
+  const { out = "", to = "", follow, once, seals, ...values } = parseArgs({ args, options })
+    .values as Values;
+  if (command === "verify") {
+    const { lines, isWell } = await verify({ ...values, seals: seals ?? api() });
+    print(lines.join("\n"));
+    return isWell ? 0 : EXIT.differs;
+  }
+  const ends = command === "export" ? !follow : once;
+  const reading = { ...api(), ...values, ...!ends && { everyMs: POLL_MS } };
+  if (command === "export") {
+    if (out === "") refuse("--out: the file to write to. Try --help.");
+    return print(await exportLog(out, reading));
+  } else if (command === "follow") {
+    await forward(printed, reading);
+    return 0;
+  }
+  if (!values.state) refuse("--state: the file for the place. Try --help.");
+  const entries = await forward(await sinkFor(to, secret("FORWARD_TOKEN")), reading);
+  return print(`${entries} entries were delivered to ${to}`);
+}
+
+function api(): Pick<FollowOptions, "url" | "key" | "say"> {
+  const text = process.env["AUDIT_LOG_URL"] ?? "";
+  const url = URL.canParse(text)
+    ? new URL(text)
+    : refuse("AUDIT_LOG_URL holds no https address. Try --help.");
+  if (url.protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(url.hostname)) {
+    refuse(
+      "AUDIT_LOG_URL holds no https address: over another, others could read the key. Try --help.",
+    );
+  }
+  const key = secret("AUDIT_LOG_API_KEY");
+  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY holds no API key: one begins with pck_.");
+  return { url, key, say };
+}
+
+/** A variable, or what is in the file that NAME_FILE names. Never an argument: others can read those. */
+function secret(name: string): string {
+  const file = process.env[`${name}_FILE`];
+  return file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
+}
+
+function print(text: string): number {
+  console.log(text);
+  return 0;
+}
+
+/** Resolves when the lines have been handed to the reader, which may take its time. */
+function printed({ lines }: { lines: string[] }): Promise<void> {
+  return new Promise((resolve, reject) =>
+    process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())
+  );
+}
+
+/** Keys are left out: what others answer may repeat one. */
+function say(text: string): void {
+  console.error(text.replace(/pck_\w+/g, "pck_…"));
+}

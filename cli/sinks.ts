@@ -1,0 +1,146 @@
+import { createHash, createHmac } from "node:crypto";
+import process from "node:process";
+import { type Entry, messageOf, refuse, send, Temporary } from "./client.ts";
+
+/** What is delivered at once. */
+export interface Batch {
+  items: Entry[];
+  /** The same, as the API wrote them. */
+  lines: string[];
+  /** Which one it is, from 0 on, and a text that stands for its place in the log: both are the same in a repeat. */
+  number: number;
+  from: string;
+  options: { signal?: AbortSignal | undefined };
+}
+
+/** Resolves when the other side has confirmed; throws `Temporary` to be called again. */
+export type Sink = (batch: Batch) => Promise<void>;
+
+/** The sink that `--to` names. `token` is in FORWARD_TOKEN: what each takes it for is in its usage. */
+export async function sinkFor(to: string, token: string): Promise<Sink> {
+  const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
+  if (to.startsWith("s3://")) return await s3(new URL(to));
+  if (!URL.canParse(address)) {
+    refuse(
+      "--to: https://…, splunk:https://…, elasticsearch:https://…/INDEX or s3://BUCKET/FOLDER. Try --help.",
+    );
+  }
+  const url = new URL(address);
+  if (kind === "splunk") return splunk(url, token);
+  if (kind === "elasticsearch") return elasticsearch(url, token);
+  return webhook(url, token);
+}
+
+/** Posts to an address; the answer of a 2xx. */
+async function post(
+  url: URL,
+  body: string,
+  { headers, options }: { headers: Record<string, string>; options: Batch["options"] },
+): Promise<string> {
+  const signal = options.signal ?? null;
+  const answer = await send(url, { method: "POST", body, headers, signal });
+  if (answer.status >= 200 && answer.status < 300) return answer.body;
+  refuse(
+    `${url.host} refuses the entries (${answer.status}): correct --to or FORWARD_TOKEN.\n` +
+      answer.body.slice(0, 1000),
+  );
+}
+
+/**
+ * NDJSON with a signature as https://www.standardwebhooks.com has it. The id is a hash of the body: a repeat with
+ * other entries beside the same ones is another message, or the receiver would drop them.
+ */
+function webhook(url: URL, secret: string): Sink {
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  if (key.length < 16) {
+    refuse("FORWARD_TOKEN: the secret that signs, whsec_ and base64 of 24 bytes or more");
+  }
+  return async ({ lines, options }) => {
+    const body = lines.map((line) => `${line}\n`).join("");
+    const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
+    const time = Math.floor(Date.now() / 1000);
+    const signature = createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64");
+    const headers = {
+      "Content-Type": "application/x-ndjson",
+      "webhook-id": id,
+      "webhook-timestamp": String(time),
+      "webhook-signature": `v1,${signature}`,
+    };
+    await post(url, body, { headers, options });
+  };
+}
+
+/** Splunk's HTTP Event Collector. It has no id for an event: a repeat is stored twice. */
+function splunk(url: URL, token: string): Sink {
+  const address = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
+  const headers = { Authorization: `Splunk ${token}`, "Content-Type": "application/json" };
+  return async ({ lines, items, options }) => {
+    const events = lines.map((line, n) => {
+      const time = Date.parse(items[n]?.created_at ?? "") / 1000;
+      return `{"time":${time},"sourcetype":"audit_log","event":${line}}`;
+    });
+    const answer = await post(address, events.join("\n"), { headers, options });
+    if (!/"code":\s*0\b/.test(answer)) throw new Temporary(`${url.host}: not confirmed: ${answer}`);
+  };
+}
+
+/** Elasticsearch's and OpenSearch's `_bulk`. An entry that is there already is a 409, and no failure. */
+function elasticsearch(url: URL, token: string): Sink {
+  const address = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
+  const headers = {
+    "Content-Type": "application/x-ndjson",
+    ...token !== "" && { Authorization: token.includes(" ") ? token : `ApiKey ${token}` },
+  };
+  return async ({ lines, items, options }) => {
+    const body = lines.map((line, n) => {
+      const { id, created_at } = items[n] ?? { id: "", created_at: "" };
+      const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
+      return `${create}\n{"@timestamp":"${created_at}",${line.slice(1)}\n`;
+    });
+    const answer = JSON.parse(await post(address, body.join(""), { headers, options }));
+    const results: { create: { status: number; error?: unknown } }[] = answer.items;
+    if (results.length !== lines.length) throw new Temporary(`${url.host}: not all were answered`);
+    const failed = results.find(({ create }) => create.status >= 300 && create.status !== 409);
+    if (!failed) return;
+    const { status, error } = failed.create;
+    const message = `${url.host}: status ${status} for an entry: ${JSON.stringify(error)}`;
+    if (status === 429 || status >= 500) throw new Temporary(message);
+    refuse(`${message}. Correct the index's mapping.`);
+  };
+}
+
+/** What is used of the client library. */
+interface S3Library {
+  S3Client: new (options: object) => { send(command: object, options: object): Promise<unknown> };
+  PutObjectCommand: new (input: object) => object;
+}
+
+/**
+ * An S3-compatible bucket. The official library, because it finds credentials wherever AWS and others put them
+ * (roles, profiles, tokens of a pod); it is loaded for this sink only. An object is named by its place, so that a
+ * repeat writes the same object.
+ */
+async function s3(url: URL): Promise<Sink> {
+  const library = "@aws-sdk/client-s3";
+  const { S3Client, PutObjectCommand }: S3Library = await import(library).catch((error) => {
+    refuse(`npm install ${library} first: ${messageOf(error)}`);
+  });
+  const isCompatible = process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"];
+  const client = new S3Client({ forcePathStyle: isCompatible !== undefined });
+  const folder = url.pathname.replace(/^\//, "").replace(/[^/]$/, "$&/");
+  return async ({ lines, number, from, options }) => {
+    const place = createHash("sha256").update(from).digest("hex").slice(0, 16);
+    const Key = `${folder}${String(number).padStart(12, "0")}-${place}.ndjson`;
+    const Body = lines.map((line) => `${line}\n`).join("");
+    const object = { Bucket: url.host, Key, Body, ContentType: "application/x-ndjson" };
+    try {
+      await client.send(new PutObjectCommand(object), { abortSignal: options.signal });
+    } catch (error) {
+      const { $metadata: { httpStatusCode: status = 500 } = {} } = error as {
+        $metadata?: { httpStatusCode?: number };
+      };
+      if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);
+      refuse(`${url} refuses the entries: ${messageOf(error)}`);
+    }
+  };
+}

@@ -1,0 +1,212 @@
+// Checks exported days against seals, and the seals against one that was kept. All of it can be done by hand:
+// docs/verifying.md.
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { createReadStream, readdirSync, readFileSync } from "node:fs";
+import type { components } from "../docs/openapi.d.ts";
+import { ask, type FollowOptions, messageOf, persist, refuse } from "./client.ts";
+
+type Seal = components["schemas"]["Seal"];
+type SealsPage = components["schemas"]["SealsPage"];
+
+export interface VerifyOptions {
+  /** The exported days. */
+  folder?: string;
+  /** Saved answers of …/seals, or where to ask. */
+  seals: string[] | FollowOptions;
+  /** A seal that was kept, as N:SEAL; a token of it, and the certificates to trust for that. */
+  kept?: string;
+  timestamp?: string;
+  authorities?: string;
+}
+
+type Findings = Record<"problems" | "notes", string[]>;
+
+const BLOCK = 1000;
+const NO_SEAL = "0".repeat(64);
+const LINE_BREAK = 0x0a;
+const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
+
+/** The lines to print, and whether all is as it was sealed. */
+export async function verify(
+  options: VerifyOptions,
+): Promise<{ lines: string[]; isWell: boolean }> {
+  const { folder = "", seals: source, kept } = options;
+  const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
+  if (kept !== undefined && !seal) {
+    refuse(`--kept=${kept}: must be a sequence, a colon and a seal of 64 digits`);
+  }
+  const pages: SealsPage[] = Array.isArray(source)
+    ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
+    : await fetchSeals(source);
+  const seals: Seal[] = pages.flatMap(({ items }) => items);
+  const found: Findings = { problems: [], notes: [] };
+  checkChain(seals, found);
+  if (seal) checkKept(seals, Number(sequence), seal, found);
+  checkTimestamp(options, found);
+  for (const day of new Set(pages.flatMap(({ altered }) => altered))) {
+    const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
+    found.problems.push(
+      `${day} is altered, says the service: entries were changed silently since ${since}`,
+    );
+  }
+  await checkFolder(folder, seals, found);
+  const count = found.problems.length;
+  return {
+    lines: [...found.problems, ...found.notes, summary(seals, kept, count)],
+    isWell: count === 0,
+  };
+}
+
+async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
+  const pages: SealsPage[] = [];
+  for (let read = 0;;) {
+    const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
+    const address = new URL(`${String(api.url).replace(/\/$/, "")}/seals?${query}`);
+    const page: SealsPage = await persist(async () => JSON.parse(await ask(address, api)), api);
+    pages.push(page);
+    read += page.items.length;
+    if (page.items.length === 0 || read >= page.total) return pages;
+  }
+}
+
+/** Each seal must be the hash of its own fields, and of the seal before. */
+function checkChain(seals: Seal[], { problems }: Findings): void {
+  seals.forEach((seal, n) => {
+    const name = nameOf(seal);
+    const before = seals[n - 1];
+    if (seal.sequence !== (before?.sequence ?? 0) + 1) {
+      problems.push(`${name} follows ${before?.sequence ?? "nothing"}: seals are missing`);
+    }
+    if (seal.previous !== (before?.seal ?? NO_SEAL)) {
+      problems.push(`${name} does not continue the seal before: the chain was rewritten`);
+    }
+    if (seal.seal !== sealOf(seal)) {
+      problems.push(`${name} is not the hash of what it says: it was changed`);
+    }
+  });
+}
+
+function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: Findings): void {
+  const found = seals.find((seal) => seal.sequence === sequence);
+  const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
+  if (!found) {
+    problems.push(
+      `The seal ${sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+        `from a backup of ${sealed_at} or soon after`,
+    );
+  } else if (found.seal !== kept) {
+    problems.push(
+      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
+        "backup older than that, and nothing since is proven",
+    );
+  }
+}
+
+/** Lets openssl check the token, because it knows certificates and their times. */
+function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: Findings): void {
+  if (timestamp === undefined) return;
+  if (kept === undefined || authorities === undefined) {
+    refuse("--timestamp needs --kept and --authorities. Try --help.");
+  }
+  const openssl = (...args: string[]) =>
+    execFileSync("openssl", ["ts", ...args, "-in", timestamp], { encoding: "utf8", stdio: "pipe" });
+  const digest = createHash("sha256").update(kept).digest("hex");
+  try {
+    openssl("-verify", "-digest", digest, "-CAfile", authorities);
+    const [, time = ""] = openssl("-reply", "-text").match(/^Time stamp: (.*)$/m) ?? [];
+    found.notes.push(`The seal that you kept existed at ${new Date(time).toISOString()}`);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+      refuse("--timestamp needs openssl.");
+    }
+    found.problems.push(`${timestamp} is no token of the seal that you kept: ${messageOf(error)}`);
+  }
+}
+
+async function checkFolder(folder: string, seals: Seal[], found: Findings): Promise<void> {
+  const days = readdirSync(folder).flatMap((name) => name.match(DAY_FILE)?.[1] ?? []).sort();
+  if (days.length === 0) {
+    refuse(`${folder} has no file like 2026-11-20.ndjson`);
+  }
+  for (const day of days) {
+    const hash = await hashOf(`${folder}/${day}.ndjson`);
+    checkDay(day, hash, seals.filter((seal) => seal.day === day), found);
+  }
+  const missing = new Set(seals.map(({ day }) => day).filter((day) => !days.includes(day))).size;
+  if (missing > 0) found.notes.push(`Sealed days that have no file here: ${missing}`);
+}
+
+/** Compares a file with the seals of its day. */
+function checkDay(day: string, file: FileHash, seals: Seal[], { problems, notes }: Findings): void {
+  const { sha256, entries } = file;
+  const last = seals.at(-1);
+  const same = seals.findLast((seal) => seal.sha256 === sha256);
+  if (same && same === last) return;
+  if (!last) {
+    if (entries > 0) notes.push(`${day} is not sealed yet: nothing is proven of it`);
+  } else if (!same) {
+    problems.push(
+      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +
+        `${entries}; changed since ${last.sealed_at}, or not exported whole`,
+    );
+  } else {
+    const later = seals.slice(seals.indexOf(same) + 1);
+    const sum = (name: "added" | "removed") => later.reduce((sum, each) => sum + each[name], 0);
+    notes.push(
+      `${day} is as it was sealed at ${same.sealed_at}; since then ${
+        sum("added")
+      } entries were added and ` +
+        `${sum("removed")} removed, and that was declared`,
+    );
+  }
+}
+
+interface FileHash {
+  sha256: string;
+  entries: number;
+}
+
+/** The hash of a day's file: of the list of the hashes of each 1000 lines. */
+async function hashOf(path: string): Promise<FileHash> {
+  const list = createHash("sha256");
+  let block = createHash("sha256");
+  let entries = 0;
+  // A last line without its line break.
+  let isLineOpen = false;
+  for await (const chunk of createReadStream(path) as AsyncIterable<Uint8Array>) {
+    let start = 0;
+    for (let i = chunk.indexOf(LINE_BREAK); i >= 0; i = chunk.indexOf(LINE_BREAK, i + 1)) {
+      if (++entries % BLOCK > 0) continue;
+      list.update(`${block.update(chunk.subarray(start, i + 1)).digest("hex")}\n`);
+      block = createHash("sha256");
+      start = i + 1;
+    }
+    block.update(chunk.subarray(start));
+    isLineOpen = chunk.at(-1) !== LINE_BREAK;
+  }
+  if (isLineOpen) entries++;
+  if (isLineOpen || entries % BLOCK > 0) list.update(`${block.digest("hex")}\n`);
+  return { sha256: list.digest("hex"), entries };
+}
+
+function sealOf(seal: Seal): string {
+  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
+  const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
+  return createHash("sha256").update(fields.join(" ")).digest("hex");
+}
+
+function nameOf({ sequence, day, sealed_at }: Seal): string {
+  return `Seal ${sequence} of ${day} (made ${sealed_at})`;
+}
+
+function summary(seals: Seal[], kept: string | undefined, problems: number): string {
+  const last = seals.at(-1);
+  if (!last) return "There are no seals yet.";
+  if (problems > 0) return `${problems} ${problems === 1 ? "problem" : "problems"}.`;
+  const proof = kept
+    ? "The chain has the seal that you kept"
+    : "The log agrees with itself; without --kept that is all this shows";
+  return `All is as it was sealed. ${proof}. Keep this: ${last.sequence}:${last.seal}`;
+}

@@ -1,0 +1,43 @@
+import { type Loopback, serveOnLoopback } from "../loopback.ts";
+import { runProgram } from "../run_program.ts";
+
+/** Makes a certificate that may sign time stamps, and what `openssl ts` needs to sign with it. */
+const SETUP = `
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out tsa.pem -days 2 -subj /CN=Time \\
+  -addext extendedKeyUsage=critical,timeStamping 2> errors || { cat errors >&2; exit 1; }
+echo 01 > serial
+cat > tsa.conf <<END
+[tsa]
+default_tsa = own
+[own]
+serial = serial
+signer_digest = sha256
+default_policy = 1.2.3.4.1
+digests = sha256
+ess_cert_id_alg = sha256
+END`;
+
+/** A time-stamping authority (RFC 3161) on loopback, and the certificate to trust. */
+export async function startTimeStamping(): Promise<Loopback & { certificate: string }> {
+  const folder = await Deno.makeTempDir();
+  const run = async (script: string) => {
+    const { code, stderr } = await runProgram("sh", { args: ["-ec", script], cwd: folder });
+    if (code !== 0) throw new Error(stderr);
+  };
+  await run(SETUP);
+  const server = serveOnLoopback(async (request) => {
+    await Deno.writeFile(`${folder}/query`, await request.bytes());
+    await run(
+      "openssl ts -reply -config tsa.conf -queryfile query -signer tsa.pem -inkey key.pem -out reply",
+    );
+    return new Response(await Deno.readFile(`${folder}/reply`));
+  });
+  return {
+    ...server,
+    certificate: await Deno.readTextFile(`${folder}/tsa.pem`),
+    async [Symbol.asyncDispose]() {
+      await server[Symbol.asyncDispose]();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}

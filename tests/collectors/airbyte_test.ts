@@ -1,0 +1,73 @@
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { fileURLToPath } from "node:url";
+import { newOrganization, signUp, sql } from "../helpers.ts";
+import { idsOfLog, writeOutOfOrder } from "../clients/out_of_order.ts";
+import { startProxy, throughProxy } from "../clients/proxy.ts";
+import { runProgram } from "../run_program.ts";
+import { built } from "./tools.ts";
+
+const MANIFEST = fileURLToPath(new URL("../../examples/airbyte/manifest.yaml", import.meta.url));
+
+const CATALOG = {
+  streams: [{
+    stream: { name: "entries", json_schema: {}, supported_sync_modes: ["incremental"] },
+    sync_mode: "incremental",
+    destination_sync_mode: "append_dedup",
+  }],
+};
+
+interface Message {
+  type: string;
+  record: { data: { id: string } };
+  state: unknown;
+}
+
+const folder = await built(
+  "airbyte",
+  "python3 -m venv . && bin/pip install --quiet airbyte-cdk==7.39.1",
+);
+
+describe("examples/airbyte", () => {
+  (folder ? it : it.skip)(
+    "reads every entry, and late ones of the last days with the next sync",
+    async () => {
+      const organization = await newOrganization(await signUp());
+      await sql`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      select ${organization.id}, '2026-11-20Z'::timestamptz + n * interval '1 s', 'agent_added', 'ada@example.com', 'A'
+      from generate_series(1, 2500) as n`;
+      await using api = startProxy(async (_number, forward) => throughProxy(await forward(), api));
+      const path = await Deno.makeTempDir();
+      const files = {
+        config: { url: api.url, api_key: organization.token, start: "2026-11-01" },
+        catalog: CATALOG,
+        state: [] as unknown[],
+      };
+      const ids = new Set<string>();
+      const read: number[] = [];
+      for (let sync = 0; sync < 3; sync++) {
+        const args = ["read", "--manifest-path", MANIFEST];
+        for (const [name, content] of Object.entries(files)) {
+          await Deno.writeTextFile(`${path}/${name}`, JSON.stringify(content));
+          args.push(`--${name}`, `${path}/${name}`);
+        }
+        const program = `${folder}/bin/source-declarative-manifest`;
+        const { code, stdout } = await runProgram(program, { args });
+        assertEquals(code, 0, stdout);
+        const messages = stdout.trim().split("\n").map((line): Message => JSON.parse(line));
+        const records = messages.filter(({ type }) => type === "RECORD");
+        for (const { record } of records) ids.add(record.data.id);
+        read.push(records.length);
+        files.state = messages.filter(({ type }) => type === "STATE").slice(-1).map(({ state }) =>
+          state
+        );
+        if (sync === 0) await writeOutOfOrder(sql, organization, 10);
+      }
+      assertEquals([...ids].sort(), await idsOfLog(sql, organization));
+      console.log(
+        `${read.join(", ")} records of ${ids.size} entries in ${api.requestedAt.length} requests`,
+      );
+    },
+  );
+});
