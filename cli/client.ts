@@ -49,19 +49,8 @@ export interface Page {
   organizationId: string;
 }
 
-/** How to try again. */
-export interface Retrying {
-  /** The failures in a row after which it gives up; default 10. */
-  mostFailures?: number;
-  /** Gets a line when it has to try again. */
-  say?: (text: string) => void;
-  signal?: AbortSignal | undefined;
-  /** Waits; a test has a clock of its own. */
-  wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
-}
-
-/** What to read. */
-export interface FollowOptions extends Retrying {
+/** What to read, and how to try again. */
+export interface FollowOptions {
   /** https://…/functions/v1/public-audit-log */
   url: string | URL;
   /** `pck_…` */
@@ -75,6 +64,13 @@ export interface FollowOptions extends Retrying {
   after?: string;
   /** How long to wait when caught up, in milliseconds; without it, following ends there. */
   everyMs?: number | undefined;
+  /** The failures in a row after which it gives up; default 10. */
+  mostFailures?: number;
+  /** Gets a line when it has to try again. */
+  say?: (text: string) => void;
+  signal?: AbortSignal | undefined;
+  /** Waits; a test has a clock of its own. */
+  wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
 const TIMEOUT_MS = 120_000;
@@ -160,7 +156,7 @@ function retryAfterMs(value: string | null): number | undefined {
 }
 
 /** Tries until it succeeds. Being told how long to wait is no failure. */
-export async function persist<T>(attempt: () => Promise<T>, options: Retrying): Promise<T> {
+export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
   const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
   for (let failures = 1;; failures++) {
     try {

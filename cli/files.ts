@@ -1,28 +1,27 @@
 import { createHash } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readFileSync, realpathSync } from "node:fs";
-import { renameSync, rmSync, writeSync } from "node:fs";
+import * as fs from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { refuse } from "./client.ts";
 
 /** Replaces a file in one step, when the text is on the disk. */
 export function writeWhole(path: string, text: string): void {
-  const file = openSync(`${path}.new`, "w", 0o600);
+  const file = fs.openSync(`${path}.new`, "w", 0o600);
   try {
     writeDurably(file, text);
   } finally {
-    closeSync(file);
+    fs.closeSync(file);
   }
-  renameSync(`${path}.new`, path);
+  fs.renameSync(`${path}.new`, path);
 }
 
 /** Writes at the end of an open file; how many bytes, when they are on the disk. */
 export function writeDurably(file: number, text: string): number {
   const bytes = new TextEncoder().encode(text);
-  for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written);
-  fsyncSync(file);
+  for (let written = 0; written < bytes.length;) written += fs.writeSync(file, bytes, written);
+  fs.fsyncSync(file);
   return bytes.length;
 }
 
@@ -30,7 +29,7 @@ export function writeDurably(file: number, text: string): number {
 export function readPlace<Place extends { after: string }>(path: string): Place | undefined {
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = fs.readFileSync(path, "utf8");
   } catch (error) {
     if (isError(error, "ENOENT")) return undefined;
     throw error;
@@ -51,15 +50,12 @@ export function readPlace<Place extends { after: string }>(path: string): Place 
  * process, however that ends.
  */
 export async function lock(path: string): Promise<void> {
-  const real = join(
-    realpathSync(dirname(resolve(path))),
-    resolve(path).split(/[\\/]/).at(-1) ?? "",
-  );
+  const real = join(fs.realpathSync(dirname(resolve(path))), basename(path));
   const name = `public-audit-log-${createHash("sha256").update(real).digest("hex").slice(0, 16)}`;
   const socket = process.platform === "win32" ? `\\\\.\\pipe\\${name}` : join(tmpdir(), name);
   if (await listens(socket)) return;
   if (!await answers(socket)) {
-    rmSync(socket, { force: true });
+    fs.rmSync(socket, { force: true });
     if (await listens(socket)) return;
   }
   refuse(`${path} is in use: another process is at it.`);

@@ -25,16 +25,15 @@ export async function forward(
   const retrying = { ...options, mostFailures: Infinity };
   for await (const page of follow({ ...retrying, after: place.after })) {
     const { lines, items, next, hasMore, organizationId } = page;
+    // Leads to no other entries than the place that was saved.
+    if (lines.length === 0 && !hasMore) continue;
     const { after, batches, entries } = place;
     if (lines.length > 0) {
       const from = [organizationId, start, end, action, after].join(" ");
       await persist(() => sink({ lines, items, number: batches, from, options }), retrying);
-      place = { after: next, batches: batches + 1, entries: entries + lines.length };
-    } else {
-      place = { ...place, after: next };
     }
-    // An empty page at the end leads to no other entries than the one before it.
-    if (state && (lines.length > 0 || hasMore)) save(state, place);
+    place = { after: next, batches: batches + 1, entries: entries + lines.length };
+    if (state) save(state, place);
   }
   return place.entries - before;
 }

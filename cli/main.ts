@@ -44,8 +44,7 @@ ${SELECTION}
 
 Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
 To a spreadsheet, CSV values that begin with = + - @ are formulas: import them as text.
-
-${ENVIRONMENT}`,
+`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
 
@@ -54,8 +53,7 @@ ${ENVIRONMENT}`,
 ${SELECTION}
   --state=FILE           go on from FILE, and save there what has been printed
   --once                 end when caught up
-
-${ENVIRONMENT}`,
+`,
 
   forward: `Delivers entries to another system, each at least once.
 
@@ -73,8 +71,7 @@ FORWARD_TOKEN, or FORWARD_TOKEN_FILE, a file that holds it: for https, the secre
 Webhooks); Splunk's token; Elasticsearch's API key, or the whole value of Authorization. For s3, run
 npm install @aws-sdk/client-s3; it finds credentials as AWS's own programs do.
 If this is killed, the last batch may be delivered again: drop repeats by id and created_at.
-
-${ENVIRONMENT}`,
+`,
 
   verify: `Checks exported days of an audit log against its seals.
 
@@ -87,8 +84,7 @@ ${ENVIRONMENT}`,
   --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
   --timestamp=FILE       an RFC 3161 token of N:SEAL, which proves when you had it; needs openssl
   --authorities=FILE     the certificates to trust for that, in PEM
-
-${ENVIRONMENT}`,
+`,
 };
 
 /** The options of each command; those in FLAGS have no value. */
@@ -119,7 +115,7 @@ async function main(command: string, args: string[]): Promise<number> {
   try {
     if (command === "--version") return print(metadata.version);
     if (command !== "install" && [command, ...args].includes("--help")) {
-      return print(USAGES[command] ?? USAGE);
+      return print(command in USAGES ? `${USAGES[command]}\n${ENVIRONMENT}` : USAGE);
     }
     return await run(command, args);
   } catch (error) {

@@ -89,16 +89,22 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
       stdout: "piped",
       stderr: "piped",
     });
+  async function migrate(): Promise<void> {
+    const { success, stderr } = await run("migrate").output();
+    if (success) return;
+    const said = new TextDecoder().decode(stderr);
+    throw new Error(`auth migrate: ${said}\nIs the data from Supabase Lite? deno task reset`);
+  }
   const started = resources.move();
   return {
     async createSchema() {
       const sql = postgres(url, { max: 1, onnotice: () => {} });
       await sql`create schema if not exists auth`;
       await sql.end();
-      const { success, stderr } = await run("migrate").output();
-      if (!success) throw new Error(`auth migrate: ${new TextDecoder().decode(stderr)}`);
+      await migrate();
     },
     async start() {
+      await migrate();
       process = run("serve").spawn();
       void forEachLine(process.stdout, () => {});
       void forEachLine(process.stderr, (line) => line.includes('"level":"error"') && log(line));

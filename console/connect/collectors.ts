@@ -7,7 +7,26 @@ export interface Collector {
   text: (url: string, token: string) => string;
 }
 
-// All of them are run by tests/clients.
+// All of them are in docs/integrating.md, and run by tests/clients and tests/collectors.
+
+const COMMAND =
+  "Runs public-audit-log, the command of this project, on Node or Deno. It goes on where it ended, also after it was killed.";
+
+/** The environment that they all read: a key in a command's arguments could be seen by others. */
+function environment(url: string, token: string): string {
+  return `export AUDIT_LOG_URL=${url}\nexport AUDIT_LOG_API_KEY=${token}`;
+}
+
+function forwardTo(id: string, name: string, sink: string, secret = "FORWARD_TOKEN"): Collector {
+  return {
+    id,
+    name,
+    instructions: COMMAND,
+    text: (url, token) =>
+      `${environment(url, token)}\n${secret && `export ${secret}=…\n`}` +
+      `public-audit-log forward --to=${sink} --state=audit-log.state`,
+  };
+}
 
 export const COLLECTORS: Collector[] = [
   {
@@ -22,26 +41,34 @@ export const COLLECTORS: Collector[] = [
   {
     id: "export",
     name: "A file, kept up to date",
-    instructions:
-      "Runs examples/export.ts of this project with Deno. It writes every entry once and adds new ones as they come, also after a restart.",
+    instructions: COMMAND,
     text: (url, token) =>
-      `AUDIT_LOG_API_KEY=${token} deno run --allow-net=${new URL(url).host} \\\n` +
-      "  --allow-env=AUDIT_LOG_API_KEY --allow-read=. --allow-write=. \\\n" +
-      `  examples/export.ts --url=${url} --out=audit-log.ndjson --follow`,
+      `${environment(url, token)}\npublic-audit-log export --out=audit-log.ndjson --follow`,
+  },
+  forwardTo("splunk", "Splunk", "splunk:https://HOST:8088"),
+  forwardTo("elasticsearch", "Elasticsearch, OpenSearch", "elasticsearch:https://HOST/INDEX"),
+  forwardTo("s3", "An S3-compatible bucket", "s3://BUCKET/FOLDER", ""),
+  forwardTo("webhook", "A webhook", "https://HOST/PATH"),
+  {
+    id: "redpanda",
+    name: "Redpanda Connect",
+    instructions: "Runs examples/redpanda-connect/follow_audit_log.yaml of this project.",
+    text: (url, token) =>
+      `${environment(url, token)}\nexport AUDIT_LOG_STATE=state\n` +
+      "export AUDIT_LOG_FILE=audit-log.ndjson",
   },
   {
     id: "node-red",
     name: "Node-RED",
     instructions:
       "Import examples/node-red/follow_audit_log.json of this project, and start Node-RED with these variables.",
-    text: (url, token) =>
-      `AUDIT_LOG_URL=${url}\nAUDIT_LOG_API_KEY=${token}\nAUDIT_LOG_FILE=/var/log/audit-log.ndjson`,
+    text: (url, token) => `${environment(url, token)}\nexport AUDIT_LOG_FILE=audit-log.ndjson`,
   },
   {
     id: "program",
     name: "Your own program",
     instructions:
       "Set these variables. The page “Integrating” has the loop in curl, TypeScript and Python.",
-    text: (url, token) => `AUDIT_LOG_URL=${url}\nAUDIT_LOG_API_KEY=${token}`,
+    text: environment,
   },
 ];

@@ -1,9 +1,9 @@
-import { ActionIcon, Anchor, Button, Group, Tabs } from "@mantine/core";
+import { ActionIcon, Anchor, Button, Group, Tabs, Text } from "@mantine/core";
 import { useFocusTrap, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { ActionName, actionName } from "../shared/action.tsx";
-import { Copy, Text } from "../shared/copy.tsx";
+import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
@@ -172,7 +172,7 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
         </dl>
       </Tabs.Panel>
       <Tabs.Panel value="json">
-        <Text title="JSON" text={json} />
+        <Written title="JSON" text={json} />
       </Tabs.Panel>
       <Group gap="xs" mt="sm">
         <Copy label="ID" text={entry.id} />
@@ -186,7 +186,7 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
 function Field({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <>
-      <dt>{name}</dt>
+      <Text component="dt" inherit c="dimmed">{name}</Text>
       <dd>{children}</dd>
     </>
   );

@@ -122,18 +122,15 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           {from === to ? bars[at]?.label : `${bars[from]?.start} – ${bars[to]?.end}`}
         </div>
       )}
-      <Group className={styles.ticks ?? ""} justify="space-between" fz={11} c="dimmed" aria-hidden>
-        {ticks(bars).map((day) => <span key={day}>{day}</span>)}
+      <Group className={styles.ticks ?? ""} gap={0} wrap="nowrap" fz={11} c="dimmed" aria-hidden>
+        {bars.map(({ start }, index) => (
+          <span key={start} style={{ flex: 1, minWidth: 0, whiteSpace: "nowrap" }}>
+            {index % Math.ceil(bars.length / TICKS) === 0 && start}
+          </span>
+        ))}
       </Group>
     </Paper>
   );
-}
-
-/** Some days, evenly spread from the first to the last. */
-function ticks(bars: Bar[]): string[] {
-  const spaces = Math.min(TICKS, bars.length) - 1;
-  const step = (bars.length - 1) / Math.max(1, spaces);
-  return Array.from({ length: spaces + 1 }, (_, n) => bars[Math.round(n * step)]?.start ?? "");
 }
 
 function toBars(days: LogDays): Bar[] {

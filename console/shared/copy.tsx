@@ -42,12 +42,12 @@ export function Copyable({ title, label, text }: CopyableProps) {
         <strong>{title}</strong>
         <Copy label={label} text={text} />
       </Group>
-      <Text title={title} text={text} />
+      <Written title={title} text={text} />
     </div>
   );
 }
 
 /** A text that is shown as it is written. */
-export function Text({ title, text }: Pick<CopyableProps, "title" | "text">) {
+export function Written({ title, text }: Pick<CopyableProps, "title" | "text">) {
   return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
 }

@@ -147,7 +147,7 @@ function DaysForm({ days, onSubmit }: DaysFormProps) {
     if (!startError && !endError) onSubmit({ start, end });
   }
   return (
-    <Stack component="form" gap="xs" maw={300} onSubmit={submit}>
+    <Stack component="form" gap="xs" maw="min(300px, calc(100vw - 64px))" onSubmit={submit}>
       <Group grow align="flex-start" gap="xs">
         {fields.map(({ label, value, error, set }, index) => (
           <TextInput

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
 import { AuditLogError, follow, type FollowOptions } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
-import { sinkFor } from "../../cli/sinks.ts";
+import { type Batch, sinkFor } from "../../cli/sinks.ts";
 import {
   age,
   AUDIT_LOG_URL,
@@ -212,6 +212,30 @@ describe("public-audit-log forward", () => {
         : [...new Set(sink.received)];
       assertEquals(delivered.sort(), await idsOfLog(sql, organization));
     }
+  });
+
+  it("names a batch that is repeated as the first time, also after polls without entries", async () => {
+    const organization = await newLog(10);
+    const state = `${await Deno.makeTempDir()}/audit.state`;
+    const names: string[] = [];
+    const run = (state: string, polls: number) => {
+      let waits = 0;
+      const ended = new AbortController();
+      const sink = ({ number, from, lines }: Batch) => {
+        names.push(`${number} ${from} ${lines.length}`);
+        return number === 1 && polls > 0 ? Promise.reject(new Error("killed")) : Promise.resolve();
+      };
+      const { token: key } = organization;
+      const wait = async () => {
+        if (waits++ === polls) polls > 0 ? await write(organization, 5) : ended.abort();
+      };
+      const { signal } = ended;
+      return forward(sink, { url: AUDIT_LOG_URL, key, state, everyMs: 1, signal, wait });
+    };
+    await assertRejects(() => run(state, 3), Error, "killed");
+    await Deno.copyFile(state, `${state}.then`);
+    await assertRejects(() => run(`${state}.then`, 0), DOMException);
+    assertEquals([names.length, names[2]], [3, names[1]]);
   });
 
   it("misses nothing while either side is down for an hour", async () => {
