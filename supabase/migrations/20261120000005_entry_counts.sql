@@ -8,7 +8,7 @@
 -- No index contains a count. Otherwise updates could not stay within their page (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
--- So after 64 statements it goes on in another row, the next part.
+-- So after 64 updates it goes on in another row, the next part.
 
 create table audit_log_private.entry_counts (
   -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
@@ -20,13 +20,16 @@ create table audit_log_private.entry_counts (
   entries integer not null,
   hours integer[] not null,
   removed integer not null default 0,
+  updates integer not null default 0,
+  updated_by xid8 not null default '0',
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
-comment on column audit_log_private.entry_counts.part is '0, and higher numbers for the later statements of a long transaction.';
+comment on column audit_log_private.entry_counts.part is '0, and higher numbers in long transactions.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
+comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by: at most 64 times.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -46,14 +49,26 @@ create function audit_log_private.count_entries() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   counted record;
-  locked_id uuid;
   hour_of_day integer;
-  -- How many statements of this transaction were counted before. Anybody can set it, which only makes another part.
-  statements constant integer := coalesce(
-    substring(current_setting('audit_log_private.statements', true) from '^[0-9]{1,9}$')::integer, 0
-  );
+  -- Where this transaction counts now. Anybody can set it, which only makes another part.
+  current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
-  perform set_config('audit_log_private.statements', (statements + 1)::text, true);
+  if tg_op = 'INSERT' then
+    -- Nearly always one entry, of a day and an action that this backend has counted before.
+    update audit_log_private.entry_counts c
+    set entries = c.entries + 1,
+      hours[date_part('hour', e.created_at at time zone 'UTC')::integer + 1] =
+        c.hours[date_part('hour', e.created_at at time zone 'UTC')::integer + 1] + 1,
+      updates = c.updates + 1
+    from changed e, audit_log.actions a
+    where c.organization_id = e.organization_id and c.day = (e.created_at at time zone 'UTC')::date and c.action = e.action
+      and c.writer_pid = pg_backend_pid() and c.part = current_part and c.updates < 64
+      and a.code = e.action and audit_log_private.broken_rule(e::audit_log.audit_entries, a) is null
+      and not exists (select from changed offset 1);
+    if found then
+      return null;
+    end if;
+  end if;
   for counted in
     select
       e.organization_id,
@@ -73,30 +88,33 @@ begin
       raise exception 'an entry breaks the rule %', counted.broken_rule using
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
     end if;
-    -- What a foreign key of the entries would do for each of them: makes a deletion of the organization wait.
-    if counted.organization_id is distinct from locked_id then
-      locked_id := counted.organization_id;
-      perform from audit_log.organizations o where o.id = locked_id for key share;
-      if not found and tg_op = 'INSERT' then
-        raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', locked_id
-          using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
-      end if;
+    perform from audit_log.organizations o where o.id = counted.organization_id;
+    if not found and tg_op = 'INSERT' then
+      raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
+        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
-    -- Only this backend writes rows with its process id. "on conflict" always finds them by key. An update followed
-    -- by an insert kept its plan from when the table was one page, and read the whole table for each row of a large load.
-    insert into audit_log_private.entry_counts as c (
-      organization_id, day, action, writer_pid, part, entries, hours, removed
-    )
-    values (
-      counted.organization_id, counted.hour, counted.action, pg_backend_pid(), statements / 64, counted.entries,
-      array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
-      greatest(0, -counted.entries)
-    )
-    on conflict on constraint entry_counts_pkey do update
-    set entries = c.entries + excluded.entries,
-      hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
-      removed = c.removed + excluded.removed;
+    loop
+      -- Only this backend writes rows with its process id. "on conflict" always finds them by key.
+      insert into audit_log_private.entry_counts as c (
+        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by
+      )
+      values (
+        counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
+        array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
+        greatest(0, -counted.entries), 1, pg_current_xact_id()
+      )
+      on conflict on constraint entry_counts_pkey do update
+      set entries = c.entries + excluded.entries,
+        hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
+        removed = c.removed + excluded.removed,
+        updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end
+      where c.updates < 64 or c.updated_by <> excluded.updated_by;
+      exit when found;
+      current_part := current_part + 1;
+      perform set_config('audit_log_private.part', current_part::text, true);
+    end loop;
   end loop;
   return null;
 end $$;

@@ -94,9 +94,21 @@ begin
   -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
   -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  -- A writer that does not commit must not stop the upkeep of all.
-  perform set_config('lock_timeout', '5s', true);
-  perform from audit_log.organizations o where o.id = delete_organization.organization_id for update;
+  -- A writer holds either a count that it updates or, where it makes the first one, the organization. All are locked
+  -- at once or none, so that no writer waits for this while this waits for it. For 5 seconds, because a writer that
+  -- does not commit must not stop the upkeep of all.
+  for attempt in 1 .. 100 loop
+    begin
+      perform from audit_log.organizations o where o.id = delete_organization.organization_id for update nowait;
+      perform from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id for update nowait;
+      exit;
+    exception when lock_not_available then
+      if attempt = 100 then
+        raise;
+      end if;
+      perform pg_sleep(0.05);
+    end;
+  end loop;
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
   -- Looked for from the end: at the beginning the index still has the deleted ones.
   perform from audit_log.audit_entries e

@@ -283,7 +283,7 @@ describe("writers", () => {
         set local search_path = hostile, pg_temp, pg_catalog, audit_log, audit_log_private;
         set local datestyle = 'SQL, DMY';
         set local timezone = 'Pacific/Kiritimati';
-        set local audit_log_private.statements = 'many'`);
+        set local audit_log_private.part = 'many'`);
       await insert(session, id, "2026-03-01T23:30:00Z");
       assertEquals(await mismatches(id, session), []);
       const [row] = await session`
