@@ -7,7 +7,7 @@ import { count, presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { useOrganization } from "../shell/organization.ts";
 import { Empty, Failure, Head, Lead, Loading } from "../shared/parts.tsx";
-import { useSearchField } from "../shared/search_field.ts";
+import { useSearchField } from "./search_field.ts";
 import { type KeysAddress, readKeysAddress, select, STATES } from "./address.ts";
 import { CreateKey } from "./create_key.tsx";
 import { type ApiKey, useApiKeys } from "./data.ts";

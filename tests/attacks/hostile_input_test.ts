@@ -117,7 +117,9 @@ async function assertAnswer(
   await assertDocumented(new Response(body, { status, headers }));
   if (verdict.status !== 200) return assertEquals(answer.code, CODES[verdict.status]);
   const { start, end, action, person, limit, offset } = verdict.query;
-  const { total, items, ...echo } = answer;
+  // The last two only with after.
+  const { total, items, next, has_more, ...echo } = answer;
+  assertEquals(typeof has_more, next ? "boolean" : "undefined");
   assertEquals(echo, { organization_id: verdict.organizationId, start, end, limit, offset });
   assert(total <= 9);
   assertEquals(items.length, Math.max(0, Math.min(limit, total - offset)));
