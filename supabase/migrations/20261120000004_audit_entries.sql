@@ -47,6 +47,13 @@ begin
 end $$;
 comment on function audit_log_private.log_epoch is 'How often this log was restored. adopt_restored_log() replaces it.';
 
+create function audit_log_private.entry_number() returns xid8
+language plpgsql as $$
+begin
+  return pg_catalog.pg_current_xact_id();
+end $$;
+comment on function audit_log_private.entry_number is 'The transaction''s number, above which is the log''s epoch. adopt_restored_log() replaces it, too.';
+
 create table audit_log.audit_entries (
   id uuid not null default gen_random_uuid(),
   -- No foreign key, which would make a bulk load half as long again. count_entries looks, once a statement.
@@ -59,8 +66,8 @@ create table audit_log.audit_entries (
   user_email text collate "C" not null,
   agent_name text not null,
   data jsonb not null default '{}',
-  -- For the feed. No writer can set it: no role is granted insert on it. adopt_restored_log() adds the epoch.
-  transaction_id xid8 not null default pg_current_xact_id(),
+  -- For the feed. No writer can set it: no role is granted insert on it.
+  transaction_id xid8 not null default audit_log_private.entry_number(),
   primary key (organization_id, created_at, id)
 );
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';

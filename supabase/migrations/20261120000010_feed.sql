@@ -459,9 +459,8 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp
 declare
   epoch bigint;
 begin
-  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch. Readers wait
-  -- too, because the default of a column changes.
-  lock table audit_log.audit_entries in access exclusive mode;
+  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
+  lock table audit_log.audit_entries in share row exclusive mode;
   -- Of the rows too, because they may have been restored without the function.
   select 1 + greatest(
     audit_log_private.log_epoch(),
@@ -480,10 +479,13 @@ begin
     'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
     format('begin return %s; end', epoch)
   );
-  -- A constant: writers would pay for a function.
+  -- Without settings, which would cost writers more than the function: all its names are qualified.
   execute format(
-    'alter table audit_log.audit_entries alter transaction_id set default ((%s::bigint << 40) + pg_current_xact_id()::text::bigint)::text::xid8',
-    epoch
+    'create or replace function audit_log_private.entry_number() returns xid8 language plpgsql as %L',
+    format(
+      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
+      epoch << 40
+    )
   );
   delete from audit_log_private.feed_keys;
   insert into audit_log_private.feed_keys default values;

@@ -313,7 +313,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 });
 
 describe("adopting a restored log", () => {
-  it("makes writers wait, who write in the new epoch then", async () => {
+  it("lets readers read meanwhile, and writers wait, who write in the new epoch then", async () => {
     const id = await newOrganization(sql);
     const get = await asReader(sql, id);
     const writer = await sql.reserve();
@@ -329,6 +329,10 @@ describe("adopting a restored log", () => {
     const epoch = await adopt(adopter);
     const written = write(writer, id, "waited");
     await somebodyWaitsFor(pid);
+    for (const query of ["limit=100", "after=beginning", `after=${before.after}`]) {
+      const { status } = await get(query);
+      assertEquals(status, 200, query);
+    }
     await adopter`commit`;
     await written;
 

@@ -49,7 +49,7 @@ describe("GET: the page", () => {
     const [item] = page.items;
     assertMatch(
       item?.id ?? "",
-      /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+      /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
     );
     const expected = {
       organization_id: id,
