@@ -115,7 +115,8 @@ begin
     'decision', case when not has_query then 'invalid_query' when read.page is null then 'invalid_cursor' else 'accepted' end,
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
     'organization_id', shown_id, 'actions', case when not has_query then (
-      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a
+      -- Without one that was added since it was looked for.
+      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a where a.code is distinct from query.action
     ) end
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);

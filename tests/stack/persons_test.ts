@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
+  age,
   type Entry,
   get,
   getPage,
@@ -9,6 +10,7 @@ import {
   pick,
   randomFrom,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
@@ -22,7 +24,7 @@ const PERSONS = [
 ];
 const RANGE = "start=2026-03-01&end=2026-03-03";
 
-const { id, token } = await newOrganization(admin);
+const { id, apiKeyId, token } = await newOrganization(admin);
 const random = randomFrom(28);
 const entries: Entry[] = Array.from({ length: 300 }, (_, n) => ({
   // Many at the same moment, and some outside the range.
@@ -39,6 +41,7 @@ describe("the entries of a person", () => {
   for (const person of PERSONS) {
     it(`are those of ${person} alone, in every page and order, with the exact total, with an action too`, async () => {
       for (const action of ["", "&action=feedback_given"]) {
+        await age(sql, apiKeyId, "61 seconds");
         const expected = everything.filter((item) =>
           item.user_email === person && (!action || item.action === "feedback_given")
         );
