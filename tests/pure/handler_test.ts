@@ -128,7 +128,8 @@ describe("handler: a query string", () => {
       assertEquals((await send(`${PATH}${"&x".repeat(7000)}`)).status, 400);
       assertEquals(parsed, 0);
       await send();
-      assertEquals(parsed, 1);
+      // The second time with the actions that there are.
+      assertEquals(parsed, 2);
     } finally {
       globalThis.URLSearchParams = URLSearchParams;
     }

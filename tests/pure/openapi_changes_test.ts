@@ -47,7 +47,7 @@ const INCOMPATIBLE: Record<string, Edit> = {
   "parameters/2 `action` query parameter became required": [`${GET}/parameters/2/required`, true],
   "parameters/4/schema Upper bound": [`${GET}/parameters/4/schema/maximum`, 500],
   "parameters/5/schema default": [`${GET}/parameters/5/schema/default`, 1],
-  "parameters/2/schema enum": [`${GET}/parameters/2/schema/enum`, ["agent_added"]],
+  "parameters/2/schema Enum": [`${GET}/parameters/2/schema/enum`, ["agent_added"]],
   "responses/429": [`${GET}/responses/429`, undefined],
   "200/headers/RateLimit required": ["components/headers/RateLimit/required", false],
   "headers/RateLimit-Policy required": ["components/headers/RateLimit-Policy/required", undefined],
@@ -65,19 +65,22 @@ const INCOMPATIBLE: Record<string, Edit> = {
   "400/content": [`${GET}/responses/400/content`, { "text/plain": { schema: { type: "string" } } }],
 };
 
-/**
- * What was decided all the same, word by word. The specification promises a text; the contract had said more. Only
- * organizations to which the platform gives an external_id have another id than a UUID.
- */
-const ITEMS_OF = ["/public-audit-log", "/public-audit-log/seals"].map((path) =>
-  `#/paths/${
-    path.replaceAll("/", "~1")
-  }/get/responses/200/content/application~1json/schema/properties`
-);
+const PAGE = "responses/200/content/application~1json/schema/properties";
+
+/** What was decided all the same, word by word. */
 const DECIDED = [
-  ...ITEMS_OF.map((place) =>
-    `${place}/organization_id \`format\` of \`organization_id\` was removed.`
+  // The specification promises a text; the contract had said more. Only organizations to which the platform gives an
+  // external_id have another id than a UUID.
+  ...["", "~1seals"].map((path) =>
+    `#/paths/~1public-audit-log${path}/get/${PAGE}/organization_id ` +
+    "`format` of `organization_id` was removed."
   ),
+  // Actions are the platform's own. Only where it adds one can a client see one more. Old clients send what is still
+  // taken: the pattern is wider than the list.
+  '#/components/schemas/OtherEntry/properties/action enum: ["agent_added","conversation_created","feedback_given"] → undefined',
+  `#/${GET}/parameters/2/schema enum: ["agent_added","conversation_created","message_created","feedback_given"] → undefined`,
+  `#/${GET}/parameters/2/schema \`pattern\` was set to '^[A-Za-z0-9][\\w.:-]{0,62}$'.`,
+  `#/${GET}/${PAGE}/items/items/oneOf \`oneOf\` of \`AuditEntry\` was removed.`,
 ];
 
 const ADDITIONS: Edit[] = [
