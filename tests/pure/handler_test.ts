@@ -142,6 +142,7 @@ describe("handler: the headers of the limit", () => {
       ["rate_limited", PATH, 429],
       ["invalid_query", "/public-audit-log?start=x", 400],
       ["invalid_cursor", `${PATH}&after=x`, 400],
+      ["too_many", `${PATH}&user_email=x`, 400],
     ];
     for (const [decision, path, status] of decisions) {
       const { send } = setUp(() =>
@@ -213,6 +214,7 @@ describe("handler: a fault behind it", () => {
     "a valid query that is called invalid": [decided("invalid_query", CATALOGUE)],
     "an invalid query without the actions that there are": [decided("invalid_query")],
     "a cursor refused that nobody sent": [decided("invalid_cursor")],
+    "a person with too many entries whom nobody asked for": [decided("too_many")],
     "items that are no list": [acceptedItems("secret cause")],
     "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
     "items, and no word of them": [accepted('{"total":1}')],

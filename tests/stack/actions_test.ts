@@ -126,7 +126,7 @@ describe("the acts of administrators", () => {
       const { data } = await admin.client.rpc("rotate_api_key", {
         organization_id: id,
         api_key_id: apiKeyId,
-      }).setHeader("X-Forwarded-For", "forged").throwOnError();
+      }).setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
       const successor = data as unknown as { id: string };
       // Revoked twice, once is logged.
       for (let i = 0; i < 2; i++) {

@@ -31,7 +31,7 @@ const counted = {
 };
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
-  z.object({ decision: z.enum(["rate_limited", "invalid_cursor"]), ...counted }),
+  z.object({ decision: z.enum(["rate_limited", "invalid_cursor", "too_many"]), ...counted }),
   // With the actions that there are: a query that names another is invalid, too.
   z.object({ decision: z.literal("invalid_query"), ...counted, actions: z.array(z.string()) }),
 ]);
