@@ -12,7 +12,7 @@
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  return (select string_agg(format('$.%s.type() == "string"', to_json(name)), ' && ') from unnest(required) as name)::jsonpath;
+  return (select string_agg(format('$.%s.type() == "string"', to_json(name)), ' && ') from unnest(required) as name where name is not null)::jsonpath;
 end $$;
 comment on function audit_log_private.required_path is 'The condition on data that each of these fields is a string; null without fields.';
 
