@@ -76,7 +76,8 @@ comment on column audit_log.audit_entries.transaction_id is 'The transaction tha
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
-create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id);
+-- With the action, so that a person's entries are counted within the index.
+create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 -- Asked by count_entries, once a statement. As check constraints of the table, which every statement plans anew, the
