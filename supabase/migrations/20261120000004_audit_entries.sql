@@ -14,7 +14,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     select coalesce(string_agg(format('$.%s.type() == "string"', to_json(name)), ' && '), '$.type() == "object"')
-    from unnest(required) as name
+    from unnest(required) as name where name is not null
   )::jsonpath;
 end $$;
 comment on function audit_log_private.required_path is 'The condition on data that it is an object and each of these fields is a string.';
