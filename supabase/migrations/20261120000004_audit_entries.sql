@@ -26,7 +26,7 @@ create table audit_log.actions (
   required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,
   deprecated_at timestamptz,
   -- The order of lists.
-  position integer generated always as identity
+  position bigint generated always as identity
 );
 comment on table audit_log.actions is 'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
 comment on column audit_log.actions.required is 'Names of fields that data must have, as strings. A change concerns later entries only.';
