@@ -117,7 +117,7 @@ create trigger refuse_change
   for each statement execute function audit_log_private.refuse_change();
 
 create function audit_log_private.change_action() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- Waits for writers, who may be using it.
   lock table audit_log.audit_entries in share row exclusive mode;
