@@ -121,7 +121,7 @@ function value({ name, type }: Parameter, guess: Guess): string {
     case "text":
       return guess.email;
     case "page_query":
-      return `(${DAY},${DAY},,,,,)`;
+      return `(${DAY},${DAY},,${guess.email},,,,)`;
     case "jsonb":
       return JSON.stringify([{ organization_id: guess.organizationId, id: guess.entryId }]);
     default:
@@ -131,7 +131,7 @@ function value({ name, type }: Parameter, guess: Guess): string {
 
 /** What is sent for a parameter in JSON. */
 function jsonValue(parameter: Parameter, guess: Guess): string | object {
-  if (parameter.type === "page_query") return pageQuery(DAY, DAY);
+  if (parameter.type === "page_query") return pageQuery(DAY, DAY, { user_email: guess.email });
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
