@@ -15,7 +15,7 @@ interface Place {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & { state?: string | undefined },
+  options: FollowOptions & { state?: string | undefined; show?: (entries: number) => void },
 ): Promise<number> {
   const { state, start, end, action, signal = null } = options;
   if (state) await lock(state);
@@ -34,6 +34,7 @@ export async function forward(
     }
     place = { after: next, batches: batches + 1, entries: entries + lines.length };
     if (state) writeWhole(state, JSON.stringify(place));
+    options.show?.(place.entries - before);
   }
   return place.entries - before;
 }

@@ -17,7 +17,7 @@ const SELECTION =
 
 const ENVIRONMENT =
   `AUDIT_LOG_URL is the API, https://…/functions/v1/public-audit-log. AUDIT_LOG_API_KEY is the key, or
-AUDIT_LOG_API_KEY_FILE a file that holds it.`;
+AUDIT_LOG_API_KEY_FILE a file that holds it. An administrator of your organization can create one.`;
 
 const USAGE = `Reads the audit log of an organization. COMMAND --help has options and examples.
 
@@ -131,8 +131,10 @@ async function run(command: string, args: string[]): Promise<number> {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
       if (!options.state) refuse("--state: the file for the place. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const entries = await forward(sink, { ...api(!once), ...options });
-      return print(`${entries} entries were delivered to ${to}`);
+      const show = (entries: number) =>
+        process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
+      const entries = await forward(sink, { ...api(!once), ...options, show });
+      return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
     }
     case "verify": {
       const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
@@ -143,7 +145,7 @@ async function run(command: string, args: string[]): Promise<number> {
     case "install":
       return install(fileURLToPath(new URL("..", import.meta.url)), args);
     default:
-      refuse(USAGE);
+      refuse(`${command ? `No such command: ${command}\n\n` : ""}${USAGE}`);
   }
 }
 
@@ -152,10 +154,10 @@ function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
   if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
-    refuse("AUDIT_LOG_URL holds no https address: over another, others could read the key.");
+    refuse("AUDIT_LOG_URL must be an https address: over another, others could read the key.");
   }
   const key = secret("AUDIT_LOG_API_KEY");
-  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY holds no API key: one begins with pck_.");
+  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   return { url: text, key, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 

@@ -14,7 +14,7 @@ import {
   signUp,
   sql,
 } from "../helpers.ts";
-import { type Loopback, serveOnLoopback } from "../loopback.ts";
+import { hangUp, type Loopback, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram, textOf } from "../run_program.ts";
 import { commandsOf, installCli } from "./installed_cli.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
@@ -139,7 +139,7 @@ const FAULTS: ((kind: string) => Response | void)[] = [
   () => {},
   () => new Response("broken", { status: 500 }),
   () => tryAgain(429, 1),
-  () => new Response(new ReadableStream({ start: (body) => body.error(new Error("hung up")) })),
+  () => new Response(hangUp(new Uint8Array(9))),
   (kind) => kind === "splunk" ? Response.json({ text: "no", code: 9 }) : undefined,
   (kind) => kind === "elasticsearch" ? new Response("<html>Sign in</html>") : undefined,
 ];
