@@ -45,9 +45,7 @@ async function post(url: URL, body: string, init: RequestInit): Promise<string> 
  */
 function webhook(url: URL, secret: string): Sink {
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length < 16) {
-    refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64");
-  }
+  if (key.length < 16) refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64");
   return async ({ lines, signal }) => {
     const body = lines.map((line) => `${line}\n`).join("");
     const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
