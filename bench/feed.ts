@@ -10,8 +10,9 @@ const { values: flags } = parseArgs({
   options: {
     seconds: { type: "string", default: "60" },
     rounds: { type: "string", default: "5" },
-    /** Only the followers, without the costs. */
+    /** Only the followers, or only the gaps, without the other costs. */
     followers: { type: "boolean", default: false },
+    gaps: { type: "boolean", default: false },
   },
 });
 const ROUNDS = Number(flags.rounds);
@@ -25,6 +26,7 @@ await main();
 Deno.exit();
 
 async function main(): Promise<void> {
+  if (flags.gaps) return await measureGaps();
   await using stack = await startBenchStack();
   if (!flags.followers) await measureCosts(stack);
   await measureFollowers(stack);
@@ -75,8 +77,6 @@ async function measurePages(sql: postgres.Sql, id: string): Promise<void> {
   printPages("a later one, 1,000,000 entries", ofAll);
   const ofAction = await followPages(sql, later, "feedback_given", emptyAction?.next);
   printPages("a later one, one action of five", ofAction);
-  const ofNone = await followPages(sql, later, "conversation_created", emptyAction?.next);
-  printPages("a later one, no match in 1,000,000 entries", ofNone);
 
   const late = await lateTransactions(sql);
   const ofLate = await followPages(sql, late.id, null, late.after);
@@ -96,14 +96,62 @@ function printPages(name: string, times: number[]): void {
 async function page(sql: postgres.Sql, id: string, action: string | null, after: string) {
   const started = performance.now();
   const [row] = await sql`
-    select page::json ->> 'next' as next, length(page) as length, entries
+    select page::json ->> 'next' as next, page::json -> 'has_more' as more, length(page) as length, entries
     from audit_log_private.read_feed(
       ${id}, (${YEAR[0]}, ${
     YEAR[1]
   }, ${action}, null, ${PAGE}::int, null, null, ${after}::text)::audit_log.page_query
     )`;
   const time = performance.now() - started;
-  return { next: row?.["next"] as string, entries: row?.["entries"] as number, time };
+  const [next, entries, more]: [string, number, boolean] = [
+    row?.["next"],
+    row?.["entries"],
+    row?.["more"],
+  ];
+  return { next, entries, more, time };
+}
+
+/** Pages that find nothing among millions of new entries, elapsed and on the processor, in milliseconds. */
+async function measureGaps() {
+  const folder = await Deno.makeTempDir();
+  await using cleanUp = new AsyncDisposableStack();
+  cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
+  await using stack = await startBenchStack(folder);
+  const { databaseUrl } = stack;
+  const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} });
+  const [backend] = await sql`select pg_backend_pid() as pid`;
+  /** The processor time of the backend in milliseconds: the first number of `schedstat`. */
+  const onProcessor = async () =>
+    parseInt(await Deno.readTextFile(`/proc/${backend?.["pid"]}/schedstat`)) / 1e6;
+  printHead("entries between", "pages", "processor, ms", "highest", "elapsed, ms", "highest");
+  await sql`alter table audit_log.audit_entries disable trigger user`;
+  const id = await newOrganization(sql);
+  const beginning = await page(sql, id, "feedback_given", "beginning");
+  const late = await lateTransactions(sql, 0, "feedback_given");
+  let written = 0;
+  for (const millions of [1, 4, 10]) {
+    for (; written < millions * 1e6; written += 50_000) {
+      await append(sql, id, 50_000, { oneOf: 50_001 });
+      const transaction = late.inProgress[written / 50_000] ?? 0;
+      await append(sql, late.id, 50_000, { oneOf: 50_001, transaction });
+    }
+    await sql`vacuum (analyze) audit_log.audit_entries`;
+    const readers = [["new", id, beginning.next], ["late", late.id, late.after]] as const;
+    for (const [name, organization, cursor] of readers) {
+      const times: number[] = [];
+      const cpu: number[] = [];
+      for (let after: string = cursor, isMore = true; isMore;) {
+        const before = await onProcessor();
+        const { next, time, more } = await page(sql, organization, "feedback_given", after);
+        [after, isMore] = [next, more];
+        times.push(time);
+        cpu.push(await onProcessor() - before);
+      }
+      const figures = [median(cpu), Math.max(...cpu), median(times), Math.max(...times)];
+      printRow(`${millions},000,000 ${name}`, times.length, ...figures.map((ms) => ms.toFixed(1)));
+    }
+  }
+  await sql.end();
 }
 
 /** The times of all full pages of the feed. */
@@ -146,17 +194,25 @@ async function newOrganization(sql: postgres.Sql): Promise<string> {
   return row?.["id"];
 }
 
-async function append(sql: postgres.Sql, id: string, entries: number): Promise<void> {
+/** One entry of so many is of the action that is asked for; `transaction`: the number that wrote them. */
+async function append(
+  sql: postgres.Sql,
+  id: string,
+  entries: number,
+  { oneOf = 5, transaction }: { oneOf?: number; transaction?: number } = {},
+): Promise<void> {
   await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    insert into audit_log.audit_entries
+      (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
     select ${id}, '2025-06-01Z'::timestamptz + n * interval '1 second',
-      case when n % 5 = 0 then 'feedback_given' else 'agent_added' end,
-      'ada@example.com', 'appended', '{"n": "0123456789012345678901234567890123456789"}'
+      case when n % ${oneOf}::int = 0 then 'feedback_given' else 'agent_added' end,
+      'ada@example.com', 'appended', '{"n": "0123456789012345678901234567890123456789"}',
+      coalesce(${transaction ?? null}::text::xid8, pg_current_xact_id())
     from generate_series(1, ${entries}::int) as n`;
 }
 
-/** Entries of transactions as if they had been in progress when a cursor was given out. */
-async function lateTransactions(sql: postgres.Sql): Promise<{ id: string; after: string }> {
+/** Entries of transactions as if they had been in progress when a cursor was given out, so many of each. */
+async function lateTransactions(sql: postgres.Sql, entries = 1000, action: string | null = null) {
   const id = await newOrganization(sql);
   await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
   const [row] = await sql`
@@ -166,16 +222,16 @@ async function lateTransactions(sql: postgres.Sql): Promise<{ id: string; after:
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
     select ${id}, '2025-06-01Z', 'agent_added', 'ada@example.com', 'late', x::text::xid8
-    from unnest(${inProgress}::int[]) as x, generate_series(1, 1000)`;
+    from unnest(${inProgress}::int[]) as x, generate_series(1, ${entries}::int)`;
   await sql`vacuum (analyze) audit_log.audit_entries`;
   const [cursor] = await sql`
     select audit_log_private.encode_cursor(
       (${`${oldest}:${
     oldest + 400
   }:${inProgress}`}::pg_snapshot, null, null, null, null, null, null),
-      ${`${id} ${YEAR.join(" ")}`}
+      concat_ws(' ', ${`${id} ${YEAR.join(" ")}`}::text, ${action}::text)
     ) as after`;
-  return { id, after: cursor?.["after"] };
+  return { id, after: cursor?.["after"] as string, inProgress };
 }
 
 /** A caught-up poll over HTTP against an empty page, and a page of new entries against a day's first. */

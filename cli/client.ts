@@ -56,8 +56,8 @@ export interface FollowOptions {
   /** `pck_…` */
   key: string;
   /** The first and the last UTC day; default all, also those to come. */
-  start?: string;
-  end?: string;
+  start?: string | undefined;
+  end?: string | undefined;
   /** Only entries with this action. */
   action?: string | undefined;
   /** The `next` of the last page that was dealt with; default the beginning of the log. */
@@ -84,23 +84,19 @@ const LONGEST_RETRY_MS = 30_000;
  * @throws {AuditLogError} when to ask again would be of no use.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
-  const { everyMs, signal, wait = pause } = options;
+  const { start = "0001-01-01", end = "9999-12-31", action, everyMs, signal, wait = pause } =
+    options;
+  const selection = { start, end, ...action !== undefined && { action }, limit: "1000" };
   for (let after = options.after ?? "beginning";;) {
-    const page = await readPage(options, after);
+    const address = new URL(options.url);
+    address.search = `${new URLSearchParams({ ...selection, after })}`;
+    const page = await persist(async () => parsePage(await ask(address, options)), options);
     yield page;
     after = page.next;
     if (page.hasMore) continue;
     if (everyMs === undefined) return;
     await wait(everyMs, signal);
   }
-}
-
-async function readPage(options: FollowOptions, after: string): Promise<Page> {
-  const { url, start = "0001-01-01", end = "9999-12-31", action } = options;
-  const address = new URL(url);
-  const selection = { start, end, ...action !== undefined && { action } };
-  address.search = `${new URLSearchParams({ ...selection, limit: "1000", after })}`;
-  return await persist(async () => parsePage(await ask(address, options)), options);
 }
 
 /** The body of a 200 of the API. */
@@ -111,11 +107,10 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
   // Of something between here and the API.
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
-    throw new AuditLogError(
-      EXIT.keyRefused,
-      `The API refuses the key: it was revoked, has expired, or is none. Set an active one in ` +
-        `AUDIT_LOG_API_KEY, and run the same command again.\n${body}`,
-    );
+    const reason = "it was revoked, has expired, or is none";
+    const advice = "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
+    const message = `The API refuses the key: ${reason}. ${advice}\n${body}`;
+    throw new AuditLogError(EXIT.keyRefused, message);
   }
   const next = status !== 400
     ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
@@ -126,26 +121,26 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
   refuse(`The API refuses the request (${status}). ${next}\n${body}`);
 }
 
+/** Ends a request that takes too long. */
+export function timeLimit(signal?: AbortSignal | null): AbortSignal {
+  return AbortSignal.any([...signal ? [signal] : [], AbortSignal.timeout(TIMEOUT_MS)]);
+}
+
 /** A request's status and body. What may succeed later is `Temporary`. */
 export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
-  const signal = init.signal ? AbortSignal.any([init.signal, timeout]) : timeout;
-  let response: Response;
-  let body: string;
   try {
-    response = await fetch(url, { ...init, redirect: "manual", signal });
-    body = await response.text();
+    const signal = timeLimit(init.signal);
+    const response = await fetch(url, { ...init, redirect: "manual", signal });
+    const { status, headers } = response;
+    const body = await response.text();
+    if (status < 500 && ![408, 425, 429].includes(status)) return { status, body };
+    const id = headers.get("X-Request-Id");
+    const message = `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`;
+    throw new Temporary(message, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (error instanceof Temporary || init.signal?.aborted) throw error;
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
   }
-  const { status, headers } = response;
-  if (status < 500 && ![408, 425, 429].includes(status)) return { status, body };
-  const id = headers.get("X-Request-Id");
-  throw new Temporary(
-    `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`,
-    retryAfterMs(headers.get("Retry-After")),
-  );
 }
 
 /** Seconds, or a date (RFC 9110 section 10.2.3). */
@@ -183,22 +178,16 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
 /** Refuses a text that is not the whole page, and leaves the text of each entry as it is. */
 function parsePage(body: string): Page {
   try {
-    const { items, total, next, has_more, organization_id } = JSON.parse(body);
-    const cursor = new URL(next).searchParams.get("after");
+    const { items, total, ...page } = JSON.parse(body);
+    const { has_more: hasMore, organization_id: organizationId } = page;
+    const next = new URL(page.next).searchParams.get("after");
     const text = body.slice(body.indexOf('"items":[') + '"items":['.length, body.lastIndexOf("]"));
     // The API writes one entry a line.
     const lines = text === "" ? [] : text.split(",\n");
-    if (!cursor || typeof has_more !== "boolean" || lines.length !== items.length) {
+    if (!next || typeof hasMore !== "boolean" || lines.length !== items.length) {
       throw new TypeError("not a page that after= gives");
     }
-    return {
-      items,
-      lines,
-      total,
-      next: cursor,
-      hasMore: has_more,
-      organizationId: organization_id,
-    };
+    return { items, lines, total, next, hasMore, organizationId };
   } catch (error) {
     throw new Temporary(`No whole page: ${messageOf(error)}. Is AUDIT_LOG_URL right?`);
   }

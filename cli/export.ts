@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, ftruncateSync, openSync } from "node:fs";
+import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
 import { follow, type FollowOptions, refuse } from "./client.ts";
 import { lock, readPlace, writeDurably, writeWhole } from "./files.ts";
@@ -18,33 +18,28 @@ const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data
  */
 export async function exportLog(out: string, options: FollowOptions): Promise<string> {
   await lock(out);
-  const file = openSync(out, "a+");
   const isTerminal = process.stderr.isTTY;
   let state = "";
-  try {
-    let place = cutToPlace(file, out);
-    for await (const { lines, total, next } of follow({ ...options, after: place.after })) {
-      const bytes = place.bytes + writeDurably(file, textOf(lines, out, place.bytes === 0));
-      place = { after: next, bytes, entries: place.entries + lines.length };
-      writeWhole(`${out}.progress`, JSON.stringify(place));
-      state = `${place.entries} of ${total} entries are in ${out}`;
-      if (isTerminal) process.stderr.write(`\r${state} `);
-    }
-    return isTerminal ? `\n${state}` : state;
-  } finally {
-    closeSync(file);
+  let place = cutToPlace(out);
+  for await (const { lines, total, next } of follow({ ...options, after: place.after })) {
+    const bytes = place.bytes + writeDurably(out, "a", textOf(lines, out, place.bytes === 0));
+    place = { after: next, bytes, entries: place.entries + lines.length };
+    writeWhole(`${out}.progress`, JSON.stringify(place));
+    state = `${place.entries} of ${total} entries are in ${out}`;
+    if (isTerminal) process.stderr.write(`\r${state} `);
   }
+  return isTerminal ? `\n${state}` : state;
 }
 
-function cutToPlace(file: number, out: string): Place {
+function cutToPlace(out: string): Place {
   const saved = readPlace<Place>(`${out}.progress`);
-  const { size } = fstatSync(file);
+  const size = existsSync(out) ? statSync(out).size : 0;
   if (saved ? size < saved.bytes : size > 0) {
     refuse(`${out} is not as ${out}.progress says: move both away.`);
   }
   const place = saved ?? { after: "beginning", bytes: 0, entries: 0 };
   writeWhole(`${out}.progress`, JSON.stringify(place));
-  ftruncateSync(file, place.bytes);
+  if (size > place.bytes) truncateSync(out, place.bytes);
   return place;
 }
 

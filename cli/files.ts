@@ -4,45 +4,40 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
-import { refuse } from "./client.ts";
+import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
 /** Replaces a file in one step, when the text is on the disk. */
 export function writeWhole(path: string, text: string): void {
-  const file = fs.openSync(`${path}.new`, "w", 0o600);
-  try {
-    writeDurably(file, text);
-  } finally {
-    fs.closeSync(file);
-  }
+  writeDurably(`${path}.new`, "w", text);
   fs.renameSync(`${path}.new`, path);
 }
 
-/** Writes at the end of an open file; how many bytes, when they are on the disk. */
-export function writeDurably(file: number, text: string): number {
-  const bytes = new TextEncoder().encode(text);
-  for (let written = 0; written < bytes.length;) written += fs.writeSync(file, bytes, written);
-  fs.fsyncSync(file);
+/** Writes to a file, opened anew or at its end; how many bytes, when they are on the disk. */
+export function writeDurably(path: string, flags: "w" | "a", text: string): number {
+  const bytes = Buffer.from(text);
+  try {
+    const file = fs.openSync(path, flags);
+    fs.writeFileSync(file, bytes);
+    fs.fsyncSync(file);
+    fs.closeSync(file);
+  } catch (error) {
+    const message = `${path} cannot be written: ${messageOf(error)}`;
+    throw new AuditLogError(EXIT.gaveUp, `${message}. Then run the same command again.`);
+  }
   return bytes.length;
 }
 
 /** The place that was saved in a file; `undefined` if there is none yet. */
 export function readPlace<Place extends { after: string }>(path: string): Place | undefined {
-  let text: string;
-  try {
-    text = fs.readFileSync(path, "utf8");
-  } catch (error) {
-    if (isError(error, "ENOENT")) return undefined;
-    throw error;
-  }
+  if (!fs.existsSync(path)) return undefined;
+  const text = fs.readFileSync(path, "utf8");
   try {
     const place: Place = JSON.parse(text);
     if (typeof place.after === "string") return place;
   } catch {
     // Cut off, or somebody else's.
   }
-  refuse(
-    `${path} is damaged. Restore it, or move it away to deliver everything again from --start on.`,
-  );
+  refuse(`${path} is damaged. Restore it, or move it away to begin again from --start on.`);
 }
 
 /**
@@ -62,11 +57,10 @@ export async function lock(path: string): Promise<void> {
 }
 
 function listens(socket: string): Promise<boolean> {
-  const server = createServer((connection) => connection.destroy());
+  const server = createServer((connection) => connection.destroy()).unref();
   return new Promise((resolve, reject) => {
     server.once("error", (error) => isError(error, "EADDRINUSE") ? resolve(false) : reject(error));
     server.listen(socket, () => resolve(true));
-    server.unref();
   });
 }
 
@@ -77,6 +71,7 @@ function answers(socket: string): Promise<boolean> {
   });
 }
 
-function isError(error: unknown, code: string): boolean {
+/** Whether an error of the system has this code. */
+export function isError(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }

@@ -1,4 +1,4 @@
-import { AuditLogError, EXIT, follow, type FollowOptions, messageOf, persist } from "./client.ts";
+import { follow, type FollowOptions, persist } from "./client.ts";
 import { lock, readPlace, writeWhole } from "./files.ts";
 import type { Sink } from "./sinks.ts";
 
@@ -15,9 +15,9 @@ interface Place {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & { state?: string | undefined },
+  options: FollowOptions & { state?: string | undefined; show?: (entries: number) => void },
 ): Promise<number> {
-  const { state, start, end, action } = options;
+  const { state, start, end, action, signal = null } = options;
   if (state) await lock(state);
   let place = (state ? readPlace<Place>(state) : undefined) ??
     { after: "beginning", batches: 0, entries: 0 };
@@ -30,24 +30,11 @@ export async function forward(
     const { after, batches, entries } = place;
     if (lines.length > 0) {
       const from = [organizationId, start, end, action, after].join(" ");
-      await persist(() => sink({ lines, items, number: batches, from, options }), retrying);
+      await persist(() => sink({ lines, items, number: batches, from, signal }), retrying);
     }
     place = { after: next, batches: batches + 1, entries: entries + lines.length };
-    if (state) save(state, place);
+    if (state) writeWhole(state, JSON.stringify(place));
+    options.show?.(place.entries - before);
   }
   return place.entries - before;
-}
-
-function save(path: string, place: Place): void {
-  try {
-    writeWhole(path, JSON.stringify(place));
-  } catch (error) {
-    throw new AuditLogError(
-      EXIT.gaveUp,
-      `${path} cannot be written: ${
-        messageOf(error)
-      }. Remove the cause, and run the same command again: the last ` +
-        "batch is then delivered once more.",
-    );
-  }
 }

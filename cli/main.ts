@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
 import { install } from "../tasks/install.ts";
 import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse } from "./client.ts";
 import { exportLog } from "./export.ts";
+import { isError } from "./files.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
 import { verify } from "./verify.ts";
@@ -16,7 +17,7 @@ const SELECTION =
 
 const ENVIRONMENT =
   `AUDIT_LOG_URL is the API, https://…/functions/v1/public-audit-log. AUDIT_LOG_API_KEY is the key, or
-AUDIT_LOG_API_KEY_FILE a file that holds it.`;
+AUDIT_LOG_API_KEY_FILE a file that holds it. An administrator of your organization can create one.`;
 
 const USAGE = `Reads the audit log of an organization. COMMAND --help has options and examples.
 
@@ -87,19 +88,10 @@ If this is killed, the last batch may be delivered again: drop repeats by id and
 `,
 };
 
-/** The options of each command; those in FLAGS have no value. */
-const OPTIONS: Record<string, string[]> = {
-  export: ["out", "start", "end", "action", "follow"],
-  follow: ["state", "start", "end", "action", "once"],
-  forward: ["to", "state", "start", "end", "action", "once"],
-  verify: ["folder", "kept", "seals", "timestamp", "authorities"],
-};
-const FLAGS = ["follow", "once"];
-
-type Values =
-  & Partial<Record<"out" | "state" | "to" | "start" | "end" | "action", string>>
-  & Partial<Record<"folder" | "kept" | "timestamp" | "authorities", string>>
-  & { seals?: string[]; follow?: boolean; once?: boolean };
+const TEXT = { type: "string" } as const;
+const FLAG = { type: "boolean" } as const;
+const RANGE = { start: TEXT, end: TEXT, action: TEXT };
+const SEALED = { folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
 
 /** Half of the limit: the key stays usable beside. */
 const POLL_MS = 2_000;
@@ -108,10 +100,7 @@ process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
   // A reader that ends, as head does, is no failure.
-  process.stdout.on(
-    "error",
-    (error) => process.exit("code" in error && error.code === "EPIPE" ? 0 : 1),
-  );
+  process.stdout.on("error", (error) => process.exit(isError(error, "EPIPE") ? 0 : 1));
   try {
     if (command === "--version") return print(metadata.version);
     if (command !== "install" && [command, ...args].includes("--help")) {
@@ -125,45 +114,51 @@ async function main(command: string, args: string[]): Promise<number> {
 }
 
 async function run(command: string, args: string[]): Promise<number> {
-  if (command === "install") return install(fileURLToPath(new URL("..", import.meta.url)), args);
-  const options = Object.fromEntries((OPTIONS[command] ?? refuse(USAGE)).map((name) => [name, {
-    type: FLAGS.includes(name) ? "boolean" as const : "string" as const,
-    multiple: name === "seals",
-  }]));
-  const { out = "", to = "", follow, once, seals, ...values } = parseArgs({ args, options })
-    .values as Values;
-  if (command === "verify") {
-    const { lines, isWell } = await verify({ ...values, seals: seals ?? api() });
-    print(lines.join("\n"));
-    return isWell ? 0 : EXIT.differs;
+  const parse = <T extends ParseArgsOptionsConfig>(options: T) =>
+    parseArgs({ args, options }).values;
+  switch (command) {
+    case "export": {
+      const { out, follow, ...range } = parse({ ...RANGE, out: TEXT, follow: FLAG });
+      if (!out) refuse("--out: the file to write to. Try --help.");
+      return print(await exportLog(out, { ...api(follow), ...range }));
+    }
+    case "follow": {
+      const { once, ...options } = parse({ ...RANGE, state: TEXT, once: FLAG });
+      await forward(printed, { ...api(!once), ...options });
+      return 0;
+    }
+    case "forward": {
+      const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
+      if (!options.state) refuse("--state: the file for the place. Try --help.");
+      const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
+      const show = (entries: number) =>
+        process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
+      const entries = await forward(sink, { ...api(!once), ...options, show });
+      return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
+    }
+    case "verify": {
+      const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
+      const { lines, isWell } = await verify({ ...options, seals: seals ?? api() });
+      print(lines.join("\n"));
+      return isWell ? 0 : EXIT.differs;
+    }
+    case "install":
+      return install(fileURLToPath(new URL("..", import.meta.url)), args);
+    default:
+      refuse(`${command ? `No such command: ${command}\n\n` : ""}${USAGE}`);
   }
-  const ends = command === "export" ? !follow : once;
-  const reading = { ...api(), ...values, ...!ends && { everyMs: POLL_MS } };
-  if (command === "export") {
-    if (out === "") refuse("--out: the file to write to. Try --help.");
-    return print(await exportLog(out, reading));
-  } else if (command === "follow") {
-    await forward(printed, reading);
-    return 0;
-  }
-  if (!values.state) refuse("--state: the file for the place. Try --help.");
-  const entries = await forward(await sinkFor(to, secret("FORWARD_TOKEN")), reading);
-  return print(`${entries} entries were delivered to ${to}`);
 }
 
-function api(): Pick<FollowOptions, "url" | "key" | "say"> {
+/** The API that the environment names; `goesOn`: also when caught up. */
+function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
-  const url = URL.canParse(text)
-    ? new URL(text)
-    : refuse("AUDIT_LOG_URL holds no https address. Try --help.");
-  if (url.protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(url.hostname)) {
-    refuse(
-      "AUDIT_LOG_URL holds no https address: over another, others could read the key. Try --help.",
-    );
+  const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
+  if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
+    refuse("AUDIT_LOG_URL must be an https address: over another, others could read the key.");
   }
   const key = secret("AUDIT_LOG_API_KEY");
-  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY holds no API key: one begins with pck_.");
-  return { url, key, say };
+  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
+  return { url: text, key, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
 /** A variable, or what is in the file that NAME_FILE names. Never an argument: others can read those. */

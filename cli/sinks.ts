@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
-import { type Entry, messageOf, refuse, send, Temporary } from "./client.ts";
+import { type Entry, messageOf, refuse, send, Temporary, timeLimit } from "./client.ts";
 
 /** What is delivered at once. */
 export interface Batch {
@@ -10,7 +10,7 @@ export interface Batch {
   /** Which one it is, from 0 on, and a text that stands for its place in the log: both are the same in a repeat. */
   number: number;
   from: string;
-  options: { signal?: AbortSignal | undefined };
+  signal: AbortSignal | null;
 }
 
 /** Resolves when the other side has confirmed; throws `Temporary` to be called again. */
@@ -21,9 +21,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
   if (to.startsWith("s3://")) return await s3(new URL(to));
   if (!URL.canParse(address)) {
-    refuse(
-      "--to: https://…, splunk:https://…, elasticsearch:https://…/INDEX or s3://BUCKET/FOLDER. Try --help.",
-    );
+    refuse("--to: https://…, splunk:https://…, elasticsearch:https://… or s3://… Try --help.");
   }
   const url = new URL(address);
   if (kind === "splunk") return splunk(url, token);
@@ -32,13 +30,8 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
 }
 
 /** Posts to an address; the answer of a 2xx. */
-async function post(
-  url: URL,
-  body: string,
-  { headers, options }: { headers: Record<string, string>; options: Batch["options"] },
-): Promise<string> {
-  const signal = options.signal ?? null;
-  const answer = await send(url, { method: "POST", body, headers, signal });
+async function post(url: URL, body: string, init: RequestInit): Promise<string> {
+  const answer = await send(url, { ...init, method: "POST", body });
   if (answer.status >= 200 && answer.status < 300) return answer.body;
   refuse(
     `${url.host} refuses the entries (${answer.status}): correct --to or FORWARD_TOKEN.\n` +
@@ -52,10 +45,8 @@ async function post(
  */
 function webhook(url: URL, secret: string): Sink {
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length < 16) {
-    refuse("FORWARD_TOKEN: the secret that signs, whsec_ and base64 of 24 bytes or more");
-  }
-  return async ({ lines, options }) => {
+  if (key.length < 16) refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64");
+  return async ({ lines, signal }) => {
     const body = lines.map((line) => `${line}\n`).join("");
     const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
     const time = Math.floor(Date.now() / 1000);
@@ -66,7 +57,7 @@ function webhook(url: URL, secret: string): Sink {
       "webhook-timestamp": String(time),
       "webhook-signature": `v1,${signature}`,
     };
-    await post(url, body, { headers, options });
+    await post(url, body, { headers, signal });
   };
 }
 
@@ -74,12 +65,12 @@ function webhook(url: URL, secret: string): Sink {
 function splunk(url: URL, token: string): Sink {
   const address = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
   const headers = { Authorization: `Splunk ${token}`, "Content-Type": "application/json" };
-  return async ({ lines, items, options }) => {
+  return async ({ lines, items, signal }) => {
     const events = lines.map((line, n) => {
       const time = Date.parse(items[n]?.created_at ?? "") / 1000;
       return `{"time":${time},"sourcetype":"audit_log","event":${line}}`;
     });
-    const answer = await post(address, events.join("\n"), { headers, options });
+    const answer = await post(address, events.join("\n"), { headers, signal });
     if (!/"code":\s*0\b/.test(answer)) throw new Temporary(`${url.host}: not confirmed: ${answer}`);
   };
 }
@@ -91,14 +82,14 @@ function elasticsearch(url: URL, token: string): Sink {
     "Content-Type": "application/x-ndjson",
     ...token !== "" && { Authorization: token.includes(" ") ? token : `ApiKey ${token}` },
   };
-  return async ({ lines, items, options }) => {
+  return async ({ lines, items, signal }) => {
     const body = lines.map((line, n) => {
       const { id, created_at } = items[n] ?? { id: "", created_at: "" };
       const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
       return `${create}\n{"@timestamp":"${created_at}",${line.slice(1)}\n`;
     });
-    const answer = JSON.parse(await post(address, body.join(""), { headers, options }));
-    const results: { create: { status: number; error?: unknown } }[] = answer.items;
+    const answer = await post(address, body.join(""), { headers, signal });
+    const results: Result[] = answer.startsWith("{") ? JSON.parse(answer).items ?? [] : [];
     if (results.length !== lines.length) throw new Temporary(`${url.host}: not all were answered`);
     const failed = results.find(({ create }) => create.status >= 300 && create.status !== 409);
     if (!failed) return;
@@ -109,11 +100,14 @@ function elasticsearch(url: URL, token: string): Sink {
   };
 }
 
+type Result = { create: { status: number; error?: unknown } };
+
 /** What is used of the client library. */
 interface S3Library {
   S3Client: new (options: object) => { send(command: object, options: object): Promise<unknown> };
   PutObjectCommand: new (input: object) => object;
 }
+type S3Error = { $metadata?: { httpStatusCode?: number } };
 
 /**
  * An S3-compatible bucket. The official library, because it finds credentials wherever AWS and others put them
@@ -128,17 +122,15 @@ async function s3(url: URL): Promise<Sink> {
   const isCompatible = process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"];
   const client = new S3Client({ forcePathStyle: isCompatible !== undefined });
   const folder = url.pathname.replace(/^\//, "").replace(/[^/]$/, "$&/");
-  return async ({ lines, number, from, options }) => {
+  return async ({ lines, number, from, signal }) => {
     const place = createHash("sha256").update(from).digest("hex").slice(0, 16);
     const Key = `${folder}${String(number).padStart(12, "0")}-${place}.ndjson`;
     const Body = lines.map((line) => `${line}\n`).join("");
     const object = { Bucket: url.host, Key, Body, ContentType: "application/x-ndjson" };
     try {
-      await client.send(new PutObjectCommand(object), { abortSignal: options.signal });
+      await client.send(new PutObjectCommand(object), { abortSignal: timeLimit(signal) });
     } catch (error) {
-      const { $metadata: { httpStatusCode: status = 500 } = {} } = error as {
-        $metadata?: { httpStatusCode?: number };
-      };
+      const status = (error as S3Error).$metadata?.httpStatusCode ?? 500;
       if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);
       refuse(`${url} refuses the entries: ${messageOf(error)}`);
     }

@@ -6,19 +6,20 @@ import { createHash } from "node:crypto";
 import { createReadStream, readdirSync, readFileSync } from "node:fs";
 import type { components } from "../docs/openapi.d.ts";
 import { ask, type FollowOptions, messageOf, persist, refuse } from "./client.ts";
+import { isError } from "./files.ts";
 
 type Seal = components["schemas"]["Seal"];
 type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
   /** The exported days. */
-  folder?: string;
+  folder?: string | undefined;
   /** Saved answers of …/seals, or where to ask. */
   seals: string[] | FollowOptions;
   /** A seal that was kept, as N:SEAL; a token of it, and the certificates to trust for that. */
-  kept?: string;
-  timestamp?: string;
-  authorities?: string;
+  kept?: string | undefined;
+  timestamp?: string | undefined;
+  authorities?: string | undefined;
 }
 
 type Findings = Record<"problems" | "notes", string[]>;
@@ -34,9 +35,7 @@ export async function verify(
 ): Promise<{ lines: string[]; isWell: boolean }> {
   const { folder = "", seals: source, kept } = options;
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
-  if (kept !== undefined && !seal) {
-    refuse(`--kept=${kept}: must be a sequence, a colon and a seal of 64 digits`);
-  }
+  if (kept !== undefined && !seal) refuse("--kept: a sequence, a colon and a seal of 64 digits");
   const pages: SealsPage[] = Array.isArray(source)
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
     : await fetchSeals(source);
@@ -52,11 +51,9 @@ export async function verify(
     );
   }
   await checkFolder(folder, seals, found);
-  const count = found.problems.length;
-  return {
-    lines: [...found.problems, ...found.notes, summary(seals, kept, count)],
-    isWell: count === 0,
-  };
+  const { problems, notes } = found;
+  const lines = [...problems, ...notes, summary(seals, kept, problems.length)];
+  return { lines, isWell: problems.length === 0 };
 }
 
 async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
@@ -118,18 +115,14 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
     const [, time = ""] = openssl("-reply", "-text").match(/^Time stamp: (.*)$/m) ?? [];
     found.notes.push(`The seal that you kept existed at ${new Date(time).toISOString()}`);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") {
-      refuse("--timestamp needs openssl.");
-    }
+    if (isError(error, "ENOENT")) refuse("--timestamp needs openssl.");
     found.problems.push(`${timestamp} is no token of the seal that you kept: ${messageOf(error)}`);
   }
 }
 
 async function checkFolder(folder: string, seals: Seal[], found: Findings): Promise<void> {
   const days = readdirSync(folder).flatMap((name) => name.match(DAY_FILE)?.[1] ?? []).sort();
-  if (days.length === 0) {
-    refuse(`${folder} has no file like 2026-11-20.ndjson`);
-  }
+  if (days.length === 0) refuse(`${folder} has no file like 2026-11-20.ndjson`);
   for (const day of days) {
     const hash = await hashOf(`${folder}/${day}.ndjson`);
     checkDay(day, hash, seals.filter((seal) => seal.day === day), found);
@@ -140,33 +133,29 @@ async function checkFolder(folder: string, seals: Seal[], found: Findings): Prom
 
 /** Compares a file with the seals of its day. */
 function checkDay(day: string, file: FileHash, seals: Seal[], { problems, notes }: Findings): void {
-  const { sha256, entries } = file;
   const last = seals.at(-1);
-  const same = seals.findLast((seal) => seal.sha256 === sha256);
-  if (same && same === last) return;
+  const same = seals.findLastIndex(({ sha256 }) => sha256 === file.sha256);
   if (!last) {
-    if (entries > 0) notes.push(`${day} is not sealed yet: nothing is proven of it`);
-  } else if (!same) {
+    if (file.entries > 0) notes.push(`${day} is not sealed yet: nothing is proven of it`);
+  } else if (same < 0) {
     problems.push(
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +
-        `${entries}; changed since ${last.sealed_at}, or not exported whole`,
+        `${file.entries}; changed since ${last.sealed_at}, or not exported whole`,
     );
-  } else {
-    const later = seals.slice(seals.indexOf(same) + 1);
-    const sum = (name: "added" | "removed") => later.reduce((sum, each) => sum + each[name], 0);
+  } else if (seals[same] !== last) {
+    const later = seals.slice(same + 1);
+    const added = later.reduce((sum, seal) => sum + seal.added, 0);
+    const removed = later.reduce((sum, seal) => sum + seal.removed, 0);
     notes.push(
-      `${day} is as it was sealed at ${same.sealed_at}; since then ${
-        sum("added")
-      } entries were added and ` +
-        `${sum("removed")} removed, and that was declared`,
+      `${day} is as it was sealed at ${
+        seals[same]?.sealed_at
+      }; since then ${added} entries were added and ` +
+        `${removed} removed, and that was declared`,
     );
   }
 }
 
-interface FileHash {
-  sha256: string;
-  entries: number;
-}
+type FileHash = { sha256: string; entries: number };
 
 /** The hash of a day's file: of the list of the hashes of each 1000 lines. */
 async function hashOf(path: string): Promise<FileHash> {

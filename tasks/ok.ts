@@ -1,12 +1,12 @@
 import { findBrowser } from "../tests/browser/find_browser.ts";
 import { redocly } from "../docs/reference.ts";
 import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { runTests } from "./run_tests.ts";
+import { closingLine, runTests } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
 
-const counts = { passed: 0, failed: 0 };
+const counts = { passed: 0, failed: 0, skipped: 0 };
 await main();
-console.log(`${counts.passed} passed, ${counts.failed} failed`);
+console.log(closingLine(counts));
 Deno.exit(counts.failed ? 1 : 0);
 
 /** Everything that a change has to pass. Each check and each test counts as one. */
@@ -32,10 +32,11 @@ async function main(): Promise<void> {
 
 async function tests(name: string, stack: TemporaryStack | null, args: string[]): Promise<void> {
   console.log(`# ${name}`);
-  const { passed, failed } = await runTests(stack, args);
+  const { passed, failed, skipped } = await runTests(stack, args);
   if (failed && stack) console.log(stack.faults.join(""));
   counts.passed += passed;
   counts.failed += failed;
+  counts.skipped += skipped;
 }
 
 async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {

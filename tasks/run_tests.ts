@@ -4,10 +4,16 @@ import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** How many tests passed and failed, counted from the runner's report. */
+/** How many tests passed, failed and were skipped, counted from the runner's report. */
 export interface TestCounts {
   passed: number;
   failed: number;
+  skipped: number;
+}
+
+/** The last line of a run. */
+export function closingLine({ passed, failed, skipped }: TestCounts): string {
+  return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
 }
 
 /**
@@ -52,9 +58,10 @@ function count(xml: string): TestCounts {
       skipped: body.includes("<skipped"),
     }),
   );
-  const leaves = cases.filter(({ name, skipped }) =>
-    !skipped && !cases.some((other) => other.name.startsWith(`${name} &gt; `))
+  const leaves = cases.filter(({ name }) =>
+    !cases.some((other) => other.name.startsWith(`${name} &gt; `))
   );
   const failed = leaves.filter((leaf) => leaf.failed).length;
-  return { passed: leaves.length - failed, failed };
+  const skipped = leaves.filter((leaf) => leaf.skipped).length;
+  return { passed: leaves.length - failed - skipped, failed, skipped };
 }

@@ -1,7 +1,7 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { findBrowser } from "../tests/browser/find_browser.ts";
 import { installPostgres } from "./postgres_versions.ts";
-import { runTests } from "./run_tests.ts";
+import { closingLine, runTests } from "./run_tests.ts";
 
 const NAMES = [
   "SUPABASE_URL",
@@ -40,10 +40,10 @@ async function main(): Promise<boolean> {
   if (isNamed) console.log(`Testing ${Deno.env.get("SUPABASE_URL")}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
-  const { passed, failed } = await runTests(stack, args);
-  if (failed && stack) console.log(stack.faults.join(""));
-  console.log(`${passed} passed, ${failed} failed`);
-  return failed === 0;
+  const counts = await runTests(stack, args);
+  if (counts.failed && stack) console.log(stack.faults.join(""));
+  console.log(closingLine(counts));
+  return counts.failed === 0;
 }
 
 /** Takes `--postgres=15` out of the arguments, which otherwise are those of `deno test`. */

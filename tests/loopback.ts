@@ -4,6 +4,14 @@ export interface Loopback extends AsyncDisposable {
   url: string;
 }
 
+/** A body that ends in its middle, with the connection. */
+export function hangUp(bytes: Uint8Array): ReadableStream {
+  return new ReadableStream({
+    start: (controller) => controller.enqueue(bytes),
+    pull: (controller) => controller.error(new Error("hung up")),
+  });
+}
+
 /** Answers requests on loopback until it is disposed of. */
 export function serveOnLoopback(
   answer: (request: Request) => Response | Promise<Response>,

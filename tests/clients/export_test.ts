@@ -13,6 +13,7 @@ import {
   sql,
   UNKNOWN_TOKEN,
 } from "../helpers.ts";
+import { hangUp } from "../loopback.ts";
 import { type Ended, textOf } from "../run_program.ts";
 import { commandsOf, installCli } from "./installed_cli.ts";
 import { type Behaviour, startProxy, tryAgain } from "./proxy.ts";
@@ -180,13 +181,9 @@ async function brokenAnswers(page: Response): Promise<Response[]> {
   const { headers } = page;
   const body = await page.text();
   const bytes = new TextEncoder().encode(body);
-  const hangUp = new ReadableStream({
-    start: (controller) => controller.enqueue(bytes.subarray(0, 2_000)),
-    pull: (controller) => controller.error(new Error("hung up")),
-  });
   const { next: _, ...other } = JSON.parse(body);
   return [
-    new Response(hangUp, { headers }),
+    new Response(hangUp(bytes.subarray(0, 2_000)), { headers }),
     ...[body.slice(0, -1), body.slice(0, 2_000), "", "<html>Sign in</html>", "null", "{}"]
       .map((text) => new Response(text, { headers })),
     Response.json(other),
@@ -476,9 +473,11 @@ describe("public-audit-log export", () => {
         ["an unknown option", 2, /^Unknown option '--acton'/, { args: ["--acton=x"] }],
         ["no file", 2, /^--out: /, { args: ["--out="] }],
         ["a folder that is not there", 2, /^ENOENT.*nowhere/, { args: ["--out=/nowhere/log.csv"] }],
-        ["an address that is none", 2, /^AUDIT_LOG_URL holds no https/, { url: "example.com" }],
+        ["an address that is none", 2, /^AUDIT_LOG_URL must be an https address/, {
+          url: "example.com",
+        }],
         ["an open connection", 2, /^AUDIT_LOG_URL .* read the key/, { url: "http://example.com/" }],
-        ["no key", 2, /^AUDIT_LOG_API_KEY holds no API key/, { key: "" }],
+        ["no key", 2, /^AUDIT_LOG_API_KEY must be an API key/, { key: "" }],
       ];
     for (const [name, expected, message, run, behaviour] of cases) {
       it(name, async () => {

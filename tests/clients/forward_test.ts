@@ -14,11 +14,11 @@ import {
   signUp,
   sql,
 } from "../helpers.ts";
-import { type Loopback, serveOnLoopback } from "../loopback.ts";
+import { hangUp, type Loopback, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram, textOf } from "../run_program.ts";
 import { commandsOf, installCli } from "./installed_cli.ts";
 import { idsOf, idsOfLog, writeOutOfOrder } from "./out_of_order.ts";
-import { startProxy } from "./proxy.ts";
+import { startProxy, tryAgain } from "./proxy.ts";
 
 const INSTALLED = await installCli("@aws-sdk/client-s3@3");
 const COMMANDS = commandsOf(INSTALLED);
@@ -109,17 +109,17 @@ function startSink(
   const received: string[] = [];
   /** What lies in a bucket. */
   const objects = new Map<string, string[]>();
-  let requests = 0;
+  const requestedAt: number[] = [];
   const server = serveOnLoopback(async (request) => {
     const body = await request.text();
-    const answer = await fault(++requests);
+    const answer = await fault(requestedAt.push(performance.now()));
     if (answer) return answer;
     const taken = take(request, body);
     received.push(...taken.ids);
     objects.set(new URL(request.url).pathname, taken.ids);
     return taken.answer;
   });
-  return { ...server, received, objects };
+  return { ...server, received, objects, requestedAt };
 }
 
 interface Run {
@@ -131,12 +131,24 @@ interface Run {
   token?: string;
   args?: string[];
   on?: keyof typeof COMMANDS;
+  isDiskFull?: boolean;
 }
+
+/** What may happen to a request instead of being taken: one after the other, from the second on. */
+const FAULTS: ((kind: string) => Response | void)[] = [
+  () => {},
+  () => new Response("broken", { status: 500 }),
+  () => tryAgain(429, 1),
+  () => new Response(hangUp(new Uint8Array(9))),
+  (kind) => kind === "splunk" ? Response.json({ text: "no", code: 9 }) : undefined,
+  (kind) => kind === "elasticsearch" ? new Response("<html>Sign in</html>") : undefined,
+];
 
 function start(given: Run): { process: Deno.ChildProcess; output: Promise<Ended> } {
   const { to, state, organization, sink, url = AUDIT_LOG_URL, token = "", on = "Node" } = given;
   const args = ["forward", `--to=${to}`, `--state=${state}`, ...given.args ?? ["--once"]];
-  const [program = "", ...rest] = [...COMMANDS[on], ...args];
+  const full = given.isDiskFull ? ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh"] : [];
+  const [program = "", ...rest] = [...full, ...COMMANDS[on], ...args];
   const process = new Deno.Command(program, {
     args: rest,
     env: {
@@ -169,15 +181,12 @@ describe("public-audit-log forward", () => {
       const organization = await newLog(2_200);
       const state = await Deno.makeTempFile({ suffix: ".state" });
       await Deno.remove(state);
-      await using sink = startSink(take, (number) =>
-        [
-          undefined,
-          new Response("busy", { status: 503 }),
-          new Response("wait", { status: 429, headers: { "Retry-After": "1" } }),
-          kind === "splunk" ? Response.json({ text: "no", code: 9 }) : undefined,
-        ][number - 1]);
+      await using sink = startSink(take, (number) => FAULTS[number - 1]?.(kind));
       const run = { to: to(sink.url), state, organization, sink, token };
       assertMatch((await mustRun(run)).stdout, /^2200 entries were delivered to /);
+      const [limited = 0, next = 0] = sink.requestedAt.slice(2);
+      // AWS's own library waits as it likes.
+      assert(kind === "s3" || next - limited >= 990);
       await writeOutOfOrder(sql, organization, 4);
       await mustRun(kind === "s3" ? run : { ...run, on: "Deno" });
       assertEquals(sink.received.toSorted(), await idsOfLog(sql, organization));
@@ -274,6 +283,29 @@ describe("public-audit-log forward", () => {
     }
   });
 
+  it("delivers again what its sink confirms too late", async () => {
+    const organization = await newLog(10);
+    const { to, token, take } = KINDS["webhook"]!;
+    const limits: AbortController[] = [];
+    const { timeout } = AbortSignal;
+    AbortSignal.timeout = () => (limits.push(new AbortController()), limits.at(-1)!.signal);
+    await using sink = startSink((request, body) => {
+      if (sink.requestedAt.length === 1) limits.at(-1)?.abort(new Error("too late"));
+      return take(request, body);
+    }, () => {});
+    try {
+      const options = {
+        url: AUDIT_LOG_URL,
+        key: organization.token,
+        wait: () => Promise.resolve(),
+      };
+      assertEquals(await forward(await sinkFor(to(sink.url), token), options), 10);
+    } finally {
+      AbortSignal.timeout = timeout;
+    }
+    assertEquals([sink.received.length, new Set(sink.received).size], [20, 10]);
+  });
+
   it("stops when its key is revoked, and says what to do", async () => {
     const organization = await newLog(10);
     const { to, token, take } = KINDS["webhook"]!;
@@ -322,18 +354,15 @@ describe("public-audit-log forward", () => {
     assertEquals(Deno.readTextFileSync(state), saved);
   });
 
-  it("ends with code 1 when the state cannot be saved, and then delivers the batch once more", async () => {
+  it("ends with code 1 when the disk is full, and then delivers the batch once more", async () => {
     const organization = await newLog(10);
     const { to, token, take } = KINDS["webhook"]!;
-    const folder = await Deno.makeTempDir();
-    // As a full disk: the file beside cannot be written.
-    await Deno.mkdir(`${folder}/audit.state.new`);
     await using sink = startSink(take, () => {});
-    const run = { to: to(sink.url), state: `${folder}/audit.state`, organization, sink, token };
-    const { code, stderr } = await start(run).output;
+    const state = `${await Deno.makeTempDir()}/audit.state`;
+    const run = { to: to(sink.url), state, organization, sink, token };
+    const { code, stderr } = await start({ ...run, isDiskFull: true }).output;
     assertEquals(code, 1);
-    assertMatch(stderr, /cannot be written: .* the last batch is then delivered once more/);
-    await Deno.remove(`${folder}/audit.state.new`);
+    assertMatch(stderr, /audit\.state\S* cannot be written: .*\. Then run the same command again/);
     await mustRun(run);
     assertEquals(sink.received.length, 20);
   });
