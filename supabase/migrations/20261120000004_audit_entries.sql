@@ -94,6 +94,8 @@ return case
   when pg_catalog.char_length(entry.agent_name) > 200 then 'agent_name_is_short'
   when pg_catalog.octet_length(entry.data::text) > 4096 then 'data_is_small'
   when pg_catalog.jsonb_typeof(entry.data) <> 'object' then 'data_is_object'
+  -- Common JSON parsers refuse a whole page that is nested deeper than a limit of theirs.
+  when entry.data @? 'strict $.**{33}' then 'data_is_shallow'
   -- A missing field has no type, and the comparison is then false.
   when not entry.data @@ action.required_path then 'data_has_required'
 end;
