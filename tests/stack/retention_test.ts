@@ -330,8 +330,12 @@ describe("a hold", () => {
     await hold(id, "Matter 7");
     await hold(id, "Matter 8");
     await release(id, "Matter 7");
-    for (const deletion of [deleteEntriesBefore(sql, id, "2020-02-01"), deleteOrganization(sql, id)]) {
-      const error = await errorOf(deletion);
+    const deletions = [
+      () => deleteEntriesBefore(sql, id, "2020-02-01"),
+      () => deleteOrganization(sql, id),
+    ];
+    for (const run of deletions) {
+      const error = await errorOf(run());
       assertEquals(error.code, "55006");
       assertStringIncludes(error.message, `organization ${id} is on hold`);
       assertStringIncludes(error.message, "Matter 8");
@@ -379,17 +383,20 @@ describe("a hold", () => {
     const { id } = await newOrganization(admin);
     await hold(id, "Matter 7");
     const unknown = crypto.randomUUID();
-    const refused: [string, Promise<void>][] = [
-      ["23505", hold(id, "Matter 7")],
-      ["23514", hold(id, " ")],
-      ["23502", hold(id, null)],
-      ["P0002", hold(unknown, "Matter 7")],
-      ["P0002", hold(null, "Matter 7")],
-      ["P0002", release(id, "Matter 8")],
-      ["P0002", release(id, null)],
-      ["P0002", release(unknown, "Matter 7")],
-    ];
-    for (const [code, call] of refused) assertEquals((await errorOf(call)).code, code);
+    for (
+      const [code, call, organization, reason] of [
+        ["23505", hold, id, "Matter 7"],
+        ["23514", hold, id, " "],
+        ["23502", hold, id, null],
+        ["P0002", hold, unknown, "Matter 7"],
+        ["P0002", hold, null, "Matter 7"],
+        ["P0002", release, id, "Matter 8"],
+        ["P0002", release, id, null],
+        ["P0002", release, unknown, "Matter 7"],
+      ] as const
+    ) {
+      assertEquals((await errorOf(call(organization, reason))).code, code);
+    }
     await release(id, "Matter 7");
     const error = await errorOf(release(id, "Matter 7"));
     assertEquals(error.code, "P0002");
