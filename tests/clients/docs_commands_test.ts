@@ -73,6 +73,7 @@ describe("docs/operating.md", () => {
       "altered_days",
       "miscounted_days",
       "is_adopted",
+      "holds",
     ]);
   });
 
