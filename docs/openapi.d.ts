@@ -134,7 +134,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, counted at the same moment as `items` */
+      /** @description How many items match in all, at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -154,7 +154,7 @@ export interface components {
     Seal: {
       /** @description How the seal and the lines of its entries are written; 1 is what is described here */
       format: number;
-      /** @description Its number in the organization's chain: 1, 2, 3, without gaps */
+      /** @description Its number in the organization's chain, without gaps: 1, 2 */
       sequence: number;
       /**
        * Format: date
@@ -163,9 +163,9 @@ export interface components {
       day: string;
       /** @description How many entries the day has */
       entries: number;
-      /** @description How many entries were added since the day's previous seal; 0 in the day's first seal */
+      /** @description Entries added since the day's previous seal; 0 in its first */
       added: number;
-      /** @description How many entries were deleted since the day's previous seal; 0 in the day's first seal */
+      /** @description Entries deleted since the day's previous seal; 0 in its first */
       removed: number;
       /** @description SHA-256 of a list that has one line for each 1000 lines of the day as `application/x-ndjson`: the SHA-256 of these lines, in hexadecimal */
       sha256: string;
@@ -174,7 +174,7 @@ export interface components {
        * @description When the seal was made, to the millisecond, in UTC
        */
       sealed_at: string;
-      /** @description The `seal` with the previous sequence number; 64 zeros in the first seal */
+      /** @description The `seal` before it in the chain; 64 zeros in the first seal */
       previous: string;
       /** @description SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, with single spaces between them and no line break */
       seal: string;
@@ -193,7 +193,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, counted at the same moment as `items` */
+      /** @description How many items match in all, at the same moment as `items` */
       total: number;
       /** @description As in the request, or its default */
       limit: number;

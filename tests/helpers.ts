@@ -153,6 +153,8 @@ export interface ApiKeyState {
   revoked_at: string | null;
   revoked_by_email: string | null;
   last_used_at: string | null;
+  reads: "feed" | "pages" | null;
+  caught_up_at: string | null;
   requests_last_minute: number;
 }
 

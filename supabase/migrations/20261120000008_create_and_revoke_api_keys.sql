@@ -127,6 +127,7 @@ create function audit_log_private.log_key_event(organization_id uuid, action tex
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
+  headers constant json := nullif(current_setting('request.headers', true), '');
 begin
   perform from audit_log.organizations o where o.id = log_key_event.organization_id and o.logs_key_events;
   if not found then
@@ -138,7 +139,8 @@ begin
     jsonb_strip_nulls(jsonb_build_object(
       'user_id', me.id, 'api_key_id', api_key -> 'id', 'name', api_key -> 'name', 'hint', api_key -> 'hint',
       'successor_id', successor_id,
-      'address', left(split_part(current_setting('request.headers', true)::json ->> 'x-forwarded-for', ',', 1), 100)
+      -- As client_address.ts finds it: what the nearest proxy reports, not what the caller says.
+      'address', left(trim(coalesce(headers ->> 'cf-connecting-ip', split_part(headers ->> 'x-forwarded-for', ',', -1))), 100)
     ))
   );
 end $$;

@@ -75,14 +75,18 @@ declare
   range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
 begin
-  -- Nothing counts persons while entries are written, which would cost writers too much.
+  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
+  -- index, up to a million.
   if wanted_email is not null then
     return (
-      select count(*) from audit_log.audit_entries e
-      where e.organization_id = count_matching.organization_id
-        and (e.user_email, e.created_at) >= (wanted_email, range_start)
-        and (e.user_email, e.created_at) < (wanted_email, range_end)
-        and (wanted_action is null or e.action = wanted_action)
+      select case when count(*) <= 1000000 then count(*) filter (where wanted_action is null or e.action = wanted_action) end
+      from (
+        select e.action from audit_log.audit_entries e
+        where e.organization_id = count_matching.organization_id
+          and (e.user_email, e.created_at) >= (wanted_email, range_start)
+          and (e.user_email, e.created_at) < (wanted_email, range_end)
+        limit 1000001
+      ) as e
     );
   end if;
   if whole.first_month = whole.end_month then
@@ -98,7 +102,7 @@ begin
     ) as p
   );
 end $$;
-comment on function audit_log_private.count_matching is 'How many entries match a query.';
+comment on function audit_log_private.count_matching is 'How many entries match a query; null when it names a person who has more than 1,000,000 in these days.';
 
 create function audit_log_private.read_page(
   organization_id uuid, query audit_log.page_query, out page text, out entries integer
@@ -119,12 +123,18 @@ declare
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
   -- hour. Only those of the hour are read and skipped.
   skip bigint;
+  person_skip bigint;
+  from_end boolean;
   first_day date := query.start_date;
   last_day date := query.end_date;
   whole record;
   first_hour timestamptz;
   items text;
 begin
+  if total is null then
+    entries := 0;
+    return;
+  end if;
   entries := greatest(0, least(query.page_limit, total - page_offset));
   if entries = 0 then
     page := format(E'{"total":%s,"items":\n[]\n}', total);
@@ -132,9 +142,11 @@ begin
   end if;
   skip := case when newest_first then total - page_offset - entries else page_offset end;
 
-  -- Persons have no counts that lead to their entries.
+  -- Persons have no counts that lead to their entries, which are skipped in the index, from the nearer end.
   if wanted_email is not null then
     last_day := first_day;
+    person_skip := least(skip, total - skip - entries);
+    from_end := person_skip < skip;
     skip := 0;
   end if;
   if first_day < last_day then
@@ -179,25 +191,25 @@ begin
   -- A statement for each index, in its order. They compare rows, so that the generic plan, which knows no sizes,
   -- cannot choose another index.
   if wanted_email is not null then
-    -- Skips within the index, from the end that is asked for, and only then visits the entries.
+    -- Skips within the index, and only then visits the entries.
     select string_agg(audit_log_private.entry_line(e), E',\n' order by e.created_at, e.id) into strict items
     from (
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where not newest_first and e.organization_id = read_page.organization_id
+        where not from_end and e.organization_id = read_page.organization_id
           and (e.user_email, e.created_at) >= (wanted_email, range_start)
           and (e.user_email, e.created_at) < (wanted_email, range_end)
           and (wanted_action is null or e.action = wanted_action)
-        order by e.user_email, e.created_at, e.id limit entries offset page_offset
+        order by e.user_email, e.created_at, e.id limit entries offset person_skip
       )
       union all
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where newest_first and e.organization_id = read_page.organization_id
+        where from_end and e.organization_id = read_page.organization_id
           and (e.user_email, e.created_at) >= (wanted_email, range_start)
           and (e.user_email, e.created_at) < (wanted_email, range_end)
           and (wanted_action is null or e.action = wanted_action)
-        order by e.user_email desc, e.created_at desc, e.id desc limit entries offset page_offset
+        order by e.user_email desc, e.created_at desc, e.id desc limit entries offset person_skip
       )
     ) as place
     join audit_log.audit_entries e
@@ -227,4 +239,4 @@ begin
   -- There is a line break between two items, and nowhere else.
   page := format(E'{"total":%s,"items":\n[%s]\n}', total, items);
 end $$;
-comment on function audit_log_private.read_page is 'A page of an organization''s entries, as the text of a JSON object: {total, items}, each item on a line of its own, and how many entries the page has.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, as the text of a JSON object: {total, items}, each item on a line of its own, and how many entries the page has. The text is null when count_matching is.';

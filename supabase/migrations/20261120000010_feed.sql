@@ -378,6 +378,7 @@ declare
   first_time constant timestamptz := '0001-01-01 00:00:00+00';
   cursor audit_log_private.feed_cursor;
   is_present boolean := false;
+  total bigint;
   batch record;
   items text[] := '{}';
 begin
@@ -388,6 +389,10 @@ begin
     end if;
   end if;
   entries := 0;
+  total := audit_log_private.count_matching(organization_id, query);
+  if total is null then
+    return;
+  end if;
   loop
     if cursor.bound is null then
       is_present := true;
@@ -446,11 +451,11 @@ begin
     ));
   end if;
   page := format(
-    E'{"total":%s,"next":"%s","has_more":%s,"items":\n[%s]\n}', audit_log_private.count_matching(organization_id, query),
+    E'{"total":%s,"next":"%s","has_more":%s,"items":\n[%s]\n}', total,
     audit_log_private.encode_cursor(cursor, scope), to_json(has_more), array_to_string(items, E',\n')
   );
 end $$;
-comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, has_more, items} as in read_page, with the next cursor and whether it leads to more now, and how many entries these are. A page examines a bounded number of entries, so it may be short, or empty, and have more. Nulls when after is no cursor of this organization, range, action and database.';
+comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, has_more, items} as in read_page, with the next cursor and whether it leads to more now, and how many entries these are. A page examines a bounded number of entries, so it may be short, or empty, and have more. Nulls when after is no cursor of this organization, range, action, person and database; a null page when count_matching is.';
 
 create function audit_log_private.adopt_restored_log() returns bigint
 -- A restored database has no statistics, with which the planner might read the whole log for each organization.

@@ -35,16 +35,15 @@ begin
   end if;
   if query.after is null then
     answer := audit_log_private.read_page(organization_id, query);
-    reads := 'pages';
   else
     answer := audit_log_private.read_feed(organization_id, query);
-    reads := 'feed';
     is_caught_up := not answer.has_more;
   end if;
   page := answer.page;
+  reads := case when page is null then null when query.after is null then 'pages' else 'feed' end;
   entries := answer.entries;
 end $$;
-comment on function audit_log_private.read_resource is 'Reads a page of entries or seals, or the actions (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query.';
+comment on function audit_log_private.read_resource is 'Reads a page of entries or seals, or the actions (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query; a null page when count_matching is.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -112,10 +111,16 @@ begin
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
   answer := json_build_object(
-    'decision', case when not has_query then 'invalid_query' when read.page is null then 'invalid_cursor' else 'accepted' end,
+    'decision', case
+      when not has_query then 'invalid_query'
+      when read.entries is null then 'invalid_cursor'
+      when read.page is null then 'too_many'
+      else 'accepted'
+    end,
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
     'organization_id', shown_id, 'actions', case when not has_query then (
-      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a
+      -- Without one that was added since it was looked for.
+      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a where a.code is distinct from query.action
     ) end
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);
@@ -168,4 +173,4 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is no cursor for this query. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is no cursor for this query. too_many: its user_email has more than 1,000,000 in these days. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';

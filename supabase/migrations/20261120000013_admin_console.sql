@@ -32,10 +32,13 @@ begin
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query))::json;
   entries := read ->> 'entries';
   if entries is null then
-    raise exception 'after is no cursor of this organization, range of days and action, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
+    raise exception 'after is no cursor of this organization, range of days, action and person, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
+  end if;
+  page := (read ->> 'page')::json;
+  if page is null then
+    raise exception 'user_email has more than 1,000,000 entries in these days: ask for fewer days' using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.count_read(organization_id, entries);
-  page := (read ->> 'page')::json;
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', page -> 'total', 'items', page ->> 'items', 'next', page -> 'next', 'has_more', page -> 'has_more');
 end $$;
@@ -44,7 +47,7 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003, a query without days, or with an action that is not in the catalogue, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -16,6 +16,7 @@ begin
 end $$;
 
 revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;

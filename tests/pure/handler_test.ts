@@ -45,6 +45,9 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   return { send, calls, lines };
 }
 
+/** What a decision about an invalid query has. */
+const CATALOGUE = { actions: ["agent_added"] };
+
 /** Every decision but `unauthorized`, with what else is given. */
 function decided(decision: string, given: object = {}): string {
   const counted = { api_key_id: KEY_ID, quota: 60, remaining: 59, reset: 60 };
@@ -65,12 +68,24 @@ function acceptedItems(items: string, total = 1): string {
 describe("handler: the database", () => {
   it("is asked exactly once for a page, by the hash of the token and nothing else", async () => {
     const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
-    await send(`${PATH}&action=agent_added&limit=7&offset=9&order=desc`);
+    await send(`${PATH}&action=agent_added&user_email=a%25@%C3%A9&limit=7&offset=9&order=desc`);
     await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");
     const token_hash = await tokenHash(TOKEN);
     const days = { start_date: "2026-03-01", end_date: "2026-03-02" };
-    const page = { action: "agent_added", page_limit: 7, page_offset: 9, newest_first: true };
-    const first = { action: null, page_limit: 100, page_offset: 0, newest_first: false };
+    const page = {
+      action: "agent_added",
+      user_email: "a%@é",
+      page_limit: 7,
+      page_offset: 9,
+      newest_first: true,
+    };
+    const first = {
+      action: null,
+      user_email: null,
+      page_limit: 100,
+      page_offset: 0,
+      newest_first: false,
+    };
     assertEquals(calls.map(({ body }) => body), [
       { token_hash, resource: "entries", query: { ...days, ...page, after: null } },
       { token_hash, resource: "seals", query: { ...days, ...first, after: null } },
@@ -79,7 +94,7 @@ describe("handler: the database", () => {
   });
 
   it("is asked once for an invalid query too, without a page", async () => {
-    const { send, calls } = setUp(() => new Response(decided("invalid_query")));
+    const { send, calls } = setUp(() => new Response(decided("invalid_query", CATALOGUE)));
     assertEquals((await send("/public-audit-log?start=x")).status, 400);
     assertEquals((await send(`${PATH}${"&".repeat(13_000)}`)).status, 400);
     const asked = { token_hash: await tokenHash(TOKEN), resource: "entries" };
@@ -98,7 +113,7 @@ describe("handler: the database", () => {
 
 describe("handler: a query string", () => {
   it("is not parsed when the token is missing or malformed, or when it is too long", async () => {
-    const { send } = setUp(() => new Response(decided("invalid_query")));
+    const { send } = setUp(() => new Response(decided("invalid_query", CATALOGUE)));
     const { URLSearchParams } = globalThis;
     let parsed = 0;
     globalThis.URLSearchParams = class extends URLSearchParams {
@@ -113,7 +128,8 @@ describe("handler: a query string", () => {
       assertEquals((await send(`${PATH}${"&x".repeat(7000)}`)).status, 400);
       assertEquals(parsed, 0);
       await send();
-      assertEquals(parsed, 1);
+      // The second time with the actions that there are.
+      assertEquals(parsed, 2);
     } finally {
       globalThis.URLSearchParams = URLSearchParams;
     }
@@ -126,10 +142,11 @@ describe("handler: the headers of the limit", () => {
       ["rate_limited", PATH, 429],
       ["invalid_query", "/public-audit-log?start=x", 400],
       ["invalid_cursor", `${PATH}&after=x`, 400],
+      ["too_many", `${PATH}&user_email=x`, 400],
     ];
     for (const [decision, path, status] of decisions) {
       const { send } = setUp(() =>
-        new Response(decided(decision, { quota: 1200, remaining: 7, reset: 3 }))
+        new Response(decided(decision, { ...CATALOGUE, quota: 1200, remaining: 7, reset: 3 }))
       );
       const { status: answered, headers } = await send(path);
       assertEquals(answered, status, decision);
@@ -194,8 +211,10 @@ describe("handler: a fault behind it", () => {
       acceptedItems("[]").replace(/"organization_id":"[^"]*",/, ""),
     ],
     "a query answered without a page": [accepted("null")],
-    "a valid query that is called invalid": [decided("invalid_query")],
+    "a valid query that is called invalid": [decided("invalid_query", CATALOGUE)],
+    "an invalid query without the actions that there are": [decided("invalid_query")],
     "a cursor refused that nobody sent": [decided("invalid_cursor")],
+    "a person with too many entries whom nobody asked for": [decided("too_many")],
     "items that are no list": [acceptedItems("secret cause")],
     "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
     "items, and no word of them": [accepted('{"total":1}')],
@@ -270,7 +289,7 @@ describe("handler: the log", () => {
     assertEquals(
       lines.map(({ error }) => error),
       [
-        "Error: public_audit_log failed: PGRST106: add audit_log to the exposed schemas of the Data API",
+        "Error: public_audit_log failed: PGRST106: expose audit_log in the Data API's settings",
       ],
     );
   });

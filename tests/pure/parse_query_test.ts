@@ -98,14 +98,41 @@ describe("parseQuery()", () => {
     it(`refuses ${what}, by name: ${query}`, () => assertEquals(badParameters(query), bad));
   }
 
-  it("refuses an unknown or empty action, naming the four codes", () => {
-    for (const action of ["", "login", "AGENT_ADDED", "agent_added,feedback_given"]) {
-      const { errors } = parse(`${TWO_DAYS}&action=${action}`);
+  it("refuses an action that is not in the catalogue, naming those that are, 100 at most", () => {
+    const detailOf = (action: string, catalogue: string[]) => {
+      const { errors } = parse(`${TWO_DAYS}&action=${action}`, "entries", catalogue);
       assertEquals(errors?.map(({ parameter }) => parameter), ["action"]);
-      for (
-        const code of ["agent_added", "conversation_created", "message_created", "feedback_given"]
-      ) assertStringIncludes(errors?.[0]?.detail ?? "", code);
+      return errors?.[0]?.detail;
+    };
+    for (const action of ["", "login", "AGENT_ADDED", "agent_added,sign-in"]) {
+      assertEquals(
+        detailOf(action, ["agent_added", "sign-in"]),
+        `"${action}": must be one of: agent_added, sign-in`,
+      );
     }
+    const many = Array.from({ length: 10_000 }, (_, n) => `${n}`.padStart(63, "x"));
+    assert((detailOf("login", many) ?? "").length < 7000);
+    assertEquals(parse(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors, undefined);
+  });
+
+  it("takes any address of 1 to 320 characters as it is, and refuses others", () => {
+    for (const email of ["%", "_", "A d@ä", "😀".repeat(320), "'\n\""]) {
+      const { query } = parse(`${TWO_DAYS}&user_email=${encodeURIComponent(email)}`);
+      assertEquals(query?.user_email, email);
+    }
+    for (const email of ["", "a\0@b", "x".repeat(321)]) {
+      assertEquals(badParameters(`${TWO_DAYS}&user_email=${encodeURIComponent(email)}`), [
+        "user_email",
+      ]);
+    }
+  });
+
+  it("takes no parameter for the actions, and says so", () => {
+    assertEquals(parse("", "actions").errors, undefined);
+    assertEquals(parse("limit=1", "actions").errors, [{
+      parameter: "limit",
+      detail: "unknown parameter: there are none here",
+    }]);
   });
 
   it("names at most twenty unknown parameters, shortened", () => {

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   type Entry,
@@ -6,11 +6,15 @@ import {
   getPage,
   getProblem,
   newOrganization,
+  pidOf,
   revokeApiKey,
+  type Run,
   send,
   signUp,
+  somebodyWaitsFor,
   sql,
   TWO_DAYS,
+  UNKNOWN_TOKEN,
   withKey,
   writeEntries,
 } from "../helpers.ts";
@@ -18,12 +22,13 @@ import {
 const admin = await signUp();
 
 /** Adds an action that only this test uses. */
-async function newAction(required: string[] = []): Promise<string> {
-  const code = `test.${crypto.randomUUID()}`;
+async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
   await sql`
     insert into audit_log.actions (code, description, required) values (${code}, 'Of a test', ${required})`;
   return code;
 }
+
+const listOf = async (token: string) => await (await send("/actions", withKey(token))).json();
 
 describe("an action that is added while the service runs", () => {
   it("is written, listed and a filter at once", async () => {
@@ -35,7 +40,7 @@ describe("an action that is added while the service runs", () => {
     const page = await getPage(token, `${TWO_DAYS}&action=${action}`);
     assertEquals([page.total, page.items.map((item) => item.action)], [1, [action]]);
     assertEquals((await getPage(token, TWO_DAYS)).total, 2);
-    const list = await (await send("/actions", withKey(token))).json();
+    const list = await listOf(token);
     assertEquals(list.organization_id, id);
     assertEquals(list.total, list.items.length);
     assertEquals(list.items.at(-1), {
@@ -59,6 +64,75 @@ describe("an action that is added while the service runs", () => {
     }
   });
 
+  it("may have 63 characters, capitals, and names of any text that it requires", async () => {
+    const { id, token } = await newOrganization(admin);
+    const code = `A.b:c-${crypto.randomUUID().toUpperCase()}`.padEnd(63, "_");
+    const required = ["", "a.b", "$", '"', "\\", "ä☃", "null", "0"];
+    await newAction(required, code);
+    const data = Object.fromEntries(required.map((name) => [name, "text"]));
+    await writeEntries(id, [{ action: code, data }]);
+    assertEquals((await getPage(token, `${TWO_DAYS}&action=${code}`)).total, 1);
+    assertEquals((await listOf(token)).items.at(-1)?.required, required);
+    for (const name of required) {
+      const { code: error } = await errorOf(insert(id, code, { ...data, [name]: 1 }));
+      assertEquals(error, "23514", name);
+    }
+    const { code: error } = await errorOf(sql`
+      insert into audit_log.actions values ('test.null', '', array['a', null])`);
+    assertEquals(error, "23514");
+  });
+
+  it("is written by two transactions at once that began before it was added, and no row is locked", async () => {
+    const { id, token } = await newOrganization(admin);
+    const code = `test.${crypto.randomUUID()}`;
+    const write = (run: Run) =>
+      run`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      values (${id}, '2026-03-01', ${code}, 'ada@example.com', 'Assistant')`;
+    const [first, second, tooEarly] = [await sql.reserve(), await sql.reserve(), sql];
+    for (const writer of [first, second]) {
+      await writer`begin`;
+      await writer`select from audit_log.actions`;
+    }
+    assertEquals((await errorOf(write(tooEarly))).code, "23503");
+    await newAction([], code);
+    await write(first);
+    await write(second);
+    const locked = await sql`
+      select xmax from audit_log.actions where code = ${code} and xmax::text::bigint <> 0`;
+    assertEquals([...locked], []);
+    // Who deletes it waits for both, and is refused.
+    const deletion = errorOf(sql`delete from audit_log.actions where code = ${code}`);
+    await somebodyWaitsFor(second, await pidOf(first));
+    for (const writer of [first, second]) {
+      await writer`commit`;
+      writer.release();
+    }
+    assertMatch((await deletion).message, /cannot be renamed or deleted/);
+    assertEquals((await getPage(token, `${TWO_DAYS}&action=${code}`)).total, 2);
+  });
+
+  it("is one of 10,000, and nothing is slower or cut off", async () => {
+    const { id, token } = await newOrganization(admin);
+    const prefix = `many.${crypto.randomUUID()}`;
+    await sql`
+      insert into audit_log.actions (code, description)
+      select ${prefix} || n, 'Of a test' from generate_series(1, 10000) as n`;
+    const [action, action2] = [`${prefix}10000`, `${prefix}1`];
+    await writeEntries(id, [{ action, data: {} }, { action: action2, data: {} }]);
+    assertEquals((await getPage(token, `${TWO_DAYS}&action=${action}`)).total, 1);
+    const { total, items } = await listOf(token);
+    assertEquals([total > 10_000, items.length], [true, total]);
+    const { errors = [] } = await getProblem(400, token, `${TWO_DAYS}&action=login`);
+    assertMatch(errors[0]?.detail ?? "", /^"login": must be one of: agent_added, .*, …$/);
+    assert((errors[0]?.detail ?? "").length < 7_000);
+    await sql`
+      delete from audit_log.actions where starts_with(code, ${prefix}) and code <> all (${[
+      action,
+      action2,
+    ]})`;
+  });
+
   it("cannot be renamed or deleted once an entry has it, and stays readable when it is deprecated", async () => {
     const { id, token } = await newOrganization(admin);
     const [used, unused] = [await newAction(), await newAction()];
@@ -72,7 +146,7 @@ describe("an action that is added while the service runs", () => {
     await sql`update audit_log.actions set deprecated_at = '2026-03-01Z' where code = ${used}`;
     await sql`delete from audit_log.actions where code = ${unused}`;
     assertEquals((await getPage(token, `start=2026-01-01&end=9999-12-31&action=${used}`)).total, 1);
-    const { items } = await (await send("/actions", withKey(token))).json();
+    const { items } = await listOf(token);
     const { deprecated_at } = items.find(({ code }: { code: string }) => code === used);
     assertEquals(deprecated_at, "2026-03-01T00:00:00.000Z");
   });
@@ -118,6 +192,40 @@ describe("an action that is not in the catalogue", () => {
   });
 });
 
+describe("the list of actions", () => {
+  it("needs a key, takes no parameter, counts as a request, and is JSON whatever is accepted", async () => {
+    const { token } = await newOrganization(admin);
+    const statuses = [];
+    for (
+      const [address, init] of [
+        ["/actions", {}],
+        ["/actions", withKey(UNKNOWN_TOKEN)],
+        ["/actions?limit=1", withKey(token)],
+        ["/actions", { method: "POST", ...withKey(token) }],
+        ["/actions/", {
+          headers: { Authorization: `Bearer ${token}`, Accept: "application/x-ndjson" },
+        }],
+      ] as const
+    ) {
+      const { status, headers, body } = await send(address, init);
+      statuses.push([
+        status,
+        headers.get("RateLimit")?.match(/r=\d+/)?.[0],
+        headers.get("Content-Type"),
+      ]);
+      await body?.cancel();
+    }
+    const problem = "application/problem+json";
+    assertEquals(statuses, [
+      [401, undefined, problem],
+      [401, undefined, problem],
+      [400, "r=59", problem],
+      [405, undefined, problem],
+      [200, "r=58", "application/json"],
+    ]);
+  });
+});
+
 describe("the acts of administrators", () => {
   it("are in the log of an organization that asks for it, with who, which key and from where, and in no other", async () => {
     const [logged, other] = [await newOrganization(admin), await newOrganization(admin)];
@@ -126,7 +234,7 @@ describe("the acts of administrators", () => {
       const { data } = await admin.client.rpc("rotate_api_key", {
         organization_id: id,
         api_key_id: apiKeyId,
-      }).throwOnError();
+      }).setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
       const successor = data as unknown as { id: string };
       // Revoked twice, once is logged.
       for (let i = 0; i < 2; i++) {
@@ -145,6 +253,6 @@ describe("the acts of administrators", () => {
     assertEquals(rotated.successor_id, revoked.api_key_id);
     assertEquals(rotated.user_id, admin.id);
     assertMatch(rotated.hint, /^pck_/);
-    assertMatch(rotated.address, /^(127\.0\.0\.1|::1)$/);
+    assertMatch(rotated.address, /^[0-9a-f.:]+$/);
   });
 });

@@ -23,6 +23,7 @@ import {
   statusOnly,
   TWO_DAYS,
   whileWaiting,
+  withKey,
   writeEntries,
 } from "../helpers.ts";
 
@@ -332,6 +333,38 @@ describe("api_key_usage()", () => {
       return [requests, requests - pages, pages * Math.min(n + 1, 3)];
     });
     assertEquals(used, expected);
+  });
+
+  it("is told beside how the key last read entries, and when the feed last had no more for it", async () => {
+    const { id, apiKeyId, token } = await newOrganization(admin);
+    await writeEntries(id, [{}, {}]);
+    const stateOf = async () => {
+      const [key] = await listApiKeys(admin, id);
+      return [key?.reads, key?.caught_up_at === key?.last_used_at ? "now" : key?.caught_up_at];
+    };
+    // Neither is known of a new key.
+    assertEquals(await stateOf(), [null, "now"]);
+    await getProblem(400, token, `${TWO_DAYS}&after=AAAA`);
+    await send(`/seals?${TWO_DAYS}`, withKey(token)).then((response) => response.body?.cancel());
+    assertEquals(await stateOf(), [null, null]);
+    await getPage(token);
+    assertEquals(await stateOf(), ["pages", null]);
+    const { next = "" } = await getPage(token, `${TWO_DAYS}&after=beginning&limit=1`);
+    assertEquals(await stateOf(), ["feed", null]);
+    await getPage(token, new URL(next).search.slice(1));
+    assertEquals(await stateOf(), ["feed", "now"]);
+    const [caughtUp] = await listApiKeys(admin, id);
+    await getPage(token);
+    assertEquals(await stateOf(), ["pages", caughtUp?.caught_up_at]);
+    // The same of one that looked exhausted before its turn.
+    await exhaust(sql, apiKeyId);
+    await whileWaiting(
+      sql,
+      apiKeyId,
+      () => get(token, `${TWO_DAYS}&after=beginning`),
+      (holder) => age(holder, apiKeyId, "1 minute"),
+    ).then((response) => response.body?.cancel());
+    assertEquals(await stateOf(), ["feed", "now"]);
   });
 
   it("takes no address from the caller's own headers", async () => {

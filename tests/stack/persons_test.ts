@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
+  age,
   type Entry,
   get,
   getPage,
@@ -8,7 +9,9 @@ import {
   newOrganization,
   pick,
   randomFrom,
+  rolledBack,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
@@ -22,7 +25,7 @@ const PERSONS = [
 ];
 const RANGE = "start=2026-03-01&end=2026-03-03";
 
-const { id, token } = await newOrganization(admin);
+const { id, apiKeyId, token } = await newOrganization(admin);
 const random = randomFrom(28);
 const entries: Entry[] = Array.from({ length: 300 }, (_, n) => ({
   // Many at the same moment, and some outside the range.
@@ -39,6 +42,7 @@ describe("the entries of a person", () => {
   for (const person of PERSONS) {
     it(`are those of ${person} alone, in every page and order, with the exact total, with an action too`, async () => {
       for (const action of ["", "&action=feedback_given"]) {
+        await age(sql, apiKeyId, "61 seconds");
         const expected = everything.filter((item) =>
           item.user_email === person && (!action || item.action === "feedback_given")
         );
@@ -71,6 +75,37 @@ describe("the entries of a person", () => {
     assertEquals(second.items.map((item) => item.agent_name), ["new"]);
     await getProblem(400, followed.token, `${of("eve@example.com")}&after=${after}`);
     await getProblem(400, followed.token, `${RANGE}&after=${after}`);
+  });
+
+  it("are counted up to a bound; beyond it the answer is that they are too many", async () => {
+    const many = await newOrganization(admin);
+    const of = (email: string, count: number): Entry[] =>
+      Array.from({ length: count }, () => ({ user_email: email, agent_name: "many" }));
+    await writeEntries(many.id, [...of("at@bound", 20), ...of("beyond@bound", 21), {
+      action: "feedback_given",
+      user_email: "at@bound",
+      created_at: "2026-03-05",
+    }]);
+    const answers = await rolledBack(sql, async (transaction) => {
+      const [row] = await transaction`
+        select pg_get_functiondef('audit_log_private.count_matching'::regproc) as definition`;
+      const bounded: string = row?.["definition"];
+      await transaction.unsafe(bounded.replace(/\b1000000\b/, "20").replace(/\b1000001\b/, "21"));
+      return await transaction`
+        select email, after, answer::json ->> 'decision' as decision, answer::json #>> '{page,total}' as total
+        from unnest(${["at@bound", "beyond@bound"]}::text[]) as email,
+          unnest('{null,beginning}'::text[]) as after,
+          audit_log_private.answer_request(${many.id}, ${many.apiKeyId}, 'entries', (
+            '2026-03-01', '2026-03-02', 'message_created', email, 1, 0, false, after
+          )::audit_log.page_query, null) as answer
+        order by 1, 2`;
+    });
+    assertEquals(answers.map(({ decision, total }) => [decision, total]), [
+      ["accepted", "20"],
+      ["accepted", "20"],
+      ["too_many", null],
+      ["too_many", null],
+    ]);
   });
 
   it("tell nothing about another organization", async () => {

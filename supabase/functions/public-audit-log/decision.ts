@@ -31,7 +31,7 @@ const counted = {
 };
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
-  z.object({ decision: z.enum(["rate_limited", "invalid_cursor"]), ...counted }),
+  z.object({ decision: z.enum(["rate_limited", "invalid_cursor", "too_many"]), ...counted }),
   // With the actions that there are: a query that names another is invalid, too.
   z.object({ decision: z.literal("invalid_query"), ...counted, actions: z.array(z.string()) }),
 ]);
@@ -78,9 +78,7 @@ export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Deci
     throw new Error(`public_audit_log answered something else: ${path?.join(".")} ${message}`);
   }
   if (decision.decision !== "accepted") return decision;
-  if (!isArray(items)) {
-    throw new Error("public_audit_log answered something else: items are no list");
-  }
+  if (!isArray(items)) throw new Error("public_audit_log answered something else: no items");
   return { ...decision, page: { ...decision.page, items } };
 }
 
@@ -111,9 +109,7 @@ function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuff
 
 /** What to log about a failed call. The answer may come from any proxy on the way and hold anything. */
 function describe(error: PostgrestError, status: number): string {
-  if (error.code === "PGRST106") {
-    return "PGRST106: add audit_log to the exposed schemas of the Data API";
-  }
+  if (error.code === "PGRST106") return "PGRST106: expose audit_log in the Data API's settings";
   const message = String(error.message);
   // supabase-js reports a cut-off 200 with its text as the message: it may hold entries.
   if (status >= 200 && status < 300) return `${status}, ${message.length} characters, no JSON`;

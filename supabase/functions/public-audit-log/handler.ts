@@ -3,7 +3,7 @@ import type { DataApiClient } from "./data_api_client.ts";
 import { decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
-import { parseQuery, type Resource, wrongCursor } from "./parse_query.ts";
+import { parseQuery, refusal, type Resource } from "./parse_query.ts";
 import { sanitizeForLog } from "./sanitize_for_log.ts";
 import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
@@ -84,14 +84,11 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
   trace.key_id = decision.api_key_id;
   const headers = rateLimitHeaders(decision);
   if (decision.decision === "rate_limited") return problem("rate_limited", id, { headers });
-  if (decision.decision === "invalid_query") {
-    const { errors } = parseQuery(url.search.slice(1), resource, decision.actions);
-    if (errors) return problem("invalid_parameters", id, { headers, errors });
-  }
-  if (query && decision.decision === "invalid_cursor" && query.after) {
-    return problem("invalid_parameters", id, { headers, errors: [wrongCursor(query)] });
-  }
   if (!query || decision.decision !== "accepted") {
+    const errors = decision.decision === "invalid_query"
+      ? parseQuery(url.search.slice(1), resource, decision.actions).errors
+      : refusal(decision.decision, query);
+    if (errors) return problem("invalid_parameters", id, { headers, errors });
     throw new Error(`public_audit_log answered ${decision.decision}, which does not fit the query`);
   }
   return pageResponse(decision.organization_id, query, decision.page, {

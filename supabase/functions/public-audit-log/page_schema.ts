@@ -1,10 +1,12 @@
 import { z } from "zod";
 import { ACTIONS, EntriesQuery } from "./query_schema.ts";
 
+const time = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  .meta({ format: "date-time" });
+
 const entry = {
   id: z.uuid().describe("Identifies the entry, together with `created_at`"),
-  created_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-    .meta({ format: "date-time" }).describe("When it happened, to the millisecond, in UTC"),
+  created_at: time.describe("When it happened, to the millisecond, in UTC"),
   user_email: z.string().describe("The e-mail address of the user who did it"),
   agent_name: z.string().describe("The name of the agent involved"),
 };
@@ -22,7 +24,8 @@ const MessageCreated = z.object({
 
 const OtherEntry = z.object({
   ...entry,
-  action: z.string().meta({ examples: ACTIONS }).describe(
+  // Not z.xor: generated clients ignore `not`, and would refuse an entry that is of two kinds.
+  action: z.string().meta({ examples: ACTIONS, not: { const: "message_created" } }).describe(
     "`agent_added`: an agent was activated for the organization; `conversation_created`: a user " +
       "started a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another " +
       "code of `/actions`. More may be added at any time",
@@ -34,9 +37,7 @@ const asked = {
   organization_id: z.string().describe("The organization that owns the API key"),
   start: EntriesQuery.shape.start.describe("As in the request"),
   end: EntriesQuery.shape.end.describe("As in the request"),
-  total: z.int().min(0).describe(
-    "How many items match in all, counted at the same moment as `items`",
-  ),
+  total: z.int().min(0).describe("How many items match in all, at the same moment as `items`"),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
 };
@@ -67,26 +68,17 @@ const Seal = z.object({
   format: z.int().min(1).describe(
     "How the seal and the lines of its entries are written; 1 is what is described here",
   ),
-  sequence: z.int().min(1).describe(
-    "Its number in the organization's chain: 1, 2, 3, without gaps",
-  ),
+  sequence: z.int().min(1).describe("Its number in the organization's chain, without gaps: 1, 2"),
   day: z.iso.date().describe("The UTC day that is sealed"),
   entries: z.int().min(0).describe("How many entries the day has"),
-  added: z.int().min(0).describe(
-    "How many entries were added since the day's previous seal; 0 in the day's first seal",
-  ),
-  removed: z.int().min(0).describe(
-    "How many entries were deleted since the day's previous seal; 0 in the day's first seal",
-  ),
+  added: z.int().min(0).describe("Entries added since the day's previous seal; 0 in its first"),
+  removed: z.int().min(0).describe("Entries deleted since the day's previous seal; 0 in its first"),
   sha256: hash.describe(
     "SHA-256 of a list that has one line for each 1000 lines of the day as " +
       "`application/x-ndjson`: the SHA-256 of these lines, in hexadecimal",
   ),
-  sealed_at: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-    .meta({ format: "date-time" }).describe("When the seal was made, to the millisecond, in UTC"),
-  previous: hash.describe(
-    "The `seal` with the previous sequence number; 64 zeros in the first seal",
-  ),
+  sealed_at: time.describe("When the seal was made, to the millisecond, in UTC"),
+  previous: hash.describe("The `seal` before it in the chain; 64 zeros in the first seal"),
   seal: hash.describe(
     "SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, with single " +
       "spaces between them and no line break",
@@ -111,7 +103,7 @@ const Action = z.object({
   code: EntriesQuery.shape.action.unwrap().describe("What entries have in `action`"),
   description: z.string().describe("What it means, for a person"),
   required: z.array(z.string()).describe("Fields that `data` has for certain, as strings"),
-  deprecated_at: z.iso.datetime().nullable().describe(
+  deprecated_at: time.nullable().describe(
     "Since when the platform should not write it any more, or null. Entries may have it for ever",
   ),
 }).meta({ id: "Action", description: "One kind of action" });

@@ -80,17 +80,23 @@ export function parseQuery(
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
-/** The error for an `after` that the database refuses. */
-export function wrongCursor({ after = "" }: Query): ParameterError {
-  return {
-    parameter: "after",
-    detail:
-      `${
-        seen([after])
-      }: no cursor for this organization, start, end, action and user_email, or from before ` +
-      "a restore of the database. Start again with after=beginning, and drop what you have already, " +
-      "by id and created_at",
-  };
+/** The errors of a query that only the database can refuse; none if it has no reason to. */
+export function refusal(
+  decision: string,
+  { after, user_email }: Partial<Query> = {},
+): ParameterError[] | undefined {
+  if (decision === "invalid_cursor" && after) {
+    const detail = `${seen([after])}: no cursor for this organization, start, end, action and ` +
+      "user_email, or from before a restore of the database. Start again with after=beginning, " +
+      "and drop what you have already, by id and created_at";
+    return [{ parameter: "after", detail }];
+  }
+  if (decision === "too_many" && user_email) {
+    const detail =
+      `${seen([user_email])}: more than 1,000,000 entries from start to end, too many ` +
+      "to count. Ask for fewer days";
+    return [{ parameter: "user_email", detail }];
+  }
 }
 
 function seen(given: string[]): string {
