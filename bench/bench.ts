@@ -23,6 +23,7 @@ const SECONDS = Number(flags.seconds);
 const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 const DAY = "start=2025-07-01&end=2025-07-01";
 const YEAR = "start=2025-01-01&end=2025-12-31";
+const PERSON = "user7%40example.com";
 const FIRST = "one day, first page";
 
 function casesOf({ entries, tokens, exhaustedToken }: DataSet) {
@@ -39,6 +40,7 @@ function casesOf({ entries, tokens, exhaustedToken }: DataSet) {
       status: 200,
       tokens,
     },
+    { name: "one of 50 persons", query: `${YEAR}&user_email=${PERSON}`, status: 200, tokens },
     { name: "401", query: DAY, status: 401, tokens: [UNKNOWN_TOKEN] },
     { name: "429", query: DAY, status: 429, tokens: [exhaustedToken] },
   ];

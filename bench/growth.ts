@@ -121,7 +121,7 @@ function requestsOf(id: string): Record<string, string> {
     range: string,
     { action = "null", offset = "0", newestFirst = false, after = "null" } = {},
   ) =>
-    `select format('(%L, %L, %L, 100, %s, %L, %L)', ${range}, ${action}, ${offset}, ${newestFirst}, ${after})`;
+    `select format('(%L, %L, %L, null, 100, %s, %L, %L)', ${range}, ${action}, ${offset}, ${newestFirst}, ${after})`;
   const deep = (range: string, action = "action") =>
     `(select floor(0.9 * sum(entries)) from audit_log_private.entry_counts where organization_id = '${id}'
       and day between ${range.replace(",", " and ")} and action = ${action})`;
@@ -144,7 +144,7 @@ function requestsOf(id: string): Record<string, string> {
     "after: caught up": page(years, { after: cursor("pg_current_snapshot()") }),
     "after: 100 new ones": page(years, { after: cursor(beforeLast) }),
     // A variable of `call`, another day in each.
-    "a random day": "select '(day, day, null, 100, 0, false, null)'",
+    "a random day": "select '(day, day, null, null, 100, 0, false, null)'",
     "a 401": "select ''",
   };
 }

@@ -27,6 +27,7 @@ Deno.serve(async (request) => {
   const start = parameters.get("start") ?? "";
   const end = parameters.get("end") ?? "";
   const action = parameters.get("action");
+  const person = parameters.get("user_email");
   const limit = Number(parameters.get("limit") ?? 100);
   const offset = Number(parameters.get("offset") ?? 0);
   let query = supabase.from("audit_entries")
@@ -37,6 +38,7 @@ Deno.serve(async (request) => {
     .order("created_at").order("id")
     .range(offset, offset + limit - 1);
   if (action) query = query.eq("action", action);
+  if (person) query = query.eq("user_email", person);
   const { data: items, count: total, error } = await query;
   if (error) return Response.json({ error: "internal" }, { status: 500 });
   return Response.json({

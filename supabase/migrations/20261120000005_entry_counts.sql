@@ -22,6 +22,7 @@ create table audit_log_private.entry_counts (
   removed integer not null default 0,
   updates integer not null default 0,
   updated_by xid8 not null default '0',
+  required_path jsonpath,
   primary key (organization_id, day, action, writer_pid, part)
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
@@ -30,6 +31,7 @@ comment on column audit_log_private.entry_counts.part is '0, and higher numbers 
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
 comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by: at most 64 times.';
+comment on column audit_log_private.entry_counts.required_path is 'The action''s, so that writers need not look it up; null where they must.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -48,6 +50,7 @@ create function audit_log_private.count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
+  entry audit_log.audit_entries;
   counted record;
   hour_of_day integer;
   -- Where this transaction counts now. Anybody can set it, which only makes another part.
@@ -55,16 +58,20 @@ declare
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before.
+    begin
+      select c.* into strict entry from changed c;
+    exception when no_data_found or too_many_rows then null;
+    end;
     update audit_log_private.entry_counts c
     set entries = c.entries + 1,
-      hours[date_part('hour', e.created_at at time zone 'UTC')::integer + 1] =
-        c.hours[date_part('hour', e.created_at at time zone 'UTC')::integer + 1] + 1,
+      hours[date_part('hour', entry.created_at at time zone 'UTC')::integer + 1] =
+        c.hours[date_part('hour', entry.created_at at time zone 'UTC')::integer + 1] + 1,
       updates = c.updates + 1
-    from changed e, audit_log.actions a
-    where c.organization_id = e.organization_id and c.day = (e.created_at at time zone 'UTC')::date and c.action = e.action
-      and c.writer_pid = pg_backend_pid() and c.part = current_part and c.updates < 64
-      and a.code = e.action and audit_log_private.broken_rule(e::audit_log.audit_entries, a) is null
-      and not exists (select from changed offset 1);
+    where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone 'UTC')::date
+      and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part and c.updates < 64
+      and audit_log_private.broken_rule(
+        entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
+      ) is null;
     if found then
       return null;
     end if;
@@ -75,7 +82,7 @@ begin
       e.action,
       date_trunc('hour', e.created_at at time zone 'UTC') as hour,
       count(*)::integer as entries,
-      min(audit_log_private.broken_rule(e::audit_log.audit_entries, a)) as broken_rule
+      min(audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)) as broken_rule
     from changed e left join audit_log.actions a on a.code = e.action
     group by 1, 2, 3
   loop
@@ -93,23 +100,29 @@ begin
       raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
         using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+      -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
+      perform from audit_log.actions a where a.code = counted.action for share;
+    end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     loop
       -- Only this backend writes rows with its process id. "on conflict" always finds them by key.
       insert into audit_log_private.entry_counts as c (
-        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by
+        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
       )
       values (
         counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
         array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
-        greatest(0, -counted.entries), 1, pg_current_xact_id()
+        greatest(0, -counted.entries), 1, pg_current_xact_id(),
+        (select a.required_path from audit_log.actions a where a.code = counted.action)
       )
       on conflict on constraint entry_counts_pkey do update
       set entries = c.entries + excluded.entries,
         hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
         removed = c.removed + excluded.removed,
         updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end
+        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+        required_path = excluded.required_path
       where c.updates < 64 or c.updated_by <> excluded.updated_by;
       exit when found;
       current_part := current_part + 1;

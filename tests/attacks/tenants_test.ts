@@ -472,6 +472,7 @@ describe("whether an organization or a key exists", () => {
         "create_api_key",
         "daily_entry_counts",
         "latest_seal",
+        "list_actions",
         "list_api_keys",
         "list_seals",
         "read_audit_log",

@@ -230,6 +230,10 @@ describe("the acts of administrators", () => {
   it("are in the log of an organization that asks for it, with who, which key and from where, and in no other", async () => {
     const [logged, other] = [await newOrganization(admin), await newOrganization(admin)];
     await sql`update audit_log.organizations set logs_key_events = true where id = ${logged.id}`;
+    // One that is not made is not logged.
+    for (const name of ["", "made"]) {
+      await admin.client.rpc("create_api_key", { organization_id: logged.id, name });
+    }
     for (const { id, apiKeyId } of [logged, other]) {
       const { data } = await admin.client.rpc("rotate_api_key", {
         organization_id: id,
@@ -245,10 +249,12 @@ describe("the acts of administrators", () => {
       select action, user_email, data from audit_log.audit_entries
       where organization_id in (${logged.id}, ${other.id}) order by created_at`;
     assertEquals(rows.map(({ action, user_email }) => [action, user_email]), [
+      ["api_key_created", admin.email],
       ["api_key_rotated", admin.email],
       ["api_key_revoked", admin.email],
     ]);
-    const [rotated, revoked] = rows.map((row) => row["data"]);
+    const [created, rotated, revoked] = rows.map((row) => row["data"]);
+    assertEquals(created.name, "made");
     assertEquals(rotated.api_key_id, logged.apiKeyId);
     assertEquals(rotated.successor_id, revoked.api_key_id);
     assertEquals(rotated.user_id, admin.id);

@@ -26,11 +26,12 @@ const CALLS = (id: string) => [
   `audit_log.rotate_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.revoke_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.api_key_usage('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.read_audit_log('${id}', ('2026-03-01', '2026-03-02', null, 1, 0, false, null))`,
+  `audit_log.read_audit_log('${id}', ('2026-03-01', '2026-03-02', null, null, 1, 0, false, null))`,
   `audit_log.read_entry('${id}', '2026-03-01', '${UNKNOWN}')`,
   `audit_log.daily_entry_counts('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.list_seals('${id}', ('2026-03-01', '2026-03-02', null, 1, 0, false, null))`,
+  `audit_log.list_seals('${id}', ('2026-03-01', '2026-03-02', null, null, 1, 0, false, null))`,
   `audit_log.latest_seal('${id}')`,
+  `audit_log.list_actions('${id}')`,
 ];
 
 /** Runs as a signed-in person, as the Data API does. */
@@ -190,12 +191,10 @@ describe("what people read", () => {
   it("is counted as theirs, also when a key was made whose id is the one their reads are kept under", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
-    const query = ["2026-03-01", "2026-03-02", null, 100, 0, false, null];
     const usage = await rolledBack(sql, async (run) => {
       await as(run, { sub: admin.id, email: admin.email });
-      await run`select audit_log.read_audit_log(${id}, (${query[
-        0
-      ] as string}, '2026-03-02', null, 100, 0, false, null))`;
+      await run`
+        select audit_log.read_audit_log(${id}, ('2026-03-01', '2026-03-02', null, null, 100, 0, false, null))`;
       await run`reset role`;
       const [kept] = await run`
         select reader_id from audit_log_private.log_reads where organization_id = ${id}`;

@@ -6,6 +6,7 @@ import {
   get,
   getPage,
   getProblem,
+  insertEntries,
   newOrganization,
   pick,
   randomFrom,
@@ -75,6 +76,14 @@ describe("the entries of a person", () => {
     assertEquals(second.items.map((item) => item.agent_name), ["new"]);
     await getProblem(400, followed.token, `${of("eve@example.com")}&after=${after}`);
     await getProblem(400, followed.token, `${RANGE}&after=${after}`);
+  });
+
+  it("are followed from the beginning without a look at other persons' entries", async () => {
+    const large = await newOrganization(admin);
+    await insertEntries(sql, large.id, "2026-03-01", 10_500);
+    await writeEntries(large.id, [{ user_email: "last@person", created_at: "2026-03-02" }]);
+    const page = await getPage(large.token, `${RANGE}&user_email=last%40person&after=beginning`);
+    assertEquals([page.items.length, page.has_more], [1, false]);
   });
 
   it("are counted up to a bound; beyond it the answer is that they are too many", async () => {

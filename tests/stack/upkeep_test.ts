@@ -34,7 +34,7 @@ async function write(run: Run, id: string, days: number): Promise<void> {
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
     select ${id}, timestamptz '2000-01-01 12:00Z' + day * interval '1 day', action, 'ada@example.com', 'Assistant'
     from generate_series(0, ${days}::int - 1) as day,
-      unnest('{agent_added,feedback_given}') as action`;
+      unnest('{agent_added,feedback_given}'::text[]) as action`;
 }
 
 /** How many partial counts an organization has, and its last seal's number. */
