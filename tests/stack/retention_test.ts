@@ -19,6 +19,7 @@ import {
   type Run,
   runUpkeep,
   signUp,
+  somebodyWaitsFor,
   sql,
   writeEntries,
 } from "../helpers.ts";
