@@ -176,10 +176,10 @@ begin
       select k.system_identifier, k.epoch from audit_log_private.feed_keys k
     ),
     'holds', (
-      select coalesce(json_agg(h order by h.held_at), '[]')
-      from (
-        select h.organization_id, h.reason, h.held_by, h.held_at from audit_log_private.holds h where h.released_at is null
-      ) as h
+      select coalesce(json_agg(json_build_object(
+        'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
+      ) order by h.held_at), '[]')
+      from audit_log_private.holds h where h.released_at is null
     )
   );
 end $$;
@@ -192,51 +192,54 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
+  key record;
+  numbers double precision[];
 begin
-  return query
-    select u.name, jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) || u.labels, u.value
+  for key in
+    select
+      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
+      r.day is not distinct from today as is_of_today,
+      array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
+      case when r.reads = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    cross join lateral (
-      select 'audit_log_requests' as name, jsonb_build_object('status', s.status) as labels,
-        case when r.day = today then s.requests else 0 end::double precision as value
-      from (values ('200', r.requests - r.invalid_requests), ('400', r.invalid_requests), ('429', r.refused_requests)) as s (status, requests)
-      union all
-      select 'audit_log_follower_lag_seconds', '{}', extract(epoch from clock - coalesce(r.caught_up_at, k.created_at))
-      where r.reads = 'feed'
-    ) as u
-    where k.revoked_at is null and (k.expires_at is null or k.expires_at > clock);
+    where k.revoked_at is null and (k.expires_at is null or k.expires_at > clock)
+  loop
+    name := 'audit_log_requests';
+    for n in 1 .. 3 loop
+      labels := key.labels || jsonb_build_object('status', (array['200', '400', '429'])[n]);
+      value := case when key.is_of_today then key.requests[n] else 0 end;
+      return next;
+    end loop;
+    if key.lag is not null then
+      select 'audit_log_follower_lag_seconds', key.labels, key.lag into name, labels, value;
+      return next;
+    end if;
+  end loop;
   return query
-    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', d.day), d.entries::double precision
-    from audit_log.organizations o cross join lateral (
-      select c.day, sum(c.entries) as entries from audit_log_private.entry_counts c
-      where c.organization_id = o.id and c.day > today - 7 and c.day <= today
-      group by c.day
-    ) as d;
+    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
+      sum(c.entries)::double precision
+    from audit_log.organizations o
+    join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
+    group by o.id, o.external_id, c.day;
   return query
     select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
+  numbers := array[
+    extract(epoch from clock - coalesce((select u.last_run_at from audit_log_private.upkeep_state u), '-infinity')),
+    today - least(
+      today,
+      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
+      (select min(d.day) from audit_log_private.days_to_seal d)
+    ),
+    (select count(*) from audit_log_private.sealed_days d where d.altered_at is not null),
+    (select count(*) from audit_log_private.sealed_days d where d.miscounted <> 0),
+    (select count(*) from audit_log_private.holds h where h.released_at is null)
+  ];
   return query
-    select m.name, jsonb '{}', m.value
-    from (
-      values
-        ('audit_log_upkeep_age_seconds', extract(epoch from clock - coalesce((select u.last_run_at from audit_log_private.upkeep_state u), '-infinity'))::double precision),
-        ('audit_log_unsealed_days', today - least(
-          today,
-          (
-            select min(c.day) from audit_log.organizations o cross join lateral (
-              select c.day from audit_log_private.entry_counts c
-              where c.organization_id = o.id and c.writer_pid <> 0 and c.day < today
-              order by c.day limit 1
-            ) as c
-          ),
-          (select min(d.day) from audit_log_private.days_to_seal d)
-        )),
-        ('audit_log_altered_days', (select count(*) from audit_log_private.sealed_days d where d.altered_at is not null)),
-        ('audit_log_miscounted_days', (select count(*) from audit_log_private.sealed_days d where d.miscounted <> 0)),
-        ('audit_log_holds', (select count(*) from audit_log_private.holds h where h.released_at is null))
-    ) as m (name, value);
+    select 'audit_log_' || m.name, jsonb '{}', m.value
+    from unnest('{upkeep_age_seconds,unsealed_days,altered_days,miscounted_days,holds}'::text[], numbers) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is 'Numbers for a monitoring system, and what they are about: ids, never an entry or an address (docs/operating.md). Cheap on a log of any size.';
