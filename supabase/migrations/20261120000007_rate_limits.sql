@@ -20,6 +20,7 @@ create table audit_log_private.rate_limits (
   day date,
   requests integer not null default 0,
   invalid_requests integer not null default 0,
+  refused_requests integer not null default 0,
   entries bigint not null default 0,
   first_at timestamptz,
   last_at timestamptz,
@@ -31,6 +32,7 @@ create table audit_log_private.rate_limits (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
 comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first accepted one of that day. For metrics().';
 comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
 
 create function audit_log_private.count_request(
@@ -86,14 +88,18 @@ begin
           use.first_at, use.last_at, use.last_address
         ));
       end if;
-      select 0, 0, 0, arrival, null
-      into use.requests, use.invalid_requests, use.entries, use.first_at, use.last_address;
+      select 0, 0, 0, 0, arrival, null
+      into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r
     set accepted_at = times, day = today, requests = use.requests + 1,
-      invalid_requests = use.invalid_requests + (not is_valid)::integer, entries = use.entries + count_request.entries,
+      invalid_requests = use.invalid_requests + (not is_valid)::integer, refused_requests = use.refused_requests,
+      entries = use.entries + count_request.entries,
       first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address),
       reads = coalesce(count_request.reads, use.reads), caught_up_at = case when is_caught_up then arrival else use.caught_up_at end
+    where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
+  else
+    update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
   remaining := greatest(0, quota - cardinality(times));

@@ -138,8 +138,8 @@ begin
       return audit_log_private.answer_request(organization_id, api_key_id, resource, query, client_address);
     when 'read_resource' then
       return (select to_json(r) from audit_log_private.read_resource(organization_id, resource, query) as r);
-    when 'compact_entry_counts' then
-      return audit_log_private.compact_entry_counts(organization_id);
+    when 'retain_and_compact' then
+      return audit_log_private.retain_and_compact(organization_id);
     when 'upkeep_of' then
       return audit_log_private.upkeep_of(organization_id);
   end case;

@@ -110,18 +110,25 @@ comment on function audit_log.list_actions is 'The actions that entries may have
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  page json;
 begin
   perform audit_log_private.require_admin(organization_id);
-  return audit_log_private.at_home(
+  page := audit_log_private.at_home(
     organization_id, 'read_resource', 'seals', audit_log_private.checked_query(query)
   )::json ->> 'page';
+  return json_build_object(
+    'total', page -> 'total', 'altered', page -> 'altered', 'items', page -> 'items',
+    'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
+    'holds', audit_log_private.standing_holds(organization_id)
+  );
 end $$;
 comment on function audit_log_private.list_seals is 'audit_log.list_seals, with its owner''s rights.';
 
 create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_seals(organization_id, query) $$;
-comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items}. altered lists the days whose entries were changed silently. For administrators of the organization; others get 42501.';
+comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the days whose entries were changed silently. keep_days: after how many days entries are deleted; null is never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.latest_seal_json(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,4 +1,4 @@
--- Deletion: of old entries, and of an organization that leaves. As in the upkeep, one call is one bounded piece,
+-- Deletion: of old entries, and of an organization that leaves; and holds, which forbid it. As in the upkeep, one call is one bounded piece,
 -- and its caller commits:
 --
 --   do $$ begin while audit_log_private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
@@ -64,6 +64,71 @@ begin
 end $$;
 comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
 
+create table audit_log_private.holds (
+  -- Not on delete cascade: an organization on hold cannot go in any other way either.
+  organization_id uuid not null references audit_log.organizations,
+  reason text not null check (reason ~ '\S' and char_length(reason) <= 200),
+  held_by text not null check (held_by ~ '\S'),
+  held_at timestamptz not null default clock_timestamp(),
+  released_by text check (released_by ~ '\S'),
+  released_at timestamptz,
+  primary key (organization_id, reason, held_at),
+  check ((released_at is null) = (released_by is null))
+);
+comment on table audit_log_private.holds is 'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the organization is deleted.';
+-- The same reason stands once. Others may stand beside it, each until its own release.
+create unique index holds_standing_key on audit_log_private.holds (organization_id, reason) where released_at is null;
+
+create function audit_log_private.standing_holds(organization_id uuid) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+      'reason', h.reason, 'held_by', h.held_by, 'held_at', audit_log_private.api_time(h.held_at)
+    ) order by h.held_at), '[]')
+    from audit_log_private.holds h
+    where h.organization_id = standing_holds.organization_id and h.released_at is null
+  );
+end $$;
+comment on function audit_log_private.standing_holds is 'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
+
+create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Waits for the piece of a deletion that is at work. The next one finds the hold.
+  perform audit_log_private.lock_organization(organization_id);
+  -- Changes the row, so that a deletion with an older snapshot (repeatable read), which cannot find it, fails.
+  update audit_log.organizations o set name = o.name where o.id = hold.organization_id;
+  insert into audit_log_private.holds (organization_id, reason, held_by)
+  values (hold.organization_id, hold.reason, who);
+end $$;
+comment on function audit_log_private.hold is 'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such organization, 23505 if a hold with this reason stands.';
+
+create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  update audit_log_private.holds h set released_by = who, released_at = clock
+  where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
+  if not found then
+    raise exception 'organization % has no standing hold "%"', coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
+      using errcode = 'P0002';
+  end if;
+end $$;
+comment on function audit_log_private.release is 'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
+
+create function audit_log_private.refuse_if_held(organization_id uuid) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  holds constant text := audit_log_private.standing_holds(organization_id);
+begin
+  if holds <> '[]' then
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds using errcode = 'object_in_use';
+  end if;
+end $$;
+comment on function audit_log_private.refuse_if_held is 'Raises 55006, naming the holds, while any stands. Asked under the lock of lock_organization.';
+
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -74,9 +139,10 @@ begin
       coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.lock_organization(organization_id);
+  perform audit_log_private.refuse_if_held(organization_id);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
-comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization.';
+comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization, 55006 while it is on hold.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -84,6 +150,7 @@ declare
   has_access boolean;
 begin
   perform audit_log_private.lock_organization(organization_id);
+  perform audit_log_private.refuse_if_held(organization_id);
   -- A piece of its own: from its commit on, nobody can read. Hashes and limits are deleted with the keys.
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
   has_access := found;
@@ -120,8 +187,9 @@ begin
   set constraints audit_log_private.refuse_deletion deferred;
   delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
   delete from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id;
+  delete from audit_log_private.holds h where h.organization_id = delete_organization.organization_id;
   delete from audit_log.organizations o where o.id = delete_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
   return false;
 end $$;
-comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55P03 if a writer does not commit within 5 seconds.';
+comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a writer does not commit within 5 seconds.';

@@ -14,7 +14,7 @@ declare
 begin
   delete from audit_log_private.log_reads r where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
   update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
   where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
@@ -48,7 +48,35 @@ begin
   end loop;
   return work;
 end $$;
-comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for compact_entry_counts: forgets reads more than 400 days ago, seals days, and compares sealed days; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
+comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for retain_and_compact: forgets reads more than 400 days ago, seals days, and compares sealed days; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
+
+create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  days integer;
+begin
+  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
+  select o.keep_days into days from audit_log.organizations o
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  for no key update skip locked;
+  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+    return false;
+  end if;
+  return audit_log_private.delete_old_days(organization_id, today - days);
+end $$;
+comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
+
+create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+  if audit_log_private.delete_expired_entries(organization_id) then
+    return 1000;
+  end if;
+  return audit_log_private.compact_entry_counts(organization_id);
+end $$;
+comment on function audit_log_private.retain_and_compact is 'A piece of the upkeep''s first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
@@ -59,7 +87,7 @@ create table audit_log_private.upkeep_state (
 );
 comment on table audit_log_private.upkeep_state is 'One row: when the upkeep last finished, and how far the run in progress is.';
 comment on column audit_log_private.upkeep_state.started_at is 'When the run in progress began; null when there is none.';
-comment on column audit_log_private.upkeep_state.is_compacting is 'A run passes over the organizations twice: first it compacts their counts.';
+comment on column audit_log_private.upkeep_state.is_compacting is 'A run passes over the organizations twice: first it deletes what they need not keep, and compacts their counts.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
 insert into audit_log_private.upkeep_state default values;
 
@@ -68,7 +96,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   state record;
-  task text := 'compact_entry_counts';
+  task text := 'retain_and_compact';
   -- Counts to compact, or entries to seal, in one piece.
   piece integer := 1000;
   next record;
@@ -146,7 +174,72 @@ begin
     ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.feed_keys k
+    ),
+    'holds', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
+      ) order by h.held_at), '[]')
+      from audit_log_private.holds h where h.released_at is null
     )
   );
 end $$;
-comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted.';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
+
+create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
+-- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  key record;
+  numbers double precision[];
+begin
+  for key in
+    select
+      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
+      r.day is not distinct from today as is_of_today,
+      array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
+      case when r.reads = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
+    from audit_log.organizations o
+    join audit_log_private.api_keys k on k.organization_id = o.id
+    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    where k.revoked_at is null and (k.expires_at is null or k.expires_at > clock)
+  loop
+    name := 'audit_log_requests';
+    for n in 1 .. 3 loop
+      labels := key.labels || jsonb_build_object('status', (array['200', '400', '429'])[n]);
+      value := case when key.is_of_today then key.requests[n] else 0 end;
+      return next;
+    end loop;
+    if key.lag is not null then
+      select 'audit_log_follower_lag_seconds', key.labels, key.lag into name, labels, value;
+      return next;
+    end if;
+  end loop;
+  return query
+    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
+      sum(c.entries)::double precision
+    from audit_log.organizations o
+    join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
+    group by o.id, o.external_id, c.day;
+  return query
+    select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+    from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
+  numbers := array[
+    extract(epoch from clock - coalesce((select u.last_run_at from audit_log_private.upkeep_state u), '-infinity')),
+    today - least(
+      today,
+      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
+      (select min(d.day) from audit_log_private.days_to_seal d)
+    ),
+    (select count(*) from audit_log_private.sealed_days d where d.altered_at is not null),
+    (select count(*) from audit_log_private.sealed_days d where d.miscounted <> 0),
+    (select count(*) from audit_log_private.holds h where h.released_at is null)
+  ];
+  return query
+    select 'audit_log_' || m.name, jsonb '{}', m.value
+    from unnest('{upkeep_age_seconds,unsealed_days,altered_days,miscounted_days,holds}'::text[], numbers) as m (name, value);
+end $$;
+comment on function audit_log_private.metrics is 'Numbers for a monitoring system, and what they are about: ids, never an entry or an address (docs/operating.md). Cheap on a log of any size.';

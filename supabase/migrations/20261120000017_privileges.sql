@@ -19,7 +19,10 @@ revoke all on all tables in schema audit_log, audit_log_private from public, ano
 revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 
-grant select, insert, update, delete on audit_log.organizations, audit_log.organization_members to service_role;
+grant select, insert, update, delete on audit_log.organization_members to service_role;
+-- Not keep_days: whoever has the secret key could have the log deleted.
+grant select, delete, insert (id, name, external_id, logs_key_events, created_at),
+  update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
 grant select on audit_log.actions to service_role;
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;

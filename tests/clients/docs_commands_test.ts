@@ -73,7 +73,16 @@ describe("docs/operating.md", () => {
       "altered_days",
       "miscounted_days",
       "is_adopted",
+      "holds",
     ]);
+    const metrics = outputOf("metrics()").split("\n");
+    for (const line of metrics) {
+      assertMatch(
+        line,
+        /^audit_log_\w+\{(\w+="[^"]*"(,\w+="[^"]*")*)?\} (\d+(\.\d+)?(e[+-]\d+)?|\+Inf)$/,
+      );
+    }
+    assert(metrics.some((line) => line.startsWith("audit_log_holds{} ")));
   });
 
   it("has SQL that runs as the owner of the database", async () => {

@@ -600,6 +600,9 @@ describe("5. Leave", () => {
     });
     await sql.unsafe(PG_CRON);
     await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
+    project.addMigrations({ audit_log_monitor: recipe("monitor.sql") });
+    await project.push();
+    assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
     project.addMigrations({ audit_log_leave: recipe("leave.sql") });
     await project.push();
     assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);

@@ -26,6 +26,11 @@ async function assertNotAllowed(role: string, statement: string): Promise<void> 
   assertEquals((await errorOf(run)).code, "42501", statement);
 }
 
+/** An object of so many levels. */
+function nested(levels: number) {
+  return { deep: JSON.parse("[".repeat(levels - 1) + "1" + "]".repeat(levels - 1)) };
+}
+
 describe("writing an entry", () => {
   it("needs only the organization, the action and the names: id, time and data have defaults", async () => {
     const { id, token } = await newOrganization(admin);
@@ -72,6 +77,8 @@ describe("writing an entry", () => {
       "a user_email of more than 320 characters": { user_email: `${"x".repeat(320)}@example.com` },
       "an agent_name of more than 200 characters": { agent_name: "x".repeat(201) },
       "data of more than 4 kB": { data: { ...MESSAGE_DATA, more: "x".repeat(4_000) } },
+      "data that is nested 33 levels deep": { action: "agent_added", data: nested(33) },
+      "data that is nested 2,000 levels deep": { action: "agent_added", data: nested(2000) },
       "an infinite time": { created_at: "infinity" },
       "an organization that does not exist": {
         organization_id: "00000000-0000-4000-8000-000000000000",
@@ -109,6 +116,7 @@ describe("writing an entry", () => {
     const given: Entry[] = [
       { data: { ...MESSAGE_DATA, more: [1, { deep: true }] } },
       { action: "feedback_given", created_at: "2026-03-02T00:00:00Z", data: { thumbs: "up" } },
+      { action: "feedback_given", created_at: "2026-03-02T00:00:01Z", data: nested(32) },
     ];
     await writeEntries(id, given);
     const { items } = await getPage(token);

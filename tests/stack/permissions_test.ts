@@ -7,6 +7,10 @@ import { rolledBack, sql } from "../helpers.ts";
 // the test here: think about who may reach it, then write it down there. What no schema should have is
 // in database_hygiene_test.ts.
 
+const MONITOR = await Deno.readTextFile(
+  new URL("../../examples/adopting/monitor.sql", import.meta.url),
+);
+
 /** What a query finds, one line of text for each row. */
 async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
   return (await query).map((row) => Object.values(row).join(" "));
@@ -16,7 +20,7 @@ async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
 function privileges(connection: postgres.ISql): Promise<string[]> {
   return lines(connection`
     with roles as (
-      select unnest(array['anon', 'authenticated', 'service_role']) as role
+      select unnest(array['anon', 'audit_log_monitor', 'authenticated', 'service_role']) as role
     ), schemas as (
       select oid, nspname as name from pg_namespace where nspname in ('audit_log', 'audit_log_private')
     ), privileges as (
@@ -66,7 +70,11 @@ async function documentedPrivileges(): Promise<string[]> {
 
 describe("the client roles", () => {
   it("may do exactly what the table in SECURITY.md says", async () => {
-    assertEquals(await privileges(sql), await documentedPrivileges());
+    const found = await rolledBack(sql, async (transaction) => {
+      await transaction.unsafe(MONITOR);
+      return await privileges(transaction);
+    });
+    assertEquals(found, await documentedPrivileges());
   });
 
   it("may do the same where everything new was granted to everybody, as in older projects", async () => {
@@ -82,6 +90,7 @@ describe("the client roles", () => {
       for (const name of names.sort()) {
         await transaction.unsafe(await Deno.readTextFile(new URL(name, migrations)));
       }
+      await transaction.unsafe(MONITOR);
       return await privileges(transaction);
     });
     assertEquals(found, await documentedPrivileges());
@@ -115,6 +124,7 @@ describe("functions", () => {
         "audit_log_private.list_api_keys",
         "audit_log_private.list_organizations",
         "audit_log_private.list_seals",
+        "audit_log_private.metrics",
         "audit_log_private.public_audit_log",
         "audit_log_private.read_audit_log",
         "audit_log_private.read_entry",

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import {
   assertExact,
   assertExactNow,
+  client,
   entriesOf,
   errorOf,
   getPage,
@@ -18,6 +19,7 @@ import {
   type Run,
   runUpkeep,
   signUp,
+  somebodyWaitsFor,
   sql,
   writeEntries,
 } from "../helpers.ts";
@@ -255,6 +257,186 @@ describe("delete_entries_before()", () => {
   });
 });
 
+/** Says after how many days the upkeep deletes an organization's entries, as the owner does. */
+async function keepDays(id: string, days: number | null): Promise<void> {
+  await sql`update audit_log.organizations set keep_days = ${days} where id = ${id}`;
+}
+
+/** The UTC day so many days ago. */
+async function daysAgo(days: number): Promise<string> {
+  const [row] =
+    await sql`select ((clock_timestamp() at time zone 'UTC')::date - ${days}::int)::text as day`;
+  return row?.["day"];
+}
+
+describe("scheduled retention", () => {
+  it("deletes what is more than keep_days old, and one run of the upkeep declares it with seals", async () => {
+    const [organization, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const [kept, expired] = [await daysAgo(30), await daysAgo(31)];
+    for (const { id } of [organization, other]) {
+      await insertEntries(sql, id, "2020-01-01", PIECE + 1);
+      await insertEntries(sql, id, expired, 2);
+      await insertEntries(sql, id, kept, 3);
+    }
+    const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
+    assertEquals(await sealed(organization.id), first);
+    await keepDays(organization.id, 30);
+    await runUpkeep();
+    await assertExact(organization, 3);
+    const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
+    assertEquals(await sealed(organization.id), [...first, ...declared]);
+    await assertExact(other, PIECE + 6);
+  });
+
+  it("takes neither 0 nor -1 days; null, which is the default, keeps all", async () => {
+    const organization = await newOrganization(admin);
+    await insertEntries(sql, organization.id, "0001-01-01", 1);
+    for (const days of [0, -1, 36_501]) {
+      assertEquals((await errorOf(keepDays(organization.id, days))).code, "23514");
+    }
+    await keepDays(organization.id, 1);
+    await keepDays(organization.id, null);
+    await runUpkeep();
+    await assertExact(organization, 1);
+  });
+
+  it("cannot be set with the secret key, which must not be able to delete entries", async () => {
+    const { id } = await newOrganization(admin);
+    const organizations = client("service_role").from("organizations");
+    const { error } = await organizations.update({ keep_days: 1 }).eq("id", id);
+    const inserted = await organizations.insert({ name: "Test", keep_days: 1 });
+    assertEquals([error?.code, inserted.error?.code], ["42501", "42501"]);
+  });
+
+  it("waits for no other deletion in the organization", async () => {
+    const { id } = await newOrganization(admin);
+    await insertEntries(sql, id, "2020-01-01", 1);
+    await keepDays(id, 1);
+    await sql.begin(async (deletion) => {
+      await deleteEntriesBefore(deletion, id, "2019-01-01");
+      await runUpkeep();
+      assertEquals(await entriesOf(id), 1);
+    });
+    await runUpkeep();
+    assertEquals(await entriesOf(id), 0);
+  });
+});
+
+async function hold(id: string | null, reason: string | null): Promise<void> {
+  await sql`select audit_log_private.hold(${id}, ${reason}, 'Grace, Legal')`;
+}
+
+async function release(id: string | null, reason: string | null): Promise<void> {
+  await sql`select audit_log_private.release(${id}, ${reason}, 'Hedy, Legal')`;
+}
+
+describe("a hold", () => {
+  it("refuses every deletion, naming itself, until the last one is released", async () => {
+    const organization = await newOrganization(admin);
+    const { id } = organization;
+    await insertEntries(sql, id, "2020-01-01", 2);
+    await keepDays(id, 1);
+    await hold(id, "Matter 7");
+    await hold(id, "Matter 8");
+    await release(id, "Matter 7");
+    const deletions = [
+      () => deleteEntriesBefore(sql, id, "2020-02-01"),
+      () => deleteOrganization(sql, id),
+    ];
+    for (const run of deletions) {
+      const error = await errorOf(run());
+      assertEquals(error.code, "55006");
+      assertStringIncludes(error.message, `organization ${id} is on hold`);
+      assertStringIncludes(error.message, "Matter 8");
+      assert(!error.message.includes("Matter 7"));
+    }
+    const { error } = await client("service_role").from("organizations").delete().eq("id", id);
+    assertEquals(error?.code, "23503");
+    await runUpkeep();
+    await assertExact(organization, 2);
+    await release(id, "Matter 8");
+    await runUpkeep();
+    await assertExact(organization, 0);
+  });
+
+  it("is kept with who gave and who released it, and shown while it stands", async () => {
+    const { id } = await newOrganization(admin);
+    await hold(id, "Matter 7");
+    await sql`select audit_log_private.hold(${id}, 'Matter 8')`;
+    const shown = async () => {
+      const query = pageQuery("2020-01-01", "2020-01-01");
+      const { data } = await admin.client.rpc("list_seals", { organization_id: id, query })
+        .throwOnError();
+      const [row] = await sql`
+        select array(
+          select h ->> 'reason' from json_array_elements(audit_log_private.health() -> 'holds') as h
+          where h ->> 'organization_id' = ${id}
+        ) as reasons`;
+      const { holds } = data as unknown as { holds: { reason: string; held_by: string }[] };
+      assertEquals(holds.map(({ reason }) => reason), row?.["reasons"]);
+      return holds.map(({ reason, held_by }) => `${reason}: ${held_by}`);
+    };
+    assertEquals(await shown(), ["Matter 7: Grace, Legal", "Matter 8: postgres"]);
+    await release(id, "Matter 7");
+    await hold(id, "Matter 7");
+    assertEquals(await shown(), ["Matter 8: postgres", "Matter 7: Grace, Legal"]);
+    const kept = await sql`
+      select reason, released_by, released_at >= held_at as released from audit_log_private.holds
+      where organization_id = ${id} order by held_at`;
+    assertEquals(kept.map((row) => Object.values(row)), [
+      ["Matter 7", "Hedy, Legal", true],
+      ["Matter 8", null, null],
+      ["Matter 7", null, null],
+    ]);
+  });
+
+  it("is refused twice for one reason, without a reason, for no organization; and released twice", async () => {
+    const { id } = await newOrganization(admin);
+    await hold(id, "Matter 7");
+    const unknown = crypto.randomUUID();
+    for (
+      const [code, call, organization, reason] of [
+        ["23505", hold, id, "Matter 7"],
+        ["23514", hold, id, " "],
+        ["23502", hold, id, null],
+        ["P0002", hold, unknown, "Matter 7"],
+        ["P0002", hold, null, "Matter 7"],
+        ["P0002", release, id, "Matter 8"],
+        ["P0002", release, id, null],
+        ["P0002", release, unknown, "Matter 7"],
+      ] as const
+    ) {
+      assertEquals((await errorOf(call(organization, reason))).code, code);
+    }
+    await release(id, "Matter 7");
+    const error = await errorOf(release(id, "Matter 7"));
+    assertEquals(error.code, "P0002");
+    assertEquals(error.message, `organization ${id} has no standing hold "Matter 7"`);
+  });
+
+  it("waits for the piece of a deletion, and stops the next, also one with an older snapshot", async () => {
+    const { id } = await newOrganization(admin);
+    await insertEntries(sql, id, "2020-01-01", PIECE + 1);
+    const deletion = await sql.reserve();
+    await deletion`begin`;
+    await deleteEntriesBefore(deletion, id, "2020-02-01");
+    const holding = hold(id, "Matter 7");
+    await Promise.race([holding, somebodyWaitsFor(sql, await pidOf(deletion))]);
+    await deletion`commit`;
+    await holding;
+    assertEquals((await errorOf(deleteEntriesBefore(deletion, id, "2020-02-01"))).code, "55006");
+    await release(id, "Matter 7");
+
+    await deletion`begin isolation level repeatable read`;
+    await deletion`select from audit_log_private.holds`;
+    await hold(id, "Matter 7");
+    assertEquals((await errorOf(deleteEntriesBefore(deletion, id, "2020-02-01"))).code, "40001");
+    await deletion`rollback`;
+    deletion.release();
+    assertEquals(await entriesOf(id), 1);
+  });
+});
+
 /** All rows of an organization, in every table that has rows of organizations. */
 async function rowsOf(id: string): Promise<Record<string, string[]>> {
   const tables = await sql`
@@ -286,6 +468,7 @@ async function fullOrganization(): Promise<Organization> {
     query: pageQuery("2020-01-01", "2020-01-01"),
   }).throwOnError();
   await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
+  await sql`select audit_log_private.hold(${id}, 'Matter 6'), audit_log_private.release(${id}, 'Matter 6')`;
   return organization;
 }
 
@@ -293,7 +476,7 @@ describe("delete_organization()", () => {
   it("in the documented loop, leaves nothing in any table, and every row of others", async () => {
     const [other, { id }] = [await fullOrganization(), await fullOrganization()];
     const before = await rowsOf(id);
-    assertEquals(Object.keys(before).length, 12);
+    assertEquals(Object.keys(before).length, 13);
     for (const [table, rows] of Object.entries(before)) {
       assert(rows.length > 0, `no row in ${table}`);
     }

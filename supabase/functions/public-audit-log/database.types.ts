@@ -100,6 +100,7 @@ export type Database = {
           "created_at": string;
           "external_id": string | null;
           "id": string;
+          "keep_days": number | null;
           "logs_key_events": boolean;
           "name": string;
         };
@@ -108,6 +109,7 @@ export type Database = {
           "created_at"?: string;
           "external_id"?: string | null;
           "id"?: string;
+          "keep_days"?: number | null;
           "logs_key_events"?: boolean;
           "name": string;
         };
@@ -115,6 +117,7 @@ export type Database = {
           "created_at"?: string;
           "external_id"?: string | null;
           "id"?: string;
+          "keep_days"?: number | null;
           "logs_key_events"?: boolean;
           "name"?: string;
         };
