@@ -1,23 +1,15 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import * as z from "zod/mini";
-import { useApiKeys } from "../keys/data.ts";
+import { STATE_COLOURS, STATES } from "../keys/address.ts";
+import { type ApiKey, isLive, useApiKeys } from "../keys/data.ts";
+import { keepsUp } from "../keys/keeps_up.ts";
 import { count, formatRelative } from "../shared/days.ts";
 import { compareNames, useOrganization } from "../shell/organization.ts";
-import { Empty, Failure, Head, Hint, Lead, Loading, Time } from "../shared/parts.tsx";
+import { Empty, Failure, Head, Hint, Lead, Loading, State, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { type Reader, readersOf, useReads } from "./data.ts";
-
-const ADDRESS = z.object({
-  ...RANGE,
-  sort: z.catch(z.optional(z.enum(["reader", "requests", "entries", "last"])), undefined),
-  descending: z.catch(z.optional(z.literal(true)), undefined),
-});
-
-export function readAccessAddress(search: unknown): z.infer<typeof ADDRESS> {
-  return z.parse(ADDRESS, search);
-}
 
 const SORTS = {
   reader: (a: Reader, b: Reader) => compareNames(a.name, b.name),
@@ -25,6 +17,16 @@ const SORTS = {
   entries: (a: Reader, b: Reader) => a.entries - b.entries,
   last: (a: Reader, b: Reader) => Date.parse(a.last_at) - Date.parse(b.last_at),
 };
+
+const ADDRESS = z.object({
+  ...RANGE,
+  sort: z.catch(z.optional(z.enum(Object.keys(SORTS) as (keyof typeof SORTS)[])), undefined),
+  descending: z.catch(z.optional(z.literal(true)), undefined),
+});
+
+export function readAccessAddress(search: unknown): z.infer<typeof ADDRESS> {
+  return z.parse(ADDRESS, search);
+}
 
 const COLUMNS: Column<Reader>[] = [
   {
@@ -60,6 +62,11 @@ const COLUMNS: Column<Reader>[] = [
     cell: ({ entries }) => entries.toLocaleString("en"),
   },
   {
+    name: "Keeps up",
+    width: "158px",
+    cell: ({ key }) => key && <KeepsUp apiKey={key} />,
+  },
+  {
     name: "First (UTC)",
     width: "148px",
     cell: ({ first_at }) => <Time value={first_at} />,
@@ -76,6 +83,13 @@ const COLUMNS: Column<Reader>[] = [
     cell: ({ last_address }) => last_address && <code>{last_address}</code>,
   },
 ];
+
+function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
+  const [text, colour] = isLive(apiKey)
+    ? keepsUp(apiKey)
+    : [STATES[apiKey.state].toLowerCase(), STATE_COLOURS[apiKey.state]];
+  return <State colour={colour}>{text}</State>;
+}
 
 const route = getRouteApi("/$organizationId/access");
 
@@ -114,7 +128,8 @@ export function Access() {
         <>
           <Table
             label="Readers"
-            columns={COLUMNS}
+            // Other columns each time, since "3 seconds ago" becomes wrong.
+            columns={[...COLUMNS]}
             rows={readers}
             idOf={({ id }) => id}
             sorting={{

@@ -8,7 +8,7 @@ import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
 import { useOrganization } from "../shell/organization.ts";
-import { type LogAddress, readLogAddress } from "./address.ts";
+import type { LogAddress } from "./address.ts";
 import { type AuditEntry, readEntry } from "./data.ts";
 import styles from "./entry.module.css";
 
@@ -126,7 +126,6 @@ function Step({ name, icon, to, onOpen }: StepProps) {
 }
 
 function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
-  const { action } = readLogAddress({ action: entry.action });
   const json = JSON.stringify(entry, null, 2);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
@@ -142,21 +141,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>
-            {action && (
-              <div>
-                <Anchor
-                  component="button"
-                  type="button"
-                  fz="inherit"
-                  onClick={() => onFilter({ action })}
-                >
-                  Only this action
-                </Anchor>
-              </div>
-            )}
+            <Only what="action" onClick={() => onFilter({ action: entry.action })} />
           </Field>
           <Field name="User">
             <bdi>{entry.user_email}</bdi>
+            <Only what="person" onClick={() => onFilter({ person: entry.user_email })} />
           </Field>
           <Field name="Agent">
             <bdi>{entry.agent_name}</bdi>
@@ -180,6 +169,16 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
         <Copy label="link" text={location.href} />
       </Group>
     </Tabs>
+  );
+}
+
+function Only({ what, onClick }: { what: string; onClick: () => void }) {
+  return (
+    <div>
+      <Anchor component="button" type="button" fz="inherit" onClick={onClick}>
+        Only this {what}
+      </Anchor>
+    </div>
   );
 }
 

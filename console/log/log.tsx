@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
 import { Export } from "../export/export.tsx";
-import { count, countDays } from "../shared/days.ts";
+import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Hint, Loading } from "../shared/parts.tsx";
 import { daysOf } from "../shared/range.tsx";
@@ -104,7 +104,7 @@ export function Log() {
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
       />
       {altered.length > 0 && !isFollowing && <Altered days={altered} />}
-      {days.data && days.data.counts.size > 0 && !isFollowing && countDays(days.data) > 1 && (
+      {days.data && days.data.counts.size > 0 && !isFollowing && (
         <div aria-busy={days.isPlaceholderData}>
           <Histogram
             days={days.data}
@@ -135,7 +135,7 @@ export function Log() {
               page={page}
               size={size}
               data={entries.data}
-              isFiltered={address.action !== undefined}
+              isFiltered={address.action !== undefined || address.person !== undefined}
               onPage={(page) => change({ page: page === 1 ? undefined : page })}
               onSize={(size) => change({ size })}
             />

@@ -167,7 +167,8 @@ export async function chooseLocalTime(page: Page): Promise<void> {
 /** Shows the entries of one action only. */
 export async function chooseAction(page: Page, name: string): Promise<void> {
   await page.getByRole("button", { name: "Filter", exact: true }).click();
-  await page.getByRole("menuitem", { name }).click();
+  await choose(page, "Action", name);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
 }
 
 /** The entry that is open beside the list. */

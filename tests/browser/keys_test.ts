@@ -117,6 +117,11 @@ describe("creating a key", () => {
     }
     await get(token);
     await page.getByText("Connected: last request").waitFor();
+    const [red = 255, green = 0, blue = 255] = await page.evaluate<number[]>(
+      `getComputedStyle([...document.querySelectorAll("[role=status]")]
+        .find(({ innerText }) => innerText.includes("Connected"))).color.match(/\\d+/g).map(Number)`,
+    );
+    assert(green > red && green > blue, `the line is ${[red, green, blue]}`);
   });
 
   it("shows the token once, until one confirms to have stored it: then it is nowhere any more", async () => {
@@ -520,6 +525,8 @@ describe("the list of keys", () => {
       successor_id: null,
       state: "active",
       last_used_at: null,
+      reads: null,
+      caught_up_at: null,
       requests_last_minute: 0,
       quota: 60,
     };

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { describe, it } from "@std/testing/bdd";
 import { type Entry, sql, writeEntries } from "../helpers.ts";
 import {
+  choose,
   chooseAction,
   chooseLocalTime,
   chooseRange,
@@ -155,12 +156,52 @@ describe("the log", () => {
     assertEquals(calls, []);
   });
 
-  it("ignores what an address has wrong", async () => {
-    const opened = await openLog(
+  it("ignores what an address has wrong, but never a filter", async () => {
+    const { page } = await openLog(
       [{ created_at: new Date().toISOString() }],
-      "start=0002-01-01&end=x&action=nothing&page=-1&size=7&range=1e9&time=mars",
+      "start=0002-01-01&end=x&action=nothing_known&page=-1&size=7&range=1e9&time=mars",
     );
-    await opened.page.getByText("1–1 of 1 entry").waitFor();
+    await page.getByText("There is no action").waitFor();
+    await page.getByRole("button", { name: "Action: Nothing known" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+  });
+
+  it("is searched by person, by the open entry's person and action, and by all actions of the catalogue", async () => {
+    const old = `old_${crypto.randomUUID().replaceAll("-", "_")}`;
+    await sql`
+      insert into audit_log.actions (code, description, deprecated_at) values (${old}, 'Old', now())`;
+    const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
+    const { page } = await openLog([
+      { ...at(1), user_email: "ada@example.com", action: old },
+      { ...at(2), user_email: "ada@example.com", action: "agent_added" },
+      { ...at(3), user_email: "bob@example.com", action: "agent_added" },
+    ]);
+    const filter = page.getByRole("button", { name: "Filter", exact: true });
+    await filter.click();
+    await page.getByLabel("Person").fill(" ada@example.com ");
+    await page.getByLabel("Person").press("Enter");
+    await page.getByText("1–2 of 2 entries").waitFor();
+    // The chart counts what the list shows.
+    await page.getByText("2 entries", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Person: ada@example.com" }).click();
+    await page.getByText("1–3 of 3 entries").waitFor();
+    await row(page, "bob@example.com").click();
+    await entryPanel(page).getByRole("button", { name: "Only this action" }).click();
+    await page.getByText("1–2 of 2 entries").waitFor();
+    await row(page, "bob@example.com").click();
+    await entryPanel(page).getByRole("button", { name: "Only this person" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+    await filter.click();
+    const actions = page.getByRole("combobox", { name: "Action" }).getByRole("option");
+    assertEquals((await actions.allInnerTexts())[0], "All actions");
+    const deprecated = page.locator("optgroup[label=Deprecated]:last-child option");
+    const name = old.replaceAll("_", " ").replace("o", "O");
+    await deprecated.filter({ hasText: name }).waitFor({ state: "attached" });
+    await choose(page, "Action", name);
+    await page.getByLabel("Person").fill("");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+    await row(page, name).waitFor();
   });
 
   it("shows the answer to the last filter, though that to the one before comes later", async () => {
@@ -383,8 +424,9 @@ describe("local time", () => {
 describe("the chart of days", () => {
   it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
     const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
+    await chooseRange(page, "30 days");
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
-    assertEquals(await bars(page).count(), 7);
+    assertEquals(await bars(page).count(), 30);
     await page.getByText("6 entries", { exact: true }).waitFor();
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
@@ -403,6 +445,25 @@ describe("the chart of days", () => {
     }
     await page.getByText("1–5 of 5 entries").waitFor();
     assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+  });
+
+  it("has a bar for each hour of up to 7 days, with ticks, and says what one points at", async () => {
+    const { page } = await openLog([
+      { created_at: `${daysAgo(1)}T08:59:59.999Z` },
+      { created_at: `${daysAgo(1)}T09:00:00Z` },
+      { created_at: `${daysAgo(1)}T09:59:59Z` },
+    ]);
+    const nine = page.getByRole("option", { name: `${daysAgo(1)} 09:00 UTC: 2 entries` });
+    await nine.waitFor();
+    assertEquals(await bars(page).count(), 7 * 24);
+    await page.locator("figure").getByText(daysAgo(6), { exact: true }).waitFor();
+    await nine.hover();
+    await page.locator("figure").getByText(`${daysAgo(1)} 09:00 UTC: 2 entries, not yet sealed`)
+      .waitFor();
+    await nine.click();
+    await page.locator("figure").getByText("20:00", { exact: true }).waitFor();
+    assertEquals(await bars(page).count(), 24);
+    assertEquals(daysIn(page), [daysAgo(1), daysAgo(1)]);
   });
 
   it("has at most 120 bars, and loses no entry by it", async () => {
