@@ -24,7 +24,8 @@ interface Bar extends Days {
 
 export interface HistogramProps {
   days: LogDays;
-  onSelect: (days: Days) => void;
+  /** `newer` is how many entries of the range come after them. */
+  onSelect: (days: Days, newer: number) => void;
 }
 
 /**
@@ -48,7 +49,8 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   function choose(): void {
     const [first, final] = [bars[from], bars[to]];
     setAnchor(null);
-    if (first && final) onSelect({ start: first.start, end: final.end });
+    const newer = bars.slice(to + 1).reduce((sum, { entries }) => sum + entries, 0);
+    if (first && final) onSelect({ start: first.start, end: final.end }, newer);
   }
   function barUnder({ clientX }: PointerEvent): number {
     const { left, width } = list.current?.getBoundingClientRect() ?? { left: 0, width: 1 };

@@ -108,8 +108,12 @@ export function Log() {
         <div aria-busy={days.isPlaceholderData}>
           <Histogram
             days={days.data}
-            onSelect={(days) =>
-              change({ range: undefined, ...days })}
+            onSelect={(days, newer) =>
+              change(
+                filter.start === filter.end
+                  ? { page: Math.floor(newer / size) + 1 }
+                  : { range: undefined, ...days },
+              )}
           />
         </div>
       )}

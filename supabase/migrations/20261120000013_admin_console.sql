@@ -86,13 +86,16 @@ begin
           and c.day between start_date and end_date
           and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
         union all
-        -- As in count_matching.
-        select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
-        from audit_log.audit_entries e
-        where e.organization_id = daily_entry_counts.organization_id
-          and (e.user_email, e.created_at) >= (wanted_email, range_start)
-          and (e.user_email, e.created_at) < (wanted_email, range_end)
-          and (daily_entry_counts.action is null or e.action = daily_entry_counts.action)
+        (
+          -- As in count_matching.
+          select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
+          from audit_log.audit_entries e
+          where e.organization_id = daily_entry_counts.organization_id
+            and (e.user_email, e.created_at) >= (wanted_email, range_start)
+            and (e.user_email, e.created_at) < (wanted_email, range_end)
+            and (daily_entry_counts.action is null or e.action = daily_entry_counts.action)
+          limit 1000001
+        )
       ) as p
       group by 1, 2 having sum(p.entries) <> 0
     ) as t

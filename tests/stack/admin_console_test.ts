@@ -124,7 +124,7 @@ describe("daily_entry_counts()", () => {
       { created_at: "2026-02-28T23:59:59.999Z" },
       { created_at: "2026-03-01T00:00:00Z" },
       { created_at: "2026-03-01T12:00:00Z", action: "agent_added" },
-      { created_at: "2026-03-05T12:59:59.999Z", user_email: "ada@example.com" },
+      { created_at: "2026-03-05T12:59:59.999Z", user_email: "bob@example.com" },
       { created_at: "2026-03-05T12:00:00Z" },
     ]);
     const counts = async (given: object = {}) => {
@@ -137,7 +137,7 @@ describe("daily_entry_counts()", () => {
       { day: "2026-03-01", entries: 2 },
       { day: "2026-03-05", entries: 2 },
     ]);
-    const user_email = "ada@example.com";
+    const user_email = "bob@example.com";
     assertEquals(await counts({ user_email }), [{ day: "2026-03-05", entries: 1 }]);
     assertEquals(await counts({ user_email, action: "agent_added" }), []);
     assertEquals(await counts({ user_email, by_hour: true }), [
