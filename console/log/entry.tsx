@@ -88,10 +88,12 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
         : (
           <Empty title="No such entry">
             <p>
-              The log has no entry with this id{at && ` at ${at}`}. It may have been deleted after
-              its time, or the link is not whole.
+              The log has no entry with this id
+              {at && ` at ${formatTime(at, "utc", true)} UTC`}. It may have been deleted after its
+              time, or the link is not whole.
             </p>
             <Button
+              mt="sm"
               variant="default"
               onClick={() => onFilter(at ? { range: undefined, ...dayRange(at) } : {})}
             >
@@ -118,6 +120,7 @@ function Step({ name, icon, to, onOpen }: StepProps) {
       aria-label={name}
       title={name}
       disabled={!to}
+      {...to ? {} : { bg: "transparent" }}
       onClick={() => to && onOpen(to)}
     >
       <Icon name={icon} />

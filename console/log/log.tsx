@@ -5,7 +5,7 @@ import { useCallback, useDeferredValue, useState } from "react";
 import { Export } from "../export/export.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Empty, Failure, Head, Hint, Loading } from "../shared/parts.tsx";
+import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { daysOf } from "../shared/range.tsx";
 import { useOrganization } from "../shell/organization.ts";
 import type { LogAddress } from "./address.ts";
@@ -191,11 +191,11 @@ function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) 
   return (
     <>
       <div role="status">
-        <Hint>
+        <State colour={isCaughtUp ? "var(--good)" : "var(--waiting)"}>
           {isCaughtUp
             ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
             : `Reading today's entries: ${entries} so far …`}
-        </Hint>
+        </State>
       </div>
       {isCaughtUp && received === 0 && (
         <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>

@@ -119,7 +119,7 @@ describe("creating a key", () => {
     await page.getByText("Connected: last request").waitFor();
     const [red = 255, green = 0, blue = 255] = await page.evaluate<number[]>(
       `getComputedStyle([...document.querySelectorAll("[role=status]")]
-        .find(({ innerText }) => innerText.includes("Connected"))).color.match(/\\d+/g).map(Number)`,
+        .find(({ innerText }) => innerText.includes("Connected"))).backgroundColor.match(/\\d+/g).map(Number)`,
     );
     assert(green > red && green > blue, `the line is ${[red, green, blue]}`);
   });
