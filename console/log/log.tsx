@@ -140,8 +140,7 @@ export function Log() {
               size={size}
               data={entries.data}
               isFiltered={address.action !== undefined || address.person !== undefined}
-              onPage={(page) => change({ page: page === 1 ? undefined : page })}
-              onSize={(size) => change({ size })}
+              onChange={change}
             />
           )}
         </div>

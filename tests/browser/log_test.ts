@@ -400,11 +400,11 @@ describe("a link to an entry", () => {
 describe("an empty log", () => {
   it("names a filter only if there is one", async () => {
     const { page } = await openLog([]);
-    await page.getByText("None in these days. Choose others.").waitFor();
+    await page.getByText("None in these days. Choose others").waitFor();
     await chooseAction(page, "Feedback given");
-    await page.getByText("None in these days with this filter.").waitFor();
+    await page.getByText("None in these days with this filter").waitFor();
     await page.getByRole("button", { name: "Action: Feedback given" }).click();
-    await page.getByText("None in these days. Choose others.").waitFor();
+    await page.getByText("None in these days. Choose others").waitFor();
   });
 });
 
