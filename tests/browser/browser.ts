@@ -192,6 +192,21 @@ export function row(page: Page, text: string) {
   return page.getByRole("row").filter({ hasText: text });
 }
 
+/** What has the focus, as its reader knows it. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate(`document.activeElement.getAttribute("aria-label") ??
+    (document.activeElement.labels?.[0] ?? document.activeElement).innerText`);
+}
+
+/** Presses Tab until it reaches what has this name. */
+export async function tabTo(page: Page, name: RegExp): Promise<void> {
+  for (let i = 0; i < 40; i++) {
+    await page.keyboard.press("Tab");
+    if (name.test(await focused(page))) return;
+  }
+  throw new Error(`Tab never reaches ${name}`);
+}
+
 /** Calls of functions of the Data API from here on, by name. */
 export function recordCalls(page: Page): string[] {
   const calls: string[] = [];

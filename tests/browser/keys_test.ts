@@ -25,6 +25,7 @@ import {
   row,
   setVisibility,
   shell,
+  tabTo,
   today,
 } from "./browser.ts";
 
@@ -285,29 +286,18 @@ describe("creating a key", () => {
 
   it("works by keyboard alone, and so does revoking", async () => {
     const { page } = await openKeys();
-    const tabTo = async (name: RegExp) => {
-      for (let i = 0; i < 30; i++) {
-        await page.keyboard.press("Tab");
-        const focused = await page.evaluate<string>(
-          `document.activeElement.getAttribute("aria-label") ?? document.activeElement.labels?.[0]?.innerText ??
-            document.activeElement.innerText`,
-        );
-        if (name.test(focused)) return;
-      }
-      throw new Error(`Tab never reaches ${name}`);
-    };
-    await tabTo(/^Create key$/);
+    await tabTo(page, /^Create key$/);
     await page.keyboard.press("Enter");
     await nameField(page).waitFor();
     await page.keyboard.type("by keyboard");
     await page.keyboard.press("Enter");
     await shownToken(page);
-    await tabTo(/^I have stored/);
+    await tabTo(page, /^I have stored/);
     await page.keyboard.press("Space");
-    await tabTo(/^Close$/);
+    await tabTo(page, /^Close$/);
     await page.keyboard.press("Enter");
     await row(page, "by keyboard").waitFor();
-    await tabTo(/^Actions for by keyboard/);
+    await tabTo(page, /^Actions for by keyboard/);
     await page.keyboard.press("Enter");
     await page.getByRole("menuitem", { name: "Rotate …" }).waitFor();
     await page.keyboard.press("ArrowUp");

@@ -337,28 +337,6 @@ describe("an entry", () => {
     assertEquals(await page.evaluate("scrollY"), before);
     assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
   });
-
-  it("that a link names and the log does not have is said to be missing, also while following", async () => {
-    const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    await entryPanel(page).getByRole("heading", { name: "No such entry" }).waitFor();
-  });
-
-  it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
-    const { page, admin, organization } = await openLog([{
-      agent_name: "agent old",
-      created_at: `${today()}T00:00:00Z`,
-    }]);
-    await page.getByRole("row").getByRole("link").focus();
-    await page.keyboard.press("Enter");
-    await entryPanel(page).getByText("agent old").first().waitFor();
-    const link = new URL(page.url()).hash;
-    await closeEntry(page);
-    assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
-    await writeEntries(organization.id, hourly(today(), 60));
-    const another = await openConsole(admin, link);
-    await entryPanel(another.page).getByText("agent old").first()
-      .waitFor();
-  });
 });
 
 describe("a link to an entry", () => {
@@ -386,10 +364,10 @@ describe("a link to an entry", () => {
     ]);
   });
 
-  it("that is not there leads to its day", async () => {
+  it("that is not there leads to its day, also while following", async () => {
     const { page } = await openLog(
       [],
-      `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z`,
+      `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z&follow=true`,
     );
     await entryPanel(page).getByRole("button", { name: "Show 2026-01-05" }).click();
     await entryPanel(page).waitFor({ state: "hidden" });
