@@ -551,7 +551,7 @@ describe("hostile data", () => {
 });
 
 describe("1,000 rows of 200,000", () => {
-  it("answer quickly to what one does", async () => {
+  it("answer at once to what one does", async () => {
     const { admin, organization } = await newAdmin();
     await insertEntries(sql, organization.id, today(), 200_000);
     const { page } = await openConsole(admin, `#/${organization.id}/log?size=1000`);
@@ -560,14 +560,7 @@ describe("1,000 rows of 200,000", () => {
     await page.evaluate(`window.durations = [];
       new PerformanceObserver((list) => durations.push(...list.getEntries()
         .filter(({ interactionId }) => interactionId).map(({ duration }) => duration)))
-        .observe({ type: "event", durationThreshold: 16 });
-      window.frames_ = [];
-      let last = performance.now();
-      requestAnimationFrame(function frame(now) {
-        frames_.push(now - last);
-        last = now;
-        requestAnimationFrame(frame);
-      });`);
+        .observe({ type: "event", durationThreshold: 16 });`);
     for (let n = 0; n < 5; n++) {
       await page.getByRole("row").nth(n + 2).click();
       await entryPanel(page).waitFor();
@@ -575,14 +568,8 @@ describe("1,000 rows of 200,000", () => {
     }
     await chooseLocalTime(page);
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();
-    const inp = await page.evaluate<number[]>("durations.toSorted((a, b) => b - a)");
-    await page.evaluate("frames_.length = 0");
-    for (let n = 0; n < 40; n++) await page.mouse.wheel(0, 800);
-    const frames = await page.evaluate<number[]>("frames_.toSorted((a, b) => b - a)");
-    console.log(
-      `1,000 rows: the longest interaction to next paint ${inp[0]} ms of ${inp.length}, ` +
-        `the longest frame while scrolling ${frames[0]?.toFixed()} ms of ${frames.length}`,
-    );
-    assert(inp.length > 0);
+    const longest = await page.evaluate<number>("Math.max(...durations)");
+    // A tenth of it on a quiet machine.
+    assert(longest > 0 && longest < 2_000, `${longest} ms until the next paint`);
   });
 });
