@@ -81,7 +81,8 @@ export function Keys() {
           aria-label="Search keys"
           placeholder="Name, key or person"
           type="search"
-          w={240}
+          maw={240}
+          flex="1 1 160px"
           leftSection={<Icon name="search" />}
           {...search}
         />
