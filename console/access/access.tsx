@@ -1,23 +1,15 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import * as z from "zod/mini";
-import { useApiKeys } from "../keys/data.ts";
-import { count, formatRelative } from "../shared/days.ts";
+import { STATE_COLOURS, STATES } from "../keys/address.ts";
+import { type ApiKey, isLive, useApiKeys } from "../keys/data.ts";
+import { keepsUp } from "../keys/keeps_up.ts";
+import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { compareNames, useOrganization } from "../shell/organization.ts";
-import { Empty, Failure, Head, Hint, Lead, Loading, Time } from "../shared/parts.tsx";
+import { Empty, Failure, Head, Hint, Lead, Loading, State, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { type Reader, readersOf, useReads } from "./data.ts";
-
-const ADDRESS = z.object({
-  ...RANGE,
-  sort: z.catch(z.optional(z.enum(["reader", "requests", "entries", "last"])), undefined),
-  descending: z.catch(z.optional(z.literal(true)), undefined),
-});
-
-export function readAccessAddress(search: unknown): z.infer<typeof ADDRESS> {
-  return z.parse(ADDRESS, search);
-}
 
 const SORTS = {
   reader: (a: Reader, b: Reader) => compareNames(a.name, b.name),
@@ -26,10 +18,20 @@ const SORTS = {
   last: (a: Reader, b: Reader) => Date.parse(a.last_at) - Date.parse(b.last_at),
 };
 
+const ADDRESS = z.object({
+  ...RANGE,
+  sort: z.catch(z.optional(z.enum(Object.keys(SORTS) as (keyof typeof SORTS)[])), undefined),
+  descending: z.catch(z.optional(z.literal(true)), undefined),
+});
+
+export function readAccessAddress(search: unknown): z.infer<typeof ADDRESS> {
+  return z.parse(ADDRESS, search);
+}
+
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
-    width: "minmax(0, 2fr)",
+    width: "minmax(0, 1fr)",
     sort: "reader",
     isRowHeader: true,
     cell: ({ name, kind }) => (
@@ -40,42 +42,58 @@ const COLUMNS: Column<Reader>[] = [
     ),
   },
   {
+    name: "Keeps up",
+    width: "160px",
+    cell: ({ key }) => key && <KeepsUp apiKey={key} />,
+  },
+  {
     name: "Requests",
-    width: "90px",
+    width: "84px",
     sort: "requests",
     isNumber: true,
     cell: ({ requests }) => requests.toLocaleString("en"),
   },
   {
     name: "Refused (400)",
-    width: "100px",
+    width: "92px",
     isNumber: true,
     cell: ({ invalid_requests }) => invalid_requests.toLocaleString("en"),
   },
   {
     name: "Entries read",
-    width: "110px",
+    width: "96px",
     sort: "entries",
     isNumber: true,
     cell: ({ entries }) => entries.toLocaleString("en"),
   },
   {
-    name: "First (UTC)",
-    width: "148px",
-    cell: ({ first_at }) => <Time value={first_at} />,
+    name: "First",
+    width: "84px",
+    cell: ({ first_at }) => <Time value={first_at}>{dayOf(first_at)}</Time>,
   },
   {
     name: "Last",
-    width: "120px",
+    width: "140px",
     sort: "last",
-    cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
-  },
-  {
-    name: "Address",
-    width: "minmax(0, 1fr)",
-    cell: ({ last_address }) => last_address && <code>{last_address}</code>,
+    cell: ({ last_at, last_address }) => (
+      <>
+        <Time value={last_at}>{formatRelative(last_at)}</Time>
+        {last_address && (
+          <Hint>
+            from <code>{last_address}</code>
+          </Hint>
+        )}
+      </>
+    ),
   },
 ];
+
+function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
+  const [text, colour] = isLive(apiKey)
+    ? keepsUp(apiKey)
+    : [STATES[apiKey.state].toLowerCase(), STATE_COLOURS[apiKey.state]];
+  return <State colour={colour}>{text}</State>;
+}
 
 const route = getRouteApi("/$organizationId/access");
 
@@ -100,7 +118,7 @@ export function Access() {
       <Lead>
         Who has read the log of{" "}
         <bdi>{organization.name}</bdi>: applications with a key, and administrators here. Days are
-        kept for 400 days.
+        UTC, and kept for 400 days.
       </Lead>
       <RangePicker
         address={address}
@@ -114,7 +132,8 @@ export function Access() {
         <>
           <Table
             label="Readers"
-            columns={COLUMNS}
+            // Other columns each time, since "3 seconds ago" becomes wrong.
+            columns={[...COLUMNS]}
             rows={readers}
             idOf={({ id }) => id}
             sorting={{

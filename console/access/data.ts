@@ -48,26 +48,30 @@ export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "e
   first_at: string;
   last_at: string;
   last_address: string | null;
+  /** Of a reader with a key that there still is. */
+  key: ApiKey | undefined;
 }
 
 /** What each reader read in all days together. */
 export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
-  const hints = new Map(keys.map(({ id, hint }) => [id, hint]));
+  const byId = new Map(keys.map((key) => [key.id, key]));
   const readers = new Map<string, Reader>();
   for (const read of reads) {
     const isPerson = read.user_id !== null;
     const id = isPerson ? `person ${read.user_id}` : `key ${read.api_key_id}`;
     const before = readers.get(id);
+    const key = byId.get(read.api_key_id ?? "");
     readers.set(id, {
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
-      kind: isPerson ? "Administrator" : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
+      kind: isPerson ? "Administrator" : `API key ${key?.hint ?? ""}`,
       requests: read.requests + (before?.requests ?? 0),
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),
       first_at: before?.first_at ?? read.first_at,
       last_at: read.last_at,
       last_address: read.last_address ?? before?.last_address ?? null,
+      key,
     });
   }
   return [...readers.values()];

@@ -1,7 +1,17 @@
-import { Alert, Anchor, Button, Divider, PasswordInput, Stack, TextInput } from "@mantine/core";
+import {
+  Alert,
+  Anchor,
+  Button,
+  Divider,
+  Group,
+  Paper,
+  PasswordInput,
+  Stack,
+  TextInput,
+} from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { Failure } from "../shared/parts.tsx";
+import { Failure, Lead } from "../shared/parts.tsx";
 import { AuthForm, CODE } from "./auth_form.tsx";
 import { type Provider, useMethods } from "./methods.ts";
 import { resetPassword } from "./session.ts";
@@ -151,9 +161,16 @@ export function Page({ children }: { children: ReactNode }) {
   return (
     <main className={styles.page}>
       <title>Sign in – Audit log</title>
-      <img src="./icon.svg" alt="" width={36} height={36} />
-      <h1>Audit log</h1>
-      {children}
+      <Paper withBorder radius="lg" shadow="sm" p="xl">
+        <Stack gap="md">
+          <Group gap="sm">
+            <img src="./icon.svg" alt="" width={28} height={28} />
+            <h1>Audit log</h1>
+          </Group>
+          <Lead>See who did what in your organization.</Lead>
+          {children}
+        </Stack>
+      </Paper>
     </main>
   );
 }

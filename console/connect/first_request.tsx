@@ -1,6 +1,7 @@
+import { Alert, Loader } from "@mantine/core";
 import { useApiKeys } from "../keys/data.ts";
 import { formatRelative } from "../shared/days.ts";
-import { State } from "../shared/parts.tsx";
+import { Icon } from "../shared/icons.tsx";
 
 const POLL_MS = 3_000;
 
@@ -9,10 +10,15 @@ export function FirstRequest({ apiKeyId }: { apiKeyId: string }) {
   const { data } = useApiKeys(POLL_MS);
   const usedAt = data?.find(({ id }) => id === apiKeyId)?.last_used_at;
   return (
-    <div role="status">
+    <Alert
+      color={usedAt ? "green" : "gray"}
+      role="status"
+      p="xs"
+      icon={usedAt ? <Icon name="check" /> : <Loader size={14} color="gray" aria-hidden />}
+    >
       {usedAt
-        ? <State colour="var(--good)">Connected: last request {formatRelative(usedAt)}</State>
-        : <State colour="var(--waiting)">Waiting for the first request …</State>}
-    </div>
+        ? `Connected: last request ${formatRelative(usedAt)}`
+        : "Waiting for the first request …"}
+    </Alert>
   );
 }

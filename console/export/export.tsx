@@ -35,8 +35,8 @@ export function Export({ filter, onClose }: ExportProps) {
     mutationFn: async () => {
       controller.current = new AbortController();
       setProgress({ written: 0, total: 0 });
-      const { start, end, action } = filter;
-      const name = ["audit-log", start, end, action].filter(Boolean).join("_");
+      const { start, end, action, person } = filter;
+      const name = ["audit-log", start, end, action, person].filter(Boolean).join("_");
       const file = await openFile(`${name}.${format}`);
       // The person did not choose a file.
       if (!file) return null;
@@ -72,7 +72,12 @@ export function Export({ filter, onClose }: ExportProps) {
       <Stack gap="md">
         <p>
           All entries of <bdi>{organization.name}</bdi> from {filter.start} to {filter.end} (UTC)
-          {filter.action ? ` with the action “${actionName(filter.action)}”` : ""}, oldest first.
+          {filter.action && ` with the action “${actionName(filter.action)}”`}
+          {filter.person && (
+            <>
+              of <bdi>{filter.person}</bdi>
+            </>
+          )}, oldest first.
         </p>
         <Group gap="xs">
           <SegmentedControl
@@ -144,8 +149,9 @@ export function Export({ filter, onClose }: ExportProps) {
   );
 }
 
-function curl({ start, end, action }: LogFilter, format: Format): string {
-  const query = new URLSearchParams({ start, end, ...action ? { action } : {}, limit: "1000" });
+function curl({ start, end, action, person }: LogFilter, format: Format): string {
+  const filter = { ...action && { action }, ...person && { user_email: person } };
+  const query = new URLSearchParams({ start, end, ...filter, limit: "1000" });
   const accept = format === "ndjson" ? ` \\\n  -H "Accept: application/x-ndjson"` : "";
   return `curl "${AUDIT_LOG_URL}?${query}" \\\n  -H "Authorization: Bearer $API_KEY"${accept}`;
 }

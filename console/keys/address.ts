@@ -32,8 +32,8 @@ function time(value: string | null, ifNull = 0): number {
 
 const ADDRESS = z.object({
   search: z.catch(z.optional(z.coerce.string()), undefined),
-  state: z.catch(z.optional(z.enum(["active", "expiring", "expired", "revoked"])), undefined),
-  sort: z.catch(z.optional(z.enum(["name", "created", "expires", "used"])), undefined),
+  state: z.catch(z.optional(z.enum(Object.keys(STATES) as ApiKey["state"][])), undefined),
+  sort: z.catch(z.optional(z.enum(Object.keys(SORTS) as (keyof typeof SORTS)[])), undefined),
   descending: z.catch(z.optional(z.literal(true)), undefined),
   page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
 });

@@ -1,4 +1,4 @@
-import { NativeSelect, TextInput } from "@mantine/core";
+import { NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { Connect } from "../connect/connect.tsx";
 import { isDay, today } from "../shared/days.ts";
@@ -52,7 +52,7 @@ export function CreateKey({ keys, onClose }: CreateKeyProps) {
       }}
       onClose={onClose}
     >
-      <div>
+      <Stack gap={4}>
         <TextInput
           label="Name"
           description="The application that gets it. It cannot be changed later."
@@ -70,7 +70,7 @@ export function CreateKey({ keys, onClose }: CreateKeyProps) {
             </Hint>
           )}
         </div>
-      </div>
+      </Stack>
       <NativeSelect
         label="Expires"
         data={LIFETIMES}

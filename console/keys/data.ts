@@ -15,6 +15,10 @@ const API_KEY = z.object({
   successor_id: z.nullable(z.string()),
   state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
+  /** How it last read entries. */
+  reads: z.nullable(z.enum(["feed", "pages"])),
+  /** When the feed last had no more for it. */
+  caught_up_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
   /** Requests that the key may make in a minute. */
   quota: z.number(),

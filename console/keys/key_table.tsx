@@ -7,6 +7,7 @@ import { Hint, State, Time } from "../shared/parts.tsx";
 import { type Column, type Sorting, Table } from "../shared/table.tsx";
 import { STATE_COLOURS, STATES } from "./address.ts";
 import { type ApiKey, isLive } from "./data.ts";
+import { keepsUp } from "./keeps_up.ts";
 import type { Opened } from "./keys.tsx";
 import { UseChart } from "./use_chart.tsx";
 
@@ -113,6 +114,7 @@ function KeyState({ apiKey, all }: { apiKey: ApiKey; all: ApiKey[] }) {
           {revoked_by_email && ` by ${revoked_by_email}`}
         </Hint>
       )}
+      {isLive(apiKey) && !successor && apiKey.last_used_at && <Hint>{keepsUp(apiKey)[0]}</Hint>}
       {successor && !revoked_at && (
         <Hint>
           rotated to{" "}
@@ -152,7 +154,7 @@ function Actions({ apiKey, onOpen }: ActionsProps) {
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen({ what: "rotate", apiKey })}>Rotate …</Menu.Item>
         )}
-        <Menu.Item onClick={() => onOpen({ what: "revoke", apiKey })}>
+        <Menu.Item color="red" onClick={() => onOpen({ what: "revoke", apiKey })}>
           Revoke …
         </Menu.Item>
       </Menu.Dropdown>

@@ -81,7 +81,8 @@ export function Keys() {
           aria-label="Search keys"
           placeholder="Name, key or person"
           type="search"
-          w={240}
+          maw={240}
+          flex="1 1 160px"
           leftSection={<Icon name="search" />}
           {...search}
         />
@@ -99,8 +100,22 @@ export function Keys() {
       />
       {keys.isPending && <Loading what="API keys" />}
       {keys.data && chosen.length === 0 && (keys.data.length === 0
-        ? <Empty title="No keys yet">Create one for each application that reads the log.</Empty>
-        : <Empty title="No such key">Search for something else, or in all states.</Empty>)}
+        ? (
+          <Empty title="No keys yet">
+            <p>Create one for each application that reads the log.</p>
+          </Empty>
+        )
+        : (
+          <Empty title="No such key">
+            <p>Search for something else, or in all states.</p>
+            <Button
+              variant="default"
+              onClick={() => change({ search: undefined, state: undefined })}
+            >
+              Show all keys
+            </Button>
+          </Empty>
+        ))}
       {keys.data && chosen.length > 0 && (
         <>
           <KeyTable

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
-import type { Days } from "../shared/days.ts";
+import { countDays, type Days } from "../shared/days.ts";
 import { call, check } from "../shared/transport.ts";
 import { readSeals, type Sealing } from "../seals/data.ts";
 
@@ -125,28 +125,39 @@ export function parseEntries(text: string): AuditEntry[] {
   return check(z.array(AUDIT_ENTRY), value);
 }
 
-const DAY_COUNT = z.object({ day: z.string(), entries: z.number() });
+const COUNT = z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() });
+
+/** Up to so many days are counted by hour. */
+const MAX_DAYS_BY_HOUR = 7;
 
 /** What the days of a range have. */
 export interface LogDays extends Days, Sealing {
   /** How many entries, of the days that have any. */
   counts: Map<string, number>;
+  /** And of their hours, as in `2026-11-22 09`; null of many days. */
+  hours: Map<string, number> | null;
 }
 
 /** The entries by day and the seals of a filter's days. */
 async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
-  const { organizationId, start, end, action } = filter;
-  const days = { organization_id: organizationId, start_date: start, end_date: end };
-  const [counts, sealing] = await Promise.all([
-    call(z.array(DAY_COUNT), "daily_entry_counts", { ...days, ...action && { action } }, signal),
+  const { organizationId, start, end, action, person } = filter;
+  const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
+  const range = { organization_id: organizationId, start_date: start, end_date: end, by_hour };
+  const of = { ...action && { action }, ...person && { user_email: person } };
+  const [found, sealing] = await Promise.all([
+    call(z.array(COUNT), "daily_entry_counts", { ...range, ...of }, signal),
     readSeals((page) => pageOf(filter, page), signal),
   ]);
-  return {
-    start,
-    end,
-    counts: new Map(counts.map(({ day, entries }) => [day, entries])),
-    ...sealing,
-  };
+  const counts = new Map<string, number>();
+  for (const { day, entries } of found) counts.set(day, (counts.get(day) ?? 0) + entries);
+  const hours = by_hour
+    ? new Map(found.map(({ day, hour = 0, entries }) => [hourOf(day, hour), entries]))
+    : null;
+  return { start, end, counts, hours, ...sealing };
+}
+
+export function hourOf(day: string, hour: number): string {
+  return `${day} ${String(hour).padStart(2, "0")}`;
 }
 
 /** What the days of a filter have; those of the filter before until the answer is there. */

@@ -8,7 +8,7 @@ import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
 import { useOrganization } from "../shell/organization.ts";
-import { type LogAddress, readLogAddress } from "./address.ts";
+import type { LogAddress } from "./address.ts";
 import { type AuditEntry, readEntry } from "./data.ts";
 import styles from "./entry.module.css";
 
@@ -88,10 +88,12 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
         : (
           <Empty title="No such entry">
             <p>
-              The log has no entry with this id{at && ` at ${at}`}. It may have been deleted after
-              its time, or the link is not whole.
+              The log has no entry with this id
+              {at && ` at ${formatTime(at, "utc", true)} UTC`}. It may have been deleted after its
+              time, or the link is not whole.
             </p>
             <Button
+              mt="sm"
               variant="default"
               onClick={() => onFilter(at ? { range: undefined, ...dayRange(at) } : {})}
             >
@@ -118,6 +120,7 @@ function Step({ name, icon, to, onOpen }: StepProps) {
       aria-label={name}
       title={name}
       disabled={!to}
+      {...to ? {} : { bg: "transparent" }}
       onClick={() => to && onOpen(to)}
     >
       <Icon name={icon} />
@@ -126,7 +129,6 @@ function Step({ name, icon, to, onOpen }: StepProps) {
 }
 
 function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
-  const { action } = readLogAddress({ action: entry.action });
   const json = JSON.stringify(entry, null, 2);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
@@ -142,21 +144,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>
-            {action && (
-              <div>
-                <Anchor
-                  component="button"
-                  type="button"
-                  fz="inherit"
-                  onClick={() => onFilter({ action })}
-                >
-                  Only this action
-                </Anchor>
-              </div>
-            )}
+            <Only what="action" onClick={() => onFilter({ action: entry.action })} />
           </Field>
           <Field name="User">
             <bdi>{entry.user_email}</bdi>
+            <Only what="person" onClick={() => onFilter({ person: entry.user_email })} />
           </Field>
           <Field name="Agent">
             <bdi>{entry.agent_name}</bdi>
@@ -180,6 +172,16 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
         <Copy label="link" text={location.href} />
       </Group>
     </Tabs>
+  );
+}
+
+function Only({ what, onClick }: { what: string; onClick: () => void }) {
+  return (
+    <div>
+      <Anchor component="button" type="button" fz="inherit" onClick={onClick}>
+        Only this {what}
+      </Anchor>
+    </div>
   );
 }
 

@@ -22,16 +22,16 @@ export interface Feed {
 const NOTHING: Feed = { cursor: "beginning", entries: [], received: 0, isCaughtUp: false };
 
 /** Follows a log from the beginning of today (UTC): every entry once, also those committed late. */
-export function useFeed({ organizationId, action }: LogFilter, isOn: boolean) {
+export function useFeed({ organizationId, action, person }: LogFilter, isOn: boolean) {
   const start = useMemo(today, [isOn]);
   const { data, error } = useQuery({
-    queryKey: ["feed", organizationId, action, start],
+    queryKey: ["feed", organizationId, action, person, start],
     enabled: isOn,
     queryFn: async ({ signal, client, queryKey }): Promise<Feed> => {
       // The cursor and what it has seen are one value: a question that fails changes neither.
       const feed = client.getQueryData<Feed>(queryKey) ?? NOTHING;
       const days = { start, end: "9999-12-31" };
-      const filter = { organizationId, action, ...days };
+      const filter = { organizationId, action, person, ...days };
       const { items, next, isCaughtUp } = await readFeed(filter, feed.cursor, signal);
       const entries = parseEntries(`[${items.slice(-KEPT)}]`).reverse();
       return {

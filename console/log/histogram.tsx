@@ -2,12 +2,15 @@ import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
 import { SEAL_COLOURS, SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
 import { addDays, count, countDays, type Days } from "../shared/days.ts";
-import type { LogDays } from "./data.ts";
+import { hourOf, type LogDays } from "./data.ts";
 import styles from "./histogram.module.css";
 
 /** With more days a bar would be thinner than a pixel on a phone: it then stands for several. */
 const MAX_BARS = 120;
 const TICKS = 6;
+/** Under hours, a tick stands at one of these distances: as narrow as seven have room. */
+const HOURS_BETWEEN_TICKS = [4, 8, 12, 24];
+const MAX_TICKS = 7;
 
 /** The worst first. */
 const STATES = Object.keys(SEAL_STATES) as SealState[];
@@ -15,20 +18,24 @@ const STATES = Object.keys(SEAL_STATES) as SealState[];
 interface Bar extends Days {
   entries: number;
   label: string;
+  tick: string;
   state: SealState;
 }
 
 export interface HistogramProps {
   days: LogDays;
-  onSelect: (days: Days) => void;
+  /** `newer` is how many entries of the range come after them. */
+  onSelect: (days: Days, newer: number) => void;
 }
 
 /**
- * Entries by day, and under each bar whether the day is sealed. A range is chosen by dragging, or with
+ * Entries by hour or day, and under each bar whether the day is sealed. Days are chosen by dragging, or with
  * the arrow keys, Shift and Enter. Drawn here: of a library's chart none of this would be left.
  */
 export function Histogram({ days, onSelect }: HistogramProps) {
-  const bars = useMemo(() => toBars(days), [days]);
+  const { bars, tickEvery } = useMemo(() => days.hours ? byHour(days, days.hours) : byDay(days), [
+    days,
+  ]);
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
   const total = bars.reduce((sum, { entries }) => sum + entries, 0);
   // What is chosen so far: from the bar where it began to the one that is at hand.
@@ -42,7 +49,8 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   function choose(): void {
     const [first, final] = [bars[from], bars[to]];
     setAnchor(null);
-    if (first && final) onSelect({ start: first.start, end: final.end });
+    const newer = bars.slice(to + 1).reduce((sum, { entries }) => sum + entries, 0);
+    if (first && final) onSelect({ start: first.start, end: final.end }, newer);
   }
   function barUnder({ clientX }: PointerEvent): number {
     const { left, width } = list.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
@@ -83,7 +91,9 @@ export function Histogram({ days, onSelect }: HistogramProps) {
         role="listbox"
         aria-orientation="horizontal"
         aria-multiselectable
-        aria-label="Entries by day. Choose days with the arrow keys and Shift, then press Enter."
+        aria-label={`Entries by ${
+          days.hours ? "hour" : "day"
+        }. Choose days with the arrow keys and Shift, then press Enter.`}
         onKeyDown={move}
         onPointerDown={(event) => {
           if (event.button !== 0) return;
@@ -98,7 +108,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
       >
         {bars.map((bar, index) => (
           <div
-            key={bar.start}
+            key={index}
             role="option"
             aria-label={bar.label}
             aria-selected={anchor !== null && index >= from && index <= to}
@@ -119,21 +129,52 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           style={{ left: `clamp(90px, ${(at + 0.5) / bars.length * 100}%, 100% - 90px)` }}
           aria-hidden
         >
-          {from === to ? bars[at]?.label : `${bars[from]?.start} – ${bars[to]?.end}`}
+          {anchor === null ? bars[at]?.label : rangeText(bars[from]?.start, bars[to]?.end)}
         </div>
       )}
       <Group className={styles.ticks ?? ""} gap={0} wrap="nowrap" fz={11} c="dimmed" aria-hidden>
-        {bars.map(({ start }, index) => (
-          <span key={start} style={{ flex: 1, minWidth: 0, whiteSpace: "nowrap" }}>
-            {index % Math.ceil(bars.length / TICKS) === 0 && start}
-          </span>
-        ))}
+        {bars.map(({ tick }, index) =>
+          index % tickEvery === 0 && (
+            <span
+              key={index}
+              style={{
+                flex: Math.min(tickEvery, bars.length - index),
+                minWidth: 0,
+                whiteSpace: "nowrap",
+              }}
+            >
+              {tick}
+            </span>
+          )
+        )}
       </Group>
     </Paper>
   );
 }
 
-function toBars(days: LogDays): Bar[] {
+interface Bars {
+  bars: Bar[];
+  tickEvery: number;
+}
+
+function byHour(days: LogDays, hours: Map<string, number>): Bars {
+  const bars: Bar[] = [];
+  for (let day = days.start; day <= days.end; day = addDays(day, 1)) {
+    for (let hour = 0; hour < 24; hour++) {
+      const name = hourOf(day, hour);
+      bars.push(newBar(`${name}:00 UTC`, hour === 0 ? day : `${name.slice(-2)}:00`, {
+        start: day,
+        end: day,
+        entries: hours.get(name) ?? 0,
+        state: sealState(day, days),
+      }));
+    }
+  }
+  const tickEvery = HOURS_BETWEEN_TICKS.find((every) => bars.length / every <= MAX_TICKS) ?? 24;
+  return { bars, tickEvery };
+}
+
+function byDay(days: LogDays): Bars {
   const total = countDays(days);
   const size = Math.ceil(total / MAX_BARS);
   const found = Array.from(
@@ -147,16 +188,21 @@ function toBars(days: LogDays): Bar[] {
     bar.entries += days.counts.get(day) ?? 0;
     bar.states.add(sealState(day, days));
   }
-  return found.map(({ entries, states }, index) => {
+  const bars = found.map(({ entries, states }, index) => {
     const start = addDays(days.start, index * size);
     const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
     const state = STATES.find((state) => states.has(state)) ?? "empty";
-    const range = start === end ? start : `${start} – ${end}`;
-    const label = [
-      `${range}: ${count(entries, "entry", "entries")}`,
-      SEAL_STATES[state].toLowerCase(),
-    ]
-      .filter(Boolean).join(", ");
-    return { start, end, entries, state, label };
+    return newBar(rangeText(start, end), start, { start, end, entries, state });
   });
+  return { bars, tickEvery: Math.ceil(bars.length / TICKS) };
+}
+
+function newBar(name: string, tick: string, bar: Omit<Bar, "label" | "tick">): Bar {
+  const state = SEAL_STATES[bar.state].toLowerCase();
+  const label = [`${name}: ${count(bar.entries, "entry", "entries")}`, state].filter(Boolean);
+  return { ...bar, tick, label: label.join(", ") };
+}
+
+function rangeText(start = "", end = ""): string {
+  return start === end ? start : `${start} – ${end}`;
 }

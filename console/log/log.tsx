@@ -3,9 +3,9 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
 import { Export } from "../export/export.tsx";
-import { count, countDays } from "../shared/days.ts";
+import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Empty, Failure, Head, Hint, Loading } from "../shared/parts.tsx";
+import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { daysOf } from "../shared/range.tsx";
 import { useOrganization } from "../shell/organization.ts";
 import type { LogAddress } from "./address.ts";
@@ -104,12 +104,16 @@ export function Log() {
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
       />
       {altered.length > 0 && !isFollowing && <Altered days={altered} />}
-      {days.data && days.data.counts.size > 0 && !isFollowing && countDays(days.data) > 1 && (
+      {days.data && days.data.counts.size > 0 && !isFollowing && (
         <div aria-busy={days.isPlaceholderData}>
           <Histogram
             days={days.data}
-            onSelect={(days) =>
-              change({ range: undefined, ...days })}
+            onSelect={(days, newer) =>
+              change(
+                filter.start === filter.end
+                  ? { page: Math.floor(newer / size) + 1 }
+                  : { range: undefined, ...days },
+              )}
           />
         </div>
       )}
@@ -135,9 +139,8 @@ export function Log() {
               page={page}
               size={size}
               data={entries.data}
-              isFiltered={address.action !== undefined}
-              onPage={(page) => change({ page: page === 1 ? undefined : page })}
-              onSize={(size) => change({ size })}
+              isFiltered={address.action !== undefined || address.person !== undefined}
+              onChange={change}
             />
           )}
         </div>
@@ -187,11 +190,11 @@ function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) 
   return (
     <>
       <div role="status">
-        <Hint>
+        <State colour={isCaughtUp ? "var(--good)" : "var(--waiting)"}>
           {isCaughtUp
             ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
             : `Reading today's entries: ${entries} so far …`}
-        </Hint>
+        </State>
       </div>
       {isCaughtUp && received === 0 && (
         <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>

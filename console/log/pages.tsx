@@ -13,27 +13,45 @@ export interface PagesProps {
   data: LogPage;
   /** Whether other entries may be in these days. */
   isFiltered: boolean;
-  onPage: (page: number) => void;
-  onSize: (size: LogAddress["size"]) => void;
+  onChange: (changes: Partial<LogAddress>) => void;
 }
 
 /** Which entries are shown, of how many, and the way to the others. */
 export function Pages(props: PagesProps) {
-  const { page, size, data: { offset, total, items }, isFiltered, onPage, onSize } = props;
+  const { page, size, data: { offset, total, items }, isFiltered, onChange } = props;
   const last = Math.max(1, Math.ceil(total / size));
   if (total === 0) {
     return (
       <Empty title="No entries">
-        {isFiltered
-          ? "None in these days with this filter. Choose other days, or remove the filter."
-          : "None in these days. Choose others."}
+        <p>
+          None in these days{isFiltered && " with this filter"}. Choose others, or see whether the
+          last 90 have any.
+        </p>
+        <Group gap="xs">
+          {isFiltered && (
+            <Button
+              variant="default"
+              onClick={() => onChange({ action: undefined, person: undefined })}
+            >
+              Remove the filter
+            </Button>
+          )}
+          <Button
+            variant="default"
+            onClick={() => onChange({ range: "90d", start: undefined, end: undefined })}
+          >
+            Show 90 days
+          </Button>
+        </Group>
       </Empty>
     );
   }
   if (items.length === 0) {
     return (
       <Empty title="No such page">
-        <Button variant="default" onClick={() => onPage(last)}>Show the last page</Button>
+        <Button variant="default" onClick={() => onChange({ page: last })}>
+          Show the last page
+        </Button>
       </Empty>
     );
   }
@@ -49,13 +67,13 @@ export function Pages(props: PagesProps) {
           data={PAGE_SIZES.map((size) => ({ value: size, label: `${size} a page` }))}
           value={String(size)}
           onChange={({ currentTarget: { value } }) =>
-            onSize(value === "100" ? 100 : value === "1000" ? 1000 : undefined)}
+            onChange({ size: value === "100" ? 100 : value === "1000" ? 1000 : undefined })}
         />
         <Pagination
           size="sm"
           total={last}
           value={page}
-          onChange={onPage}
+          onChange={(page) => onChange({ page: page === 1 ? undefined : page })}
           getItemProps={(page) => ({ "aria-label": `Page ${page}` })}
           getControlProps={(control) => ({
             "aria-label": control === "next" ? "Older entries" : "Newer entries",

@@ -1,5 +1,6 @@
-import { Button, Group, Menu } from "@mantine/core";
-import { ActionName, actionName } from "../shared/action.tsx";
+import { Button, Group, NativeSelect, Popover, Stack, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { actionName } from "../shared/action.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import type { LogAddress } from "./address.ts";
@@ -14,7 +15,8 @@ export interface ToolbarProps {
 
 /** Which entries are shown: days and time zone in one control, and filters that can be taken off. */
 export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarProps) {
-  const actions = useActions(organizationId);
+  const { action, person } = address;
+  const [isOpen, setIsOpen] = useState(false);
   return (
     <Group gap="xs">
       <RangePicker
@@ -25,31 +27,37 @@ export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarPr
         zone={address.time ?? "utc"}
         onZone={(zone) => onZone(zone === "local" ? "local" : undefined)}
       />
-      <Menu position="bottom-start">
-        <Menu.Target>
-          <Button variant="default" leftSection={<Icon name="filter" />}>Filter</Button>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Label>Action</Menu.Label>
-          {actions.data?.map(({ code }) => (
-            <Menu.Item
-              key={code}
-              onClick={() => onChange({ action: code })}
-            >
-              <ActionName code={code} />
-            </Menu.Item>
-          ))}
-        </Menu.Dropdown>
-      </Menu>
-      {address.action && (
+      <Popover opened={isOpen} onChange={setIsOpen} trapFocus returnFocus position="bottom-start">
+        <Popover.Target>
+          <Button
+            variant="default"
+            leftSection={<Icon name="filter" />}
+            aria-expanded={isOpen}
+            onClick={() => setIsOpen(!isOpen)}
+          >
+            Filter
+          </Button>
+        </Popover.Target>
+        <Popover.Dropdown>
+          <FilterForm
+            organizationId={organizationId}
+            filter={{ action, person }}
+            onSubmit={(filter) => {
+              setIsOpen(false);
+              onChange(filter);
+            }}
+          />
+        </Popover.Dropdown>
+      </Popover>
+      {action && (
         <Chip
-          text={`Action: ${actionName(address.action)}`}
+          text={`Action: ${actionName(action)}`}
           onRemove={() => onChange({ action: undefined })}
         />
       )}
-      {address.person && (
+      {person && (
         <Chip
-          text={`Person: ${address.person}`}
+          text={`Person: ${person}`}
           onRemove={() => onChange({ person: undefined })}
         />
       )}
@@ -57,15 +65,70 @@ export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarPr
   );
 }
 
+type Filter = Pick<LogAddress, "action" | "person">;
+
+interface FilterFormProps {
+  organizationId: string;
+  filter: Filter;
+  onSubmit: (filter: Filter) => void;
+}
+
+function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
+  const { data = [], error } = useActions(organizationId);
+  const [action, setAction] = useState(filter.action ?? "");
+  const [person, setPerson] = useState(filter.person ?? "");
+  const optionsOf = (isDeprecated: boolean) =>
+    data.filter(({ deprecated_at }) => (deprecated_at !== null) === isDeprecated)
+      .map(({ code }) => ({ value: code, label: actionName(code) }));
+  const isUnknown = action !== "" && !data.some(({ code }) => code === action);
+  return (
+    <Stack
+      component="form"
+      gap="xs"
+      w={260}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit({ action: action || undefined, person: person.trim() || undefined });
+      }}
+    >
+      <TextInput
+        label="Person"
+        description="Exactly as in the entries"
+        placeholder="ada@example.com"
+        inputMode="email"
+        data-autofocus
+        value={person}
+        onChange={({ currentTarget: { value } }) => setPerson(value)}
+      />
+      <NativeSelect
+        label="Action"
+        data={[
+          { value: "", label: "All actions" },
+          ...isUnknown ? [{ value: action, label: actionName(action) }] : [],
+          ...optionsOf(false),
+          { group: "Deprecated", items: optionsOf(true) },
+        ]}
+        value={action}
+        error={error?.message}
+        onChange={({ currentTarget: { value } }) => setAction(value)}
+      />
+      <Group justify="flex-end">
+        <Button type="submit" size="compact-sm">Show</Button>
+      </Group>
+    </Stack>
+  );
+}
+
 function Chip({ text, onRemove }: { text: string; onRemove: () => void }) {
   return (
     <Button
       variant="light"
+      maw="100%"
       rightSection={<Icon name="close" size={12} />}
       aria-label={`${text}, remove this filter`}
       onClick={onRemove}
     >
-      {text}
+      <bdi>{text}</bdi>
     </Button>
   );
 }

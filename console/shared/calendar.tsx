@@ -15,7 +15,8 @@ export default function Calendar({ start, end, onChange }: CalendarProps) {
     <DatePicker
       className={styles.calendar ?? ""}
       type="range"
-      size="xs"
+      size="sm"
+      mx="auto"
       allowSingleDateInRange
       {...end ? { defaultDate: end } : {}}
       value={[start, end]}

@@ -63,13 +63,16 @@ export function formatTime(value: string, zone: Zone, milliseconds = false): str
 }
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
-const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const RELATIVE = {
+  long: new Intl.RelativeTimeFormat("en", { numeric: "auto" }),
+  narrow: new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" }),
+};
 
-/** How long ago, or in how long: "2 minutes ago". */
-export function formatRelative(value: string): string {
+/** How long ago, or in how long: "2 minutes ago", "2m ago". */
+export function formatRelative(value: string, style: keyof typeof RELATIVE = "long"): string {
   const seconds = (Date.parse(value) - Date.now()) / 1000;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
-  return RELATIVE.format(Math.round(seconds / size), unit);
+  return RELATIVE[style].format(Math.round(seconds / size), unit);
 }
 
 /** "1 entry", "1,204 entries". */

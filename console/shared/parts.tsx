@@ -1,6 +1,7 @@
 import { Alert, Button, Group, Loader, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { formatTime, TIME_ZONE } from "./days.ts";
+import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
 
 // What several screens show.
@@ -77,8 +78,9 @@ export function Broken({ error }: { error: unknown }) {
 export function Empty({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Stack align="center" gap="xs" px="md" py={56} c="dimmed" ta="center">
+      <Icon name="search" size={28} />
       <h2>{title}</h2>
-      <div>{children}</div>
+      {children}
     </Stack>
   );
 }

@@ -27,7 +27,7 @@ const PRESET_NAMES = {
   "30d": "30 days",
   "90d": "90 days",
 } as const satisfies Record<Preset, string>;
-const PRESETS = ["today", "7d", "30d", "90d"] as const satisfies Preset[];
+const PRESETS = Object.keys(PRESET_NAMES) as Preset[];
 
 const DAY = z.catch(z.optional(z.string().check(z.refine(isDay))), undefined);
 

@@ -1,4 +1,4 @@
-import { Button, Menu } from "@mantine/core";
+import { Button, Menu, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { createContext, lazy, Suspense, useContext, useState } from "react";
 import { signOut } from "../auth/session.ts";
@@ -36,7 +36,7 @@ export function Account() {
             leftSection={<Icon name="person" />}
             aria-label={email}
           >
-            {email}
+            <Text span inherit truncate miw={0}>{email}</Text>
           </Button>
         </Menu.Target>
         <Menu.Dropdown>

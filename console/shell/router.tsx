@@ -46,33 +46,29 @@ const organization = createRoute({
   path: "/$organizationId",
   component: Administered,
 });
+const screen = { getParentRoute: () => organization };
 const index = createRoute({
-  getParentRoute: () => organization,
+  ...screen,
   path: "/",
   beforeLoad: ({ params }) => {
     throw redirect({ to: "/$organizationId/log", params, replace: true });
   },
 });
-const log = createRoute({
-  getParentRoute: () => organization,
-  path: "log",
-  validateSearch: readLogAddress,
-  component: Log,
-});
+const log = createRoute({ ...screen, path: "log", validateSearch: readLogAddress, component: Log });
 const keys = createRoute({
-  getParentRoute: () => organization,
+  ...screen,
   path: "keys",
   validateSearch: readKeysAddress,
   component: Keys,
 });
 const access = createRoute({
-  getParentRoute: () => organization,
+  ...screen,
   path: "access",
   validateSearch: readAccessAddress,
   component: Access,
 });
 const seals = createRoute({
-  getParentRoute: () => organization,
+  ...screen,
   path: "seals",
   validateSearch: readSealsAddress,
   component: Seals,

@@ -71,29 +71,48 @@ as $$ select audit_log_private.read_entry(organization_id, created_at, id) $$;
 comment on function audit_log.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.daily_entry_counts(
-  organization_id uuid, start_date date, end_date date, action text
+  organization_id uuid, start_date date, end_date date, action text, user_email text, by_hour boolean
 ) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  wanted_email constant text := user_email;
+  range_start constant timestamptz := start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
 begin
   perform audit_log_private.require_admin(organization_id);
   return (
-    select coalesce(json_agg(json_build_object('day', d.day, 'entries', d.entries) order by d.day), '[]') from (
-      select c.day, sum(c.entries) as entries from audit_log_private.entry_counts c
-      where c.organization_id = daily_entry_counts.organization_id
-        and c.day between start_date and end_date
-        and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
-      group by c.day having sum(c.entries) <> 0
-    ) as d
+    select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
+      select p.day, case when by_hour then p.hour end as hour, sum(p.entries) as entries from (
+        select c.day, u.hour - 1 as hour, u.entries from audit_log_private.entry_counts c
+        cross join unnest(case when by_hour then c.hours else array[c.entries] end) with ordinality as u (entries, hour)
+        where wanted_email is null and c.organization_id = daily_entry_counts.organization_id
+          and c.day between start_date and end_date
+          and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
+        union all
+        (
+          -- As in count_matching.
+          select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
+          from audit_log.audit_entries e
+          where e.organization_id = daily_entry_counts.organization_id
+            and (e.user_email, e.created_at) >= (wanted_email, range_start)
+            and (e.user_email, e.created_at) < (wanted_email, range_end)
+            and (daily_entry_counts.action is null or e.action = daily_entry_counts.action)
+          limit 1000001
+        )
+      ) as p
+      group by 1, 2 having sum(p.entries) <> 0
+    ) as t
   );
 end $$;
 comment on function audit_log_private.daily_entry_counts is 'audit_log.daily_entry_counts, with its owner''s rights.';
 
 create function audit_log.daily_entry_counts(
-  organization_id uuid, start_date date, end_date date, action text default null
+  organization_id uuid, start_date date, end_date date, action text default null, user_email text default null,
+  by_hour boolean default false
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action) $$;
-comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has: [{day, entries}], without days that have none. For administrators of the organization; others get 42501.';
+as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action, user_email, by_hour) $$;
+comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has, or with by_hour each of its hours, 0 to 23: [{day, hour, entries}], without those that have none. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, getProblem, writeEntries } from "../helpers.ts";
+import { createApiKey, get, getProblem, sql, writeEntries } from "../helpers.ts";
 import { goTo, newAdmin, openConsole, row, today } from "./browser.ts";
 
 describe("Access", () => {
@@ -15,13 +15,40 @@ describe("Access", () => {
     await page.getByText("2 readers").waitFor();
     const cells = await row(page, "API key pck_").getByRole("cell").allInnerTexts();
     // Requests, refused ones, entries.
-    assertEquals(cells.slice(0, 3), ["3", "1", "6"]);
+    assertEquals(cells.slice(1, 4), ["3", "1", "6"]);
     const person = await row(page, "Administrator").innerText();
     assertStringIncludes(person, admin.email);
     await page.getByRole("button", { name: "Entries read" }).click();
     await page.getByRole("button", { name: "Entries read" }).click();
     await page.locator("[aria-sort=descending]").getByText("Entries read").waitFor();
     assertStringIncludes(await page.getByRole("row").nth(1).innerText(), "API key");
+  });
+
+  it("says of each key whether it keeps up", async () => {
+    const { admin, organization: { id } } = await newAdmin();
+    const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+    const day = 86_400_000;
+    const keys = [
+      [/^caught up (now|\d+[sm] ago)$/, ago(3_000), "feed", ago(3_000)],
+      [/^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, ago(0), "feed", ago(3_600_000)],
+      // Another request after it does not make it behind.
+      [/^caught up 2h ago$/, ago(7_190_000), "feed", ago(7_200_000)],
+      [/^not caught up yet$/, ago(3_000), "feed", null],
+      [/^reads by pages$/, ago(3_000), "pages", ago(day)],
+      [/^silent for 6 days$/, ago(6.5 * day), "feed", ago(6.5 * day)],
+    ] as const;
+    for (const [n, [, last_used_at, reads, caught_up_at]] of keys.entries()) {
+      const { token, id: api_key_id } = await createApiKey(admin, id, `key ${n}`);
+      await get(token);
+      await sql`
+        update audit_log_private.rate_limits
+        set accepted_at = array[${last_used_at}::timestamptz], reads = ${reads}, caught_up_at = ${caught_up_at}
+        where organization_id = ${id} and api_key_id = ${api_key_id}`;
+    }
+    const { page } = await openConsole(admin, `#/${id}/access`);
+    for (const [n, [says]] of keys.entries()) await row(page, `key ${n}`).getByText(says).waitFor();
+    await goTo(page, "API keys");
+    for (const [n, [says]] of keys.entries()) await row(page, `key ${n}`).getByText(says).waitFor();
   });
 
   it("says so when nobody has read the log", async () => {

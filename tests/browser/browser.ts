@@ -167,7 +167,8 @@ export async function chooseLocalTime(page: Page): Promise<void> {
 /** Shows the entries of one action only. */
 export async function chooseAction(page: Page, name: string): Promise<void> {
   await page.getByRole("button", { name: "Filter", exact: true }).click();
-  await page.getByRole("menuitem", { name }).click();
+  await choose(page, "Action", name);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
 }
 
 /** The entry that is open beside the list. */
@@ -189,6 +190,21 @@ export async function closeDialog(page: Page): Promise<void> {
 /** The row of a key, an entry or a day, by something that it shows. */
 export function row(page: Page, text: string) {
   return page.getByRole("row").filter({ hasText: text });
+}
+
+/** What has the focus, as its reader knows it. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate(`document.activeElement.getAttribute("aria-label") ??
+    (document.activeElement.labels?.[0] ?? document.activeElement).innerText`);
+}
+
+/** Presses Tab until it reaches what has this name. */
+export async function tabTo(page: Page, name: RegExp): Promise<void> {
+  for (let i = 0; i < 40; i++) {
+    await page.keyboard.press("Tab");
+    if (name.test(await focused(page))) return;
+  }
+  throw new Error(`Tab never reaches ${name}`);
 }
 
 /** Calls of functions of the Data API from here on, by name. */

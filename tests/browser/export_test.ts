@@ -6,15 +6,15 @@ import { chooseAction, newAdmin, openConsole, type Page, shell } from "./browser
 const ONE_DAY = "start=2026-03-01&end=2026-03-01";
 
 /** The log of a new organization with so many entries on one day, of which one in four is feedback. */
-async function openDay(count: number) {
+async function openDay(count: number, filter = "") {
   const { admin, organization } = await newAdmin();
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
     select ${organization.id}, timestamptz '2026-03-01T00:00:00Z' + n * interval '1 second',
       case n % 4 when 0 then 'feedback_given' else 'agent_added' end,
-      'ada@example.com', '=1+"' || n || E'",\n', '{"big": 12345678901234567890.10, "x": ",\\"data\\":"}'
+      case n % 3 when 2 then 'bob@example.com' else 'ada@example.com' end, '=1+"' || n || E'",\n', '{"big": 12345678901234567890.10, "x": ",\\"data\\":"}'
     from generate_series(1, ${count}) as n`;
-  const { page } = await openConsole(admin, `#/${organization.id}/log?${ONE_DAY}`);
+  const { page } = await openConsole(admin, `#/${organization.id}/log?${ONE_DAY}${filter}`);
   // Downloads: headless, nobody answers the dialog for a file.
   await page.evaluate("window.showSaveFilePicker = undefined");
   await page.getByText("newest first").waitFor();
@@ -140,10 +140,11 @@ describe("an export", () => {
   });
 
   it("names a curl command that gives the same with a key", async () => {
-    const { page, organization } = await openDay(4);
+    const { page, organization } = await openDay(4, "&person=ada@example.com");
     await page.getByRole("button", { name: "Export" }).click();
     const curl = await page.getByRole("group", { name: "The same with an API key" }).innerText();
     const { text } = await exportAs(page, "NDJSON");
+    assertEquals(text.split("\n").length, 4);
     assertEquals(await shell(curl, { API_KEY: organization.token }), text);
   });
 });

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { type Entry, sql, writeEntries } from "../helpers.ts";
+import { type Entry, insertEntries, sql, writeEntries } from "../helpers.ts";
 import {
+  choose,
   chooseAction,
   chooseLocalTime,
   chooseRange,
@@ -155,12 +156,53 @@ describe("the log", () => {
     assertEquals(calls, []);
   });
 
-  it("ignores what an address has wrong", async () => {
-    const opened = await openLog(
+  it("ignores what an address has wrong, but never a filter", async () => {
+    const { page } = await openLog(
       [{ created_at: new Date().toISOString() }],
-      "start=0002-01-01&end=x&action=nothing&page=-1&size=7&range=1e9&time=mars",
+      "start=0002-01-01&end=x&action=nothing_known&page=-1&size=7&range=1e9&time=mars",
     );
-    await opened.page.getByText("1–1 of 1 entry").waitFor();
+    await page.getByText("There is no action").waitFor();
+    await page.getByRole("button", { name: "Action: Nothing known" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+  });
+
+  it("is searched by person, by the open entry's person and action, and by all actions of the catalogue", async () => {
+    const old = `old_${crypto.randomUUID().replaceAll("-", "_")}`;
+    await sql`
+      insert into audit_log.actions (code, description, deprecated_at) values (${old}, 'Old', now())`;
+    const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
+    const { page } = await openLog([
+      { ...at(1), user_email: "ada@example.com", action: old },
+      { ...at(2), user_email: "ada@example.com", action: "agent_added" },
+      { ...at(3), user_email: "bob@example.com", action: "agent_added" },
+    ]);
+    const filter = page.getByRole("button", { name: "Filter", exact: true });
+    await filter.click();
+    const person = page.getByRole("textbox", { name: "Person" });
+    await person.fill(" ada@example.com ");
+    await person.press("Enter");
+    await page.getByText("1–2 of 2 entries").waitFor();
+    // The chart counts what the list shows.
+    await page.getByText("2 entries", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Person: ada@example.com" }).click();
+    await page.getByText("1–3 of 3 entries").waitFor();
+    await row(page, "bob@example.com").click();
+    await entryPanel(page).getByRole("button", { name: "Only this action" }).click();
+    await page.getByText("1–2 of 2 entries").waitFor();
+    await row(page, "bob@example.com").click();
+    await entryPanel(page).getByRole("button", { name: "Only this person" }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+    await filter.click();
+    const actions = page.getByRole("combobox", { name: "Action" }).getByRole("option");
+    assertEquals((await actions.allInnerTexts())[0], "All actions");
+    const deprecated = page.locator("optgroup[label=Deprecated]:last-child option");
+    const name = old.replaceAll("_", " ").replace("o", "O");
+    await deprecated.filter({ hasText: name }).waitFor({ state: "attached" });
+    await choose(page, "Action", name);
+    await person.fill("");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByText("1–1 of 1 entry").waitFor();
+    await row(page, name).waitFor();
   });
 
   it("shows the answer to the last filter, though that to the one before comes later", async () => {
@@ -295,28 +337,6 @@ describe("an entry", () => {
     assertEquals(await page.evaluate("scrollY"), before);
     assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
   });
-
-  it("that a link names and the log does not have is said to be missing, also while following", async () => {
-    const { page } = await openLog([], `entry=${crypto.randomUUID()}&follow=true`);
-    await entryPanel(page).getByRole("heading", { name: "No such entry" }).waitFor();
-  });
-
-  it("opens by keyboard, and by a link also when newer ones have pushed it to another page", async () => {
-    const { page, admin, organization } = await openLog([{
-      agent_name: "agent old",
-      created_at: `${today()}T00:00:00Z`,
-    }]);
-    await page.getByRole("row").getByRole("link").focus();
-    await page.keyboard.press("Enter");
-    await entryPanel(page).getByText("agent old").first().waitFor();
-    const link = new URL(page.url()).hash;
-    await closeEntry(page);
-    assertEquals(await page.evaluate("document.activeElement.tagName"), "A");
-    await writeEntries(organization.id, hourly(today(), 60));
-    const another = await openConsole(admin, link);
-    await entryPanel(another.page).getByText("agent old").first()
-      .waitFor();
-  });
 });
 
 describe("a link to an entry", () => {
@@ -344,10 +364,10 @@ describe("a link to an entry", () => {
     ]);
   });
 
-  it("that is not there leads to its day", async () => {
+  it("that is not there leads to its day, also while following", async () => {
     const { page } = await openLog(
       [],
-      `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z`,
+      `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z&follow=true`,
     );
     await entryPanel(page).getByRole("button", { name: "Show 2026-01-05" }).click();
     await entryPanel(page).waitFor({ state: "hidden" });
@@ -358,11 +378,11 @@ describe("a link to an entry", () => {
 describe("an empty log", () => {
   it("names a filter only if there is one", async () => {
     const { page } = await openLog([]);
-    await page.getByText("None in these days. Choose others.").waitFor();
+    await page.getByText("None in these days. Choose others").waitFor();
     await chooseAction(page, "Feedback given");
-    await page.getByText("None in these days with this filter.").waitFor();
+    await page.getByText("None in these days with this filter").waitFor();
     await page.getByRole("button", { name: "Action: Feedback given" }).click();
-    await page.getByText("None in these days. Choose others.").waitFor();
+    await page.getByText("None in these days. Choose others").waitFor();
   });
 });
 
@@ -383,8 +403,9 @@ describe("local time", () => {
 describe("the chart of days", () => {
   it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
     const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
+    await chooseRange(page, "30 days");
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
-    assertEquals(await bars(page).count(), 7);
+    assertEquals(await bars(page).count(), 30);
     await page.getByText("6 entries", { exact: true }).waitFor();
     const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
     const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
@@ -403,6 +424,36 @@ describe("the chart of days", () => {
     }
     await page.getByText("1–5 of 5 entries").waitFor();
     assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+  });
+
+  it("has a bar for each hour of up to 7 days, with ticks, and says what one points at", async () => {
+    const { page } = await openLog([
+      { created_at: `${daysAgo(1)}T08:59:59.999Z` },
+      { created_at: `${daysAgo(1)}T09:00:00Z` },
+      { created_at: `${daysAgo(1)}T09:59:59Z` },
+    ]);
+    const nine = page.getByRole("option", { name: `${daysAgo(1)} 09:00 UTC: 2 entries` });
+    await nine.waitFor();
+    assertEquals(await bars(page).count(), 7 * 24);
+    await page.locator("figure").getByText(daysAgo(6), { exact: true }).waitFor();
+    await nine.hover();
+    await page.locator("figure").getByText(`${daysAgo(1)} 09:00 UTC: 2 entries, not yet sealed`)
+      .waitFor();
+    await nine.click();
+    await page.locator("figure").getByText("20:00", { exact: true }).waitFor();
+    assertEquals(await bars(page).count(), 24);
+    assertEquals(daysIn(page), [daysAgo(1), daysAgo(1)]);
+  });
+
+  it("of one day leads to the page of the hour that one chooses", async () => {
+    const day = daysAgo(1);
+    const { page } = await openLog(
+      hourly(day, 24).flatMap((e) => Array(5).fill(e)),
+      `start=${day}&end=${day}`,
+    );
+    await page.getByRole("option", { name: `${day} 12:00 UTC: 5 entries` }).click();
+    await page.getByText("51–100 of 120 entries").waitFor();
+    await row(page, "12:00:00.000").first().waitFor();
   });
 
   it("has at most 120 bars, and loses no entry by it", async () => {
@@ -499,25 +550,17 @@ describe("hostile data", () => {
   });
 });
 
-describe("1,000 rows", () => {
-  it("answer quickly to what one does", async () => {
-    const entries = Array.from({ length: 1000 }, (_, n) => ({
-      created_at: new Date(Date.parse(`${today()}T00:00:00Z`) + n).toISOString(),
-    }));
-    const { page } = await openLog(entries, "size=1000");
-    await page.getByText("1–1,000 of 1,000 entries").waitFor();
+describe("1,000 rows of 200,000", () => {
+  it("answer at once to what one does", async () => {
+    const { admin, organization } = await newAdmin();
+    await insertEntries(sql, organization.id, today(), 200_000);
+    const { page } = await openConsole(admin, `#/${organization.id}/log?size=1000`);
+    await page.getByText("1–1,000 of 200,000 entries").waitFor();
     assertEquals(await page.getByRole("row").count(), 1001);
     await page.evaluate(`window.durations = [];
       new PerformanceObserver((list) => durations.push(...list.getEntries()
         .filter(({ interactionId }) => interactionId).map(({ duration }) => duration)))
-        .observe({ type: "event", durationThreshold: 16 });
-      window.frames_ = [];
-      let last = performance.now();
-      requestAnimationFrame(function frame(now) {
-        frames_.push(now - last);
-        last = now;
-        requestAnimationFrame(frame);
-      });`);
+        .observe({ type: "event", durationThreshold: 16 });`);
     for (let n = 0; n < 5; n++) {
       await page.getByRole("row").nth(n + 2).click();
       await entryPanel(page).waitFor();
@@ -525,14 +568,8 @@ describe("1,000 rows", () => {
     }
     await chooseLocalTime(page);
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();
-    const inp = await page.evaluate<number[]>("durations.toSorted((a, b) => b - a)");
-    await page.evaluate("frames_.length = 0");
-    for (let n = 0; n < 40; n++) await page.mouse.wheel(0, 800);
-    const frames = await page.evaluate<number[]>("frames_.toSorted((a, b) => b - a)");
-    console.log(
-      `1,000 rows: the longest interaction to next paint ${inp[0]} ms of ${inp.length}, ` +
-        `the longest frame while scrolling ${frames[0]?.toFixed()} ms of ${frames.length}`,
-    );
-    assert(inp.length > 0);
+    const longest = await page.evaluate<number>("Math.max(...durations)");
+    // A tenth of it on a quiet machine.
+    assert(longest > 0 && longest < 2_000, `${longest} ms until the next paint`);
   });
 });

@@ -161,8 +161,10 @@ async function openScreens(colorScheme: "light" | "dark") {
         }
         const pixels = await overflow(page);
         if (pixels > 0) found.push(`${name}: ${pixels} of ${width} pixels too wide`);
+        // Between these, nothing else is shown.
+        if (colorScheme === "light" && width > 320 && width < 1920) continue;
+        for (const rule of await violations(page)) found.push(`${name} at ${width}: ${rule}`);
       }
-      for (const violation of await violations(page)) found.push(`${name}: ${violation}`);
     },
   };
 }
@@ -214,6 +216,10 @@ for (const colorScheme of ["light", "dark"] as const) {
         await button(/^Days/).click();
         await page.getByRole("button", { name: /^1 / }).first().waitFor();
       });
+      await check("log-filter", async () => {
+        await button("Filter").click();
+        await page.getByRole("textbox", { name: "Person" }).waitFor();
+      });
       await page.keyboard.press("Escape");
       await page.getByRole("row").getByRole("link").first().click();
       await entryPanel(page).getByText("Platform agent sid").waitFor();
@@ -223,7 +229,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await check("log-entry-json");
       await closeEntry(page);
       await button("Export").click();
-      await page.getByRole("dialog", { name: "Export" }).waitFor();
+      await page.getByRole("dialog", { name: "Export" }).getByText("CSV", { exact: true }).click();
       await check("log-export");
       await closeDialog(page);
       await button("Follow").click();
@@ -239,6 +245,9 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.goto(`${CONSOLE_URL}#/${id}/log?start=2020-01-01&end=2020-01-02`);
       await page.getByRole("heading", { name: "No entries" }).waitFor();
       await check("log-empty");
+      await page.goto(`${page.url()}&entry=${id}&at=2020-01-01T00:00:00.000Z`);
+      await page.getByRole("heading", { name: "No such entry" }).waitFor();
+      await check("log-no-entry");
       assertEquals(found, []);
     });
 

@@ -4,27 +4,14 @@ import { newOrganization, writeEntries } from "../helpers.ts";
 import {
   CONSOLE_URL,
   entryPanel,
+  focused,
   newAdmin,
   openAsAdmin,
   openConsole,
   openPage,
-  type Page,
+  tabTo,
   today,
 } from "./browser.ts";
-
-/** What has the focus, as its reader knows it. */
-function focused(page: Page): Promise<string> {
-  return page.evaluate(`document.activeElement.getAttribute("aria-label") ??
-    (document.activeElement.labels?.[0] ?? document.activeElement).innerText`);
-}
-
-async function tabTo(page: Page, name: RegExp): Promise<void> {
-  for (let i = 0; i < 40; i++) {
-    await page.keyboard.press("Tab");
-    if (name.test(await focused(page))) return;
-  }
-  throw new Error(`Tab never reaches ${name}`);
-}
 
 describe("by keyboard alone", () => {
   it("the first press of Tab leads to a link past the navigation", async () => {

@@ -118,12 +118,13 @@ describe("read_audit_log()", () => {
 });
 
 describe("daily_entry_counts()", () => {
-  it("gives how many entries each day has, of all actions or of one", async () => {
+  it("gives how many entries each day or hour has, of all or of one action or person", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, [
       { created_at: "2026-02-28T23:59:59.999Z" },
       { created_at: "2026-03-01T00:00:00Z" },
       { created_at: "2026-03-01T12:00:00Z", action: "agent_added" },
+      { created_at: "2026-03-05T12:59:59.999Z", user_email: "bob@example.com" },
       { created_at: "2026-03-05T12:00:00Z" },
     ]);
     const counts = async (given: object = {}) => {
@@ -134,7 +135,18 @@ describe("daily_entry_counts()", () => {
     };
     assertEquals(await counts(), [
       { day: "2026-03-01", entries: 2 },
-      { day: "2026-03-05", entries: 1 },
+      { day: "2026-03-05", entries: 2 },
+    ]);
+    const user_email = "bob@example.com";
+    assertEquals(await counts({ user_email }), [{ day: "2026-03-05", entries: 1 }]);
+    assertEquals(await counts({ user_email, action: "agent_added" }), []);
+    assertEquals(await counts({ user_email, by_hour: true }), [
+      { day: "2026-03-05", hour: 12, entries: 1 },
+    ]);
+    assertEquals(await counts({ by_hour: true }), [
+      { day: "2026-03-01", hour: 0, entries: 1 },
+      { day: "2026-03-01", hour: 12, entries: 1 },
+      { day: "2026-03-05", hour: 12, entries: 2 },
     ]);
     assertEquals(await counts({ action: "agent_added" }), [{ day: "2026-03-01", entries: 1 }]);
     assertEquals(await counts({ start_date: "2026-04-01", end_date: "2026-04-01" }), []);

@@ -144,9 +144,11 @@ export type Database = {
       "daily_entry_counts": {
         Args: {
           "action"?: string;
+          "by_hour"?: boolean;
           "end_date": string;
           "organization_id": string;
           "start_date": string;
+          "user_email"?: string;
         };
         Returns: Json;
       };
