@@ -3,6 +3,7 @@ import { feedAddress, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
+import type { Turn } from "./turns.ts";
 import { respondWith } from "./unparsed_items.ts";
 
 export interface PageResponseOptions {
@@ -10,6 +11,8 @@ export interface PageResponseOptions {
   url: string;
   /** The `Accept` header. */
   accept: string | null;
+  /** The request's turn, which ends with the body. */
+  turn: Turn;
   headers: HeadersInit;
 }
 
@@ -18,7 +21,7 @@ export function pageResponse(
   organizationId: string,
   query: Query,
   { total, next: cursor, has_more, altered, items }: UnparsedPage,
-  { url, accept, headers }: PageResponseOptions,
+  { url, accept, turn, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
   const next = cursor && feedAddress(url, query, cursor);
@@ -30,7 +33,8 @@ export function pageResponse(
   };
   // Seals, which have `altered`, are always one JSON document: each has the one before in it.
   if (!altered && prefersNdjson(accept)) {
-    return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
+    const headers = { ...common, "Content-Type": NDJSON };
+    return respondWith("", toNdjson(items), "", { turn, headers });
   }
   const page: Omit<Page, "items"> | Omit<SealsPage, "items"> = {
     organization_id: organizationId,
@@ -43,5 +47,8 @@ export function pageResponse(
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
-  return respondWith(before, items, "}", { ...common, "Content-Type": "application/json" });
+  return respondWith(before, items, "}", {
+    turn,
+    headers: { ...common, "Content-Type": "application/json" },
+  });
 }
