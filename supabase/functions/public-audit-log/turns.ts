@@ -11,7 +11,7 @@ const ROOM = 32 * 1024 ** 2;
 const LONGEST_ENTRY = 7_500;
 
 /** In milliseconds. The platform ends a request after 150 seconds without an answer. */
-const LONGEST_WAIT = 60_000;
+const LONGEST_WAIT = 120_000;
 
 /** What is shared: whoever finds too little left waits, first come, first served. */
 class Budget {
@@ -69,7 +69,7 @@ export class Turns {
    * Waits for the turn of a request of this key, which may be any text that a caller has sent, and for room for its
    * page.
    *
-   * @throws {Error} after a minute.
+   * @throws {Error} after two minutes.
    */
   async next(key: string, entries: number): Promise<Turn> {
     const turns = this.#keys.get(key) ?? new Budget(TURNS_OF_A_KEY);
