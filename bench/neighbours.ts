@@ -88,7 +88,7 @@ for (const [name, { port, pid }] of functions) {
   await pause(5_000);
   printRow(name, ...[...figures, await residentMemory(pid)].map((each) => each.toFixed(0)));
 }
-for (const fault of new Set(load.faults)) console.log(fault);
+for (const fault of new Set(load.faults.map((line) => JSON.parse(line).error))) console.log(fault);
 
 /** Asks for a page of the day. */
 function ask(port: number, token: string, limit: number): Promise<Response> {

@@ -560,6 +560,10 @@ async function promoted(sql: postgres.Sql): Promise<void> {
   }
 }
 
+const version = await majorVersion(Deno.env.get("POSTGRES_PROGRAMS"));
+const programs = await findPostgres(version);
+if (!programs) console.log(`pg_resetwal is not tried: no whole Postgres ${version} on the PATH`);
+
 describe("a feed gives every entry once, when", () => {
   it("writers use two-phase commit, which holds up nobody but the connection that prepared", async () => {
     const id = await newOrganization(sql);
@@ -586,9 +590,6 @@ describe("a feed gives every entry once, when", () => {
     writer.release();
   });
 
-  const version = await majorVersion(Deno.env.get("POSTGRES_PROGRAMS"));
-  const programs = await findPostgres(version);
-  if (!programs) console.log(`pg_resetwal is not tried: no whole Postgres ${version} on the PATH`);
   (programs ? it : it.skip)("pg_resetwal sets their numbers forward, and past 2^32", async () => {
     const id = await newOrganization(sql);
     await write(sql, id, "a");
