@@ -2,6 +2,7 @@ import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 import { setTimeout as pause } from "node:timers/promises";
 import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts";
+import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
 import { DAY, insertEntries, LONGEST, peak, resetPeak } from "./largest_pages.ts";
 import { byTurns, median, printHead, printRow, spread } from "./report.ts";
@@ -80,7 +81,7 @@ for (const [name, { port, pid }] of functions) {
   const before = await residentMemory(pid);
   await resetPeak(pid);
   const readers = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, n) => stall(port, noisyToken, n % 3)),
+    Array.from({ length: AT_ONCE }, (_, n) => stall(port, n)),
   );
   await pause(STALLED_SECONDS * 1000);
   const figures = [before, await peak([pid]), await residentMemory(pid)];
@@ -110,31 +111,17 @@ async function askQuietly(port: number, isOver: (asked: number) => boolean): Pro
   return times;
 }
 
-/** A reader that stops after the headers, or after one byte of the body, or reads a byte a second. */
-async function stall(port: number, token: string, kind: number): Promise<{ close(): void }> {
-  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+/** Starts a reader that stops after the headers, or after a byte of the body, or reads a byte a second. */
+async function stall(port: number, n: number): Promise<SlowReader> {
+  const server = { hostname: "127.0.0.1", port };
   const path = `/public-audit-log?start=${DAY}&end=${DAY}&limit=1000`;
-  const head = `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`;
-  await connection.write(new TextEncoder().encode(head));
-  let isOver = false;
+  const reader = await SlowReader.ask(server, path, noisyToken);
   (async () => {
-    const byte = new Uint8Array(1);
-    let text = "";
-    while (!text.endsWith("\r\n\r\n")) {
-      if (!await connection.read(byte)) return;
-      text += String.fromCharCode(byte[0] ?? 0);
-    }
-    while (kind > 0 && !isOver && await connection.read(byte)) {
-      if (kind === 1) return;
-      await pause(1000);
-    }
+    await reader.readHeaders();
+    if (n % 3 > 0) await reader.readByte();
+    while (n % 3 === 2) await pause(1000).then(() => reader.readByte());
   })().catch(() => {});
-  return {
-    close() {
-      isOver = true;
-      connection.close();
-    },
-  };
+  return reader;
 }
 
 function quantile(values: number[], share: number): number {

@@ -11,6 +11,7 @@ import {
   TWO_DAYS,
   withKey,
 } from "../helpers.ts";
+import { SlowReader } from "./slow_reader.ts";
 
 const edgeFunction = await startEdgeFunction({
   apiUrl: API_URL,
@@ -37,56 +38,23 @@ async function largeOrganization() {
   return organization;
 }
 
-/** Asks for the largest page, and reads no more of it than one is told to. */
-class SlowReader {
-  #connection: Deno.TcpConn | undefined;
-  text = "";
-
-  async ask(token: string): Promise<void> {
-    this.#connection = await Deno.connect(server);
-    const head =
-      `GET ${path}&limit=1000 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`;
-    await this.#connection.write(new TextEncoder().encode(head));
-  }
-
-  async readByte(): Promise<void> {
-    const byte = new Uint8Array(1);
-    if (!await this.#connection?.read(byte)) throw new Error(`no more than ${this.text}`);
-    this.text += String.fromCharCode(...byte);
-  }
-
-  async readHeaders(): Promise<void> {
-    while (!this.text.endsWith("\r\n\r\n")) await this.readByte();
-  }
-
-  /** Reads all that is left, until the server closes the connection; how many bytes. */
-  async readRest(): Promise<number> {
-    let bytes = 0;
-    try {
-      for await (const chunk of this.#connection?.readable ?? []) bytes += chunk.length;
-    } catch {
-      // Cut off.
-    }
-    return bytes;
-  }
-}
-
 describe("readers of the largest page that stop after the headers, after a byte, or crawl", () => {
   it("are given up, and then their key's others are answered; other keys never wait for them", async () => {
     const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
-    const readers = Array.from({ length: 6 }, () => new SlowReader());
-    for (const reader of readers) {
-      await reader.ask(noisy.token);
+    const readers: SlowReader[] = [];
+    for (let n = 0; n < 6; n++) {
+      const reader = await SlowReader.ask(server, `${path}&limit=1000`, noisy.token);
+      readers.push(reader);
       // Two have a turn, and the others none before those are given up.
       await reader.readHeaders();
-      if (readers.indexOf(reader) % 3 > 0) await reader.readByte();
+      if (n % 3 > 0) await reader.readByte();
     }
     let isAnswered = false;
     const next = ask(noisy.token, 1000).then((response) => response.bytes());
     next.finally(() => isAnswered = true);
     for (let asked = 0; asked < 20 || !isAnswered && asked < 59; asked++) {
       assertEquals(await statusOnly(ask(quiet.token, asked % 2 ? 1 : 1000)), 200);
-      for (const reader of readers) if (readers.indexOf(reader) % 3 === 2) await reader.readByte();
+      await Promise.all([readers[2]?.readByte(), readers[5]?.readByte()]);
     }
     const whole = (await next).length;
     assert(whole > 7_000_000);

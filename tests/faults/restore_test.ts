@@ -136,7 +136,8 @@ async function startCopy(dataDir: string): Promise<Cluster> {
     sql,
     options,
     async [Symbol.asyncDispose]() {
-      await sql.end();
+      // A failed test may have left a session reserved.
+      await sql.end({ timeout: 5 });
       await stopPostgres(dataDir, "immediate");
       await Deno.remove(dataDir, { recursive: true });
     },
