@@ -203,6 +203,19 @@ describe("malformed HTTP", () => {
       assertNoFault();
     });
 
+    it(`${way}: 70 requests in one go are answered in order, the last ten with 429`, async () => {
+      const { token } = await newOrganization(admin);
+      const head = `GET ${target.home}?start=2026-03-01&end=2026-03-02 HTTP/1.1\r\nHost: a\r\n`;
+      const request = `${head}Authorization: Bearer ${token}\r\n\r\n`;
+      const last = request.replace("Host: a", "Host: a\r\nConnection: close");
+      const responses = await sendRaw(target, request.repeat(69) + last);
+      assertEquals(
+        responses.map(({ status }) => status),
+        [...Array(60).fill(200), ...Array(10).fill(429)],
+      );
+      assertNoFault();
+    });
+
     it(`${way}: who goes away in the middle leaves nothing behind`, async () => {
       const { id, token } = await newOrganization(admin);
       const query = "start=2026-03-01&end=2026-03-02";

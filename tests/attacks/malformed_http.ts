@@ -77,6 +77,11 @@ export function malformedRequests(home: string, query: string, token: string): M
     ["a method that is none", right.replace("GET", "G@T"), /^400$/],
     ["a long method", right.replace("GET", "G".repeat(9_000)), /^(400|405)$/],
     ["an address of 60,000 characters", right.replace(query, "x".repeat(60_000)), /^400$/],
+    [
+      "1,000 parameters",
+      right.replace(query, Array.from({ length: 1000 }, (_, n) => `p${n}=1`).join("&")),
+      /^400$/,
+    ],
     ["a million characters", right.replace(query, "x".repeat(1_000_000)), /^(400|414|431)?$/],
     // Versions, and other protocols.
     ["HTTP/1.0", right.replace("HTTP/1.1", "HTTP/1.0"), /^200$/],

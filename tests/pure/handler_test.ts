@@ -1,8 +1,9 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createDataApiClient } from "../../supabase/functions/public-audit-log/data_api_client.ts";
 import { createHandler, type LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { whileTimersAreHeld } from "./held_timers.ts";
 
 const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 const KEY_ID = "5f0c5a3e-0000-4000-8000-000000000001";
@@ -179,6 +180,53 @@ describe("handler: a large page", () => {
     assertEquals(response.headers.get("Content-Length"), String(bytes.length));
     const text = new TextDecoder().decode(bytes);
     assertEquals(text.slice(text.indexOf("[")), `${items}}`);
+  });
+});
+
+describe("handler: a large page that nobody reads", () => {
+  const items = JSON.stringify(Array.from({ length: 1000 }, (_, n) => "x".repeat(n)));
+  /** Resolves when so many requests are answered. Hashing their tokens takes turns of the event loop. */
+  async function untilAnswered(answers: Response[], count: number): Promise<void> {
+    for (let turn = 0; answers.length < count && turn < 1000; turn++) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assertEquals(answers.length, count);
+  }
+
+  /** Asks five times at once; the answers so far, and the calls of the database. */
+  async function askFiveTimes() {
+    const { send, calls } = setUp(() => new Response(acceptedItems(items)));
+    const answers: Response[] = [];
+    for (let n = 0; n < 5; n++) send().then((response) => answers.push(response));
+    await untilAnswered(answers, 2);
+    return { answers, calls };
+  }
+
+  it("keeps its key's others waiting, who are answered as soon as it is read or cancelled", async () => {
+    const { answers, calls } = await askFiveTimes();
+    assertEquals(calls.length, 2);
+    await answers[0]?.bytes();
+    await untilAnswered(answers, 3);
+    assertEquals(calls.length, 3);
+    await answers[1]?.body?.cancel();
+    await untilAnswered(answers, 4);
+    assertEquals(calls.length, 4);
+  });
+
+  it("is given up after 30 seconds without a read, be it the first or a later one", async () => {
+    await whileTimersAreHeld(async (timers) => {
+      const { answers } = await askFiveTimes();
+      const reader = answers[1]?.body?.getReader();
+      await reader?.read();
+      await reader?.read();
+      const pauses = [...timers].filter(({ milliseconds }) => milliseconds === 30_000);
+      assertEquals(pauses.length, 2);
+      for (const { ring } of pauses) ring();
+      await assertRejects(async () => await reader?.read(), Error, "nobody has read");
+      await assertRejects(async () => await answers[0]?.bytes(), Error, "nobody has read");
+      await untilAnswered(answers, 4);
+      assertEquals((await answers[2]?.bytes())?.length, (await answers[3]?.bytes())?.length);
+    });
   });
 });
 

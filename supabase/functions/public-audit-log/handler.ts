@@ -7,6 +7,7 @@ import { parseQuery, refusal, type Resource } from "./parse_query.ts";
 import { sanitizeForLog } from "./sanitize_for_log.ts";
 import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
+import { Turns } from "./turns.ts";
 
 /** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
 export interface LogLine {
@@ -34,12 +35,13 @@ type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
 
 /** The whole service as one function, from request to response. It never rejects. */
 export function createHandler(options: HandlerOptions) {
+  const turns = new Turns();
   return async function handle(request: Request): Promise<Response> {
     const arrival = performance.now();
     const trace: Trace = { request_id: crypto.randomUUID() };
     let response: Response;
     try {
-      response = await answer(request, options, trace);
+      response = await answer(request, { ...options, turns }, trace);
     } catch (error) {
       trace.error = sanitizeForLog(String(error));
       response = problem("internal_error", trace.request_id);
@@ -54,7 +56,11 @@ export function createHandler(options: HandlerOptions) {
 /** Some hosts do not strip the prefix. Some clients append a slash. */
 const PATH = /^(?:\/functions\/v1)?\/public-audit-log(?:\/(seals|actions))?\/?$/;
 
-async function answer(request: Request, options: HandlerOptions, trace: Trace): Promise<Response> {
+async function answer(
+  request: Request,
+  options: HandlerOptions & { turns: Turns },
+  trace: Trace,
+): Promise<Response> {
   const id = trace.request_id;
   // A malformed Host header makes `request.url` unparsable.
   const url = URL.parse(request.url);
@@ -76,6 +82,7 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
     resource,
     query,
   } as const;
+  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0);
   const departure = performance.now();
   const decision = await decide(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));
@@ -95,6 +102,7 @@ async function answer(request: Request, options: HandlerOptions, trace: Trace): 
     resource,
     url: options.publicUrl + (path[1] ? `/${path[1]}` : ""),
     accept: request.headers.get("Accept"),
+    turn,
     headers,
   });
 }

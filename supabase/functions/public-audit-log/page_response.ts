@@ -4,6 +4,7 @@ import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Resource } from "./parse_query.ts";
 import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
+import type { Turn } from "./turns.ts";
 import { respondWith } from "./unparsed_items.ts";
 
 export interface PageResponseOptions {
@@ -12,6 +13,8 @@ export interface PageResponseOptions {
   url: string;
   /** The `Accept` header. */
   accept: string | null;
+  /** The request's turn, which ends with the body. */
+  turn: Turn;
   headers: HeadersInit;
 }
 
@@ -20,7 +23,7 @@ export function pageResponse(
   organizationId: string,
   query: Query,
   { total, next: cursor, has_more, altered, items }: UnparsedPage,
-  { resource, url, accept, headers }: PageResponseOptions,
+  { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
   const next = cursor && feedAddress(url, query, cursor);
@@ -34,7 +37,8 @@ export function pageResponse(
   };
   // Others are always one JSON document.
   if (resource === "entries" && prefersNdjson(accept)) {
-    return respondWith("", toNdjson(items), "", { ...common, "Content-Type": NDJSON });
+    const headers = { ...common, "Content-Type": NDJSON };
+    return respondWith("", toNdjson(items), "", { turn, headers });
   }
   const page: Omit<Page | SealsPage | ActionsPage, "items"> = {
     organization_id: organizationId,
@@ -45,5 +49,8 @@ export function pageResponse(
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
-  return respondWith(before, items, "}", { ...common, "Content-Type": "application/json" });
+  return respondWith(before, items, "}", {
+    turn,
+    headers: { ...common, "Content-Type": "application/json" },
+  });
 }

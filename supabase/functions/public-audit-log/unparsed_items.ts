@@ -1,3 +1,5 @@
+import type { Turn } from "./turns.ts";
+
 // The items of a page pass through the function as bytes and are never parsed. A page can have 7 MB, parsing
 // multiplies its memory, and JavaScript numbers would lose digits.
 
@@ -30,20 +32,32 @@ export function leaveItemsUnparsed(
 const CHUNK = 65_536;
 
 /**
+ * The garbage collector frees the pieces when all new buffers together have 64 MiB, a quarter of what the platform
+ * allows. So after each page comes a buffer of this many bytes, which it counts. It takes no memory, because nobody
+ * writes to it.
+ */
+const BALLAST = 48 * 1024 ** 2;
+
+/** A body that nobody reads from for so long is given up, in milliseconds. */
+const LONGEST_PAUSE = 30_000;
+
+/**
  * A response of `before`, the bytes and `after`. A small body is sent at once, which is fastest. A large one
- * is sent in pieces, and the memory of `bytes` is freed right after: the garbage collector would let
+ * is sent in pieces, its turn ends with it, and its memory is freed at once: the garbage collector would let
  * hundreds of megabytes pile up.
  */
 export function respondWith(
   before: string,
   bytes: Uint8Array<ArrayBuffer>,
   after: string,
-  headers: HeadersInit,
+  { turn, headers }: { turn: Turn; headers: HeadersInit },
 ): Response {
   const text = new TextEncoder();
   const [first, last] = [text.encode(before), text.encode(after)];
   const length = first.length + bytes.length + last.length;
-  const body = length > CHUNK ? stream(first, bytes, last) : concat(first, bytes, last);
+  const body = length > CHUNK
+    ? stream(first, bytes, last, turn.handOver(bytes.length))
+    : concat(first, bytes, last);
   return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
 }
 
@@ -61,19 +75,37 @@ function stream(
   first: Uint8Array,
   bytes: Uint8Array<ArrayBuffer>,
   last: Uint8Array,
+  onEnd: () => void,
 ): ReadableStream<Uint8Array> {
   let sent = 0;
-  const free = () => void bytes.buffer.transfer(0);
+  let timer: ReturnType<typeof setTimeout>;
+  const end = () => {
+    clearTimeout(timer);
+    bytes.buffer.transfer(0);
+    new ArrayBuffer(BALLAST);
+    onEnd();
+  };
+  const giveUpLater = (controller: ReadableStreamDefaultController) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      controller.error(new Error(`nobody has read for ${LONGEST_PAUSE} ms`));
+      end();
+    }, LONGEST_PAUSE);
+  };
   return new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(first),
+    start(controller) {
+      controller.enqueue(first);
+      giveUpLater(controller);
+    },
     pull(controller) {
-      // A copy, because the receiver may still hold it when `bytes` is freed.
+      // A copy, because the receiver may still have it when `bytes` is freed.
       controller.enqueue(bytes.slice(sent, sent += CHUNK));
+      giveUpLater(controller);
       if (sent < bytes.length) return;
       controller.enqueue(last);
       controller.close();
-      free();
+      end();
     },
-    cancel: free,
+    cancel: end,
   }, { highWaterMark: 0 });
 }

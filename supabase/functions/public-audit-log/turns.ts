@@ -1,0 +1,102 @@
+// All requests share one process. So that no client fills its memory or everybody's queue, each key has a few turns
+// at a time, and the pages of all keys together have bounded room.
+
+/** So many requests of one key are answered at a time. The others wait, as they would for the database. */
+const TURNS_OF_A_KEY = 2;
+
+/** For the pages of all requests, in bytes. */
+const ROOM = 32 * 1024 ** 2;
+
+/** What an entry takes at the most, in bytes of JSON. */
+const LONGEST_ENTRY = 7_500;
+
+/** In milliseconds. The platform ends a request after 150 seconds without an answer. */
+const LONGEST_WAIT = 120_000;
+
+/** What is shared: whoever finds too little left waits, first come, first served. */
+class Budget {
+  #taken = 0;
+  readonly #waiting = new Set<{ amount: number; resolve: () => void }>();
+
+  constructor(readonly total: number) {}
+
+  get isUnused(): boolean {
+    return this.#taken === 0 && this.#waiting.size === 0;
+  }
+
+  async take(amount: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting = { amount, resolve };
+    this.#waiting.add(waiting);
+    this.give(0);
+    if (!this.#waiting.has(waiting)) return;
+    const timer = setTimeout(() => {
+      this.#waiting.delete(waiting);
+      this.give(0);
+      reject(new Error(`waited ${LONGEST_WAIT} ms for other requests`));
+    }, LONGEST_WAIT);
+    await promise.finally(() => clearTimeout(timer));
+  }
+
+  give(amount: number): void {
+    this.#taken -= amount;
+    for (const next of this.#waiting) {
+      if (this.#taken + next.amount > this.total) return;
+      this.#taken += next.amount;
+      this.#waiting.delete(next);
+      next.resolve();
+    }
+  }
+}
+
+/** A request's turn. It ends with the scope that has it, or with the body that it was handed to. */
+export interface Turn extends Disposable {
+  /** Hands the turn to a body of so many bytes; returns what ends it. */
+  handOver(bytes: number): () => void;
+}
+
+/** The turns of all requests of a process. */
+export class Turns {
+  readonly #keys = new Map<string, Budget>();
+  readonly #room = new Budget(ROOM);
+
+  /** How many keys have a request now. */
+  get keysAtWork(): number {
+    return this.#keys.size;
+  }
+
+  /**
+   * Waits for the turn of a request of this key, which may be any text that a caller has sent, and for room for its
+   * page.
+   *
+   * @throws {Error} after two minutes.
+   */
+  async next(key: string, entries: number): Promise<Turn> {
+    const turns = this.#keys.get(key) ?? new Budget(TURNS_OF_A_KEY);
+    this.#keys.set(key, turns);
+    const leave = () => {
+      turns.give(1);
+      if (turns.isUnused) this.#keys.delete(key);
+    };
+    await turns.take(1);
+    let room = entries * LONGEST_ENTRY;
+    await this.#room.take(room).catch((error) => {
+      leave();
+      throw error;
+    });
+    let isHandedOver = false;
+    const end = () => {
+      this.#room.give(room);
+      leave();
+    };
+    return {
+      handOver: (bytes) => {
+        isHandedOver = true;
+        this.#room.give(room - bytes);
+        room = bytes;
+        return end;
+      },
+      [Symbol.dispose]: () => isHandedOver || end(),
+    };
+  }
+}

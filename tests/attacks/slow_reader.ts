@@ -1,0 +1,44 @@
+import type { Server } from "./raw_http.ts";
+
+/** Reads no more of an answer than it is told to. */
+export class SlowReader {
+  readonly #connection: Deno.TcpConn;
+  text = "";
+
+  private constructor(connection: Deno.TcpConn) {
+    this.#connection = connection;
+  }
+
+  /** Sends a request with a key. */
+  static async ask(server: Server, path: string, token: string): Promise<SlowReader> {
+    const reader = new SlowReader(await Deno.connect(server));
+    const head = `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+    await reader.#connection.write(new TextEncoder().encode(head));
+    return reader;
+  }
+
+  async readByte(): Promise<void> {
+    const byte = new Uint8Array(1);
+    if (!await this.#connection.read(byte)) throw new Error(`no more than ${this.text}`);
+    this.text += String.fromCharCode(...byte);
+  }
+
+  async readHeaders(): Promise<void> {
+    while (!this.text.endsWith("\r\n\r\n")) await this.readByte();
+  }
+
+  /** Reads all that is left, until the server closes the connection; how many bytes. */
+  async readRest(): Promise<number> {
+    let bytes = 0;
+    try {
+      for await (const chunk of this.#connection.readable) bytes += chunk.length;
+    } catch {
+      // Cut off.
+    }
+    return bytes;
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+}

@@ -1,0 +1,78 @@
+import { assert, assertEquals } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { startEdgeFunction } from "../../local/edge_function.ts";
+import {
+  API_URL,
+  newOrganization,
+  SECRET_KEY,
+  signUp,
+  sql,
+  statusOnly,
+  TWO_DAYS,
+  withKey,
+} from "../helpers.ts";
+import { SlowReader } from "./slow_reader.ts";
+
+const edgeFunction = await startEdgeFunction({
+  apiUrl: API_URL,
+  secretKey: SECRET_KEY,
+  main: new URL("short_waits.ts", import.meta.url),
+  log: () => {},
+});
+afterAll(() => edgeFunction[Symbol.asyncDispose]());
+const server = { hostname: "127.0.0.1", port: edgeFunction.port };
+const path = `/public-audit-log?${TWO_DAYS}`;
+
+function ask(token: string, limit: number): Promise<Response> {
+  return fetch(`http://127.0.0.1:${server.port}${path}&limit=${limit}`, withKey(token));
+}
+
+/** An organization whose page of 1000 entries has 7 MB: more than the sockets on the way take in. */
+async function largeOrganization() {
+  const organization = await newOrganization(await signUp());
+  await sql`
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${organization.id}, '2026-03-01', 'feedback_given', repeat(chr(1), 318) || '@a', repeat(chr(1), 200),
+      jsonb_build_object('t', repeat('\\', 2042))
+    from generate_series(1, 1000)`;
+  return organization;
+}
+
+describe("readers of the largest page that stop after the headers, after a byte, or crawl", () => {
+  it("are given up, and then their key's others are answered; other keys never wait for them", async () => {
+    const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
+    const readers: SlowReader[] = [];
+    for (let n = 0; n < 6; n++) {
+      const reader = await SlowReader.ask(server, `${path}&limit=1000`, noisy.token);
+      readers.push(reader);
+      // Two have a turn, and the others none before those are given up.
+      await reader.readHeaders();
+      if (n % 3 > 0) await reader.readByte();
+    }
+    let isAnswered = false;
+    const next = ask(noisy.token, 1000).then((response) => response.bytes());
+    next.finally(() => isAnswered = true);
+    for (let asked = 0; asked < 20 || !isAnswered && asked < 59; asked++) {
+      assertEquals(await statusOnly(ask(quiet.token, asked % 2 ? 1 : 1000)), 200);
+      await Promise.all([readers[2]?.readByte(), readers[5]?.readByte()]);
+    }
+    const whole = (await next).length;
+    assert(whole > 7_000_000);
+    for (const reader of readers) assert(await reader.readRest() < whole - 1_000_000);
+  });
+});
+
+describe("connections in bursts", () => {
+  it("500 at once, half of which say nothing: the others are answered", async () => {
+    const { token } = await newOrganization(await signUp());
+    const connections = await Promise.all(
+      Array.from({ length: 250 }, () => Deno.connect(server)),
+    );
+    const statuses = await Promise.all(
+      Array.from({ length: 250 }, () => statusOnly(ask(token, 1))),
+    );
+    assertEquals(statuses.sort(), [...Array(60).fill(200), ...Array(190).fill(429)]);
+    for (const connection of connections) connection.close();
+    assertEquals(await statusOnly(ask(token, 1)), 429);
+  });
+});

@@ -1,0 +1,88 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { whileTimersAreHeld } from "./held_timers.ts";
+import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
+
+/** Lets everything happen that waits for nothing but promises. */
+async function settle(): Promise<void> {
+  for (let n = 0; n < 20; n++) await null;
+}
+
+/** Asks for turns; those that have come, in order. */
+function ask(turns: Turns, requests: [key: string, entries: number][]) {
+  const come: { key: string; turn: Turn }[] = [];
+  for (const [key, entries] of requests) {
+    turns.next(key, entries).then((turn) => come.push({ key, turn }));
+  }
+  return come;
+}
+
+describe("turns", () => {
+  it("come to two requests of a key at a time, in their order, and to other keys at once", async () => {
+    const turns = new Turns();
+    const come = ask(turns, [...Array(60).fill(["noisy", 1000]), ["quiet", 100]]);
+    await settle();
+    assertEquals(come.map(({ key }) => key), ["noisy", "noisy", "quiet"]);
+    for (let n = 0; n < come.length; n++) {
+      come[n]?.turn[Symbol.dispose]();
+      await settle();
+      assert(come.slice(n + 1).filter(({ key }) => key === "noisy").length <= 2);
+    }
+    assertEquals(come.length, 61);
+  });
+
+  it("leave nothing behind of the keys that they came to", async () => {
+    const turns = new Turns();
+    for (let n = 0; n < 1000; n++) {
+      using _turn = await turns.next(`unknown ${n}`, 100);
+    }
+    assertEquals(turns.keysAtWork, 0);
+  });
+
+  it("end with the body that they were handed to, and not before", async () => {
+    const turns = new Turns();
+    const ends: (() => void)[] = [];
+    for (let n = 0; n < 2; n++) {
+      using turn = await turns.next("key", 10);
+      ends.push(turn.handOver(70_000));
+    }
+    const come = ask(turns, [["key", 10]]);
+    await settle();
+    assertEquals(come.length, 0);
+    ends[0]?.();
+    await settle();
+    assertEquals(come.length, 1);
+  });
+
+  it("of all keys have room for four of the largest pages, for more once their true size is known", async () => {
+    const turns = new Turns();
+    const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
+    const come = ask(turns, keys);
+    await settle();
+    assertEquals(come.length, 4);
+    for (let n = 0; n < 20; n++) {
+      come[n]?.turn.handOver(1_000_000);
+      await settle();
+    }
+    assertEquals(come.length, 20 + 1);
+  });
+
+  it("that do not come within two minutes are an error, and those behind them are not held up", async () => {
+    await whileTimersAreHeld(async (timers) => {
+      const turns = new Turns();
+      const held = await Promise.all(["a", "b", "c", "d"].map((key) => turns.next(key, 1000)));
+      const late = turns.next("e", 1000);
+      const come = ask(turns, [["f", 100]]);
+      await settle();
+      assertEquals(come.length, 0);
+      assertEquals(Array.from(timers, ({ milliseconds }) => milliseconds), [120_000, 120_000]);
+      for (const { ring } of [...timers].slice(0, 1)) ring();
+      await assertRejects(() => late, Error, "waited 120000 ms");
+      await settle();
+      assertEquals(come.map(({ key }) => key), ["f"]);
+      for (const { turn } of come) turn[Symbol.dispose]();
+      for (const turn of held) turn[Symbol.dispose]();
+      assertEquals([turns.keysAtWork, timers.size], [0, 0]);
+    });
+  });
+});
