@@ -38,7 +38,7 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
   const entry = shown ?? search.data;
   const newer = items?.[index - 1];
   const older = index < 0 ? undefined : items?.[index + 1];
-  const panel = useRef<HTMLElement>(null);
+  const panel = useRef<HTMLDivElement>(null);
   // Where it covers the list, the focus stays in it.
   const isOver = useMediaQuery("(max-width: 61.99em)");
   const ref = useMergedRef(panel, useFocusTrap(isOver));
@@ -61,10 +61,10 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
     return () => removeEventListener("keydown", press);
   });
   return (
-    <aside
+    <div
       ref={ref}
       className={styles.panel}
-      role={isOver ? "dialog" : undefined}
+      role={isOver ? "dialog" : "complementary"}
       aria-modal={isOver || undefined}
       aria-label="Entry"
       tabIndex={-1}
@@ -101,7 +101,7 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
             </Button>
           </Empty>
         )}
-    </aside>
+    </div>
   );
 }
 
