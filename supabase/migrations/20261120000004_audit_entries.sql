@@ -119,14 +119,18 @@ create trigger refuse_change
   for each statement execute function audit_log_private.refuse_change();
 
 create function audit_log_private.change_action() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+-- lock_timeout: new writers wait behind it.
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'an action can only be changed or deleted in read committed' using errcode = 'invalid_transaction_state';
+  end if;
   -- Waits for writers, who may be using it.
   lock table audit_log.audit_entries in share row exclusive mode;
   if tg_op = 'DELETE' or new.code <> old.code then
     perform from audit_log_private.entry_counts c where c.action = old.code;
     if found then
-      raise exception 'entries have the action %: it cannot be renamed or deleted, only deprecated', old.code
+      raise exception 'entries have or had the action %: it cannot be renamed or deleted, only deprecated', old.code
         using errcode = 'foreign_key_violation';
     end if;
   end if;
@@ -134,11 +138,15 @@ begin
   update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
-comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers.';
+comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. Raises 55P03 when a writer does not commit within 2 seconds; 40P01, as it may beside the upkeep: then try again.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
   for each row execute function audit_log_private.change_action();
+
+create trigger refuse_change
+  before truncate on audit_log.actions
+  for each statement execute function audit_log_private.refuse_change();
 
 create function audit_log_private.add_key_actions() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

@@ -30,7 +30,7 @@ comment on column audit_log_private.entry_counts.writer_pid is 'Process id of th
 comment on column audit_log_private.entry_counts.part is '0, and higher numbers in long transactions.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
-comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by: at most 64 times.';
+comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by began to count it: at most 64 times.';
 comment on column audit_log_private.entry_counts.required_path is 'The action''s, so that writers need not look it up; null where they must.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
@@ -82,7 +82,9 @@ begin
       e.action,
       date_trunc('hour', e.created_at at time zone 'UTC') as hour,
       count(*)::integer as entries,
-      min(audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)) as broken_rule
+      min(case when tg_op = 'INSERT' then
+        audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
+      end) as broken_rule
     from changed e left join audit_log.actions a on a.code = e.action
     group by 1, 2, 3
   loop
@@ -92,7 +94,10 @@ begin
       raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action using
         errcode = 'foreign_key_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
     elsif counted.broken_rule is not null then
-      raise exception 'an entry breaks the rule %', counted.broken_rule using
+      raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
+        select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
+        where a.code = counted.action and counted.broken_rule = 'data_has_required'
+      )) using
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
     end if;
     perform from audit_log.organizations o where o.id = counted.organization_id;
@@ -100,13 +105,13 @@ begin
       raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
         using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
+    if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
       -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
       perform from audit_log.actions a where a.code = counted.action for share;
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     loop
-      -- Only this backend writes rows with its process id. "on conflict" always finds them by key.
+      -- No other backend counts in rows with this process id. "on conflict" always finds them by key.
       insert into audit_log_private.entry_counts as c (
         organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
       )

@@ -127,20 +127,25 @@ create function audit_log_private.log_key_event(organization_id uuid, action tex
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
-  headers constant json := nullif(current_setting('request.headers', true), '');
+  email constant text := left(me.email, 320);
+  headers json;
 begin
   perform from audit_log.organizations o where o.id = log_key_event.organization_id and o.logs_key_events;
   if not found then
     return;
   end if;
+  headers := nullif(current_setting('request.headers', true), '');
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   values (
-    organization_id, action, case when me.email like '%_@_%' then left(me.email, 320) else 'unknown@invalid' end, 'Admin console',
+    organization_id, action, case when email like '%_@_%' then email else 'unknown@invalid' end, 'Admin console',
     jsonb_strip_nulls(jsonb_build_object(
-      'user_id', me.id, 'api_key_id', api_key -> 'id', 'name', api_key -> 'name', 'hint', api_key -> 'hint',
+      'user_id', left(me.id, 320), 'api_key_id', api_key -> 'id', 'name', api_key -> 'name', 'hint', api_key -> 'hint',
       'successor_id', successor_id,
-      -- As client_address.ts finds it: what the nearest proxy reports, not what the caller says.
-      'address', left(trim(coalesce(headers ->> 'cf-connecting-ip', split_part(headers ->> 'x-forwarded-for', ',', -1))), 100)
+      -- As client_address.ts finds it: what the nearest proxy reports. Without one, the caller may say what it likes.
+      'address', substring(
+        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
+        from '^[0-9a-fA-F:.]{2,45}$'
+      )
     ))
   );
 end $$;

@@ -10,7 +10,7 @@
 -- Transaction numbers would tell a reader how much other tenants write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. They are valid in one
 -- database, cluster and timeline only. So the authenticated text includes these, and the request's organization,
--- days and action: a cursor is refused anywhere else.
+-- days, action and person: a cursor is refused anywhere else.
 
 create table audit_log_private.feed_keys (
   is_only boolean primary key default true check (is_only),

@@ -120,7 +120,8 @@ begin
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
     'organization_id', shown_id, 'actions', case when not has_query then (
       -- Without one that was added since it was looked for.
-      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a where a.code is distinct from query.action
+      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a
+      where resource = 'entries' and a.code is distinct from query.action
     ) end
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);

@@ -80,6 +80,11 @@ declare
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
 begin
   perform audit_log_private.require_admin(organization_id);
+  if audit_log_private.count_matching(
+    organization_id, (start_date, end_date, action, user_email, null, null, null, null)::audit_log.page_query
+  ) is null then
+    raise exception 'user_email has more than 1,000,000 entries in these days: ask for fewer days' using errcode = 'invalid_parameter_value';
+  end if;
   return (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
       select p.day, case when by_hour then p.hour end as hour, sum(p.entries) as entries from (
@@ -90,14 +95,12 @@ begin
           and (daily_entry_counts.action is null or c.action = daily_entry_counts.action)
         union all
         (
-          -- As in count_matching.
           select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
           from audit_log.audit_entries e
           where e.organization_id = daily_entry_counts.organization_id
             and (e.user_email, e.created_at) >= (wanted_email, range_start)
             and (e.user_email, e.created_at) < (wanted_email, range_end)
             and (daily_entry_counts.action is null or e.action = daily_entry_counts.action)
-          limit 1000001
         )
       ) as p
       group by 1, 2 having sum(p.entries) <> 0
@@ -112,7 +115,7 @@ create function audit_log.daily_entry_counts(
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action, user_email, by_hour) $$;
-comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has, or with by_hour each of its hours, 0 to 23: [{day, hour, entries}], without those that have none. For administrators of the organization; others get 42501.';
+comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has, or with by_hour each of its hours, 0 to 23: [{day, hour, entries}], without those that have none. user_email: of this person only; 22023 if the person has more than 1,000,000. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -148,6 +148,8 @@ create function audit_log_private.delete_organization(organization_id uuid) retu
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   has_access boolean;
+  locked bigint;
+  counts bigint;
 begin
   perform audit_log_private.lock_organization(organization_id);
   perform audit_log_private.refuse_if_held(organization_id);
@@ -161,20 +163,24 @@ begin
   -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
   -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  -- A writer holds either a count that it updates or, where it makes the first one, the organization. All are locked
-  -- at once or none, so that no writer waits for this while this waits for it. For 5 seconds, because a writer that
-  -- does not commit must not stop the upkeep of all.
+  -- A writer holds a count that it updates or, where it makes the first one, the organization. What is locked is kept,
+  -- so that each writer is waited for once, but never one that waits for this. For 5 seconds in all: a writer that does
+  -- not commit must not stop the upkeep of everybody.
   for attempt in 1 .. 100 loop
-    begin
-      perform from audit_log.organizations o where o.id = delete_organization.organization_id for update nowait;
-      perform from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id for update nowait;
-      exit;
-    exception when lock_not_available then
-      if attempt = 100 then
-        raise;
-      end if;
-      perform pg_sleep(0.05);
-    end;
+    perform from audit_log.organizations o where o.id = delete_organization.organization_id for update skip locked;
+    if found then
+      select count(*) into locked from (
+        select from audit_log_private.entry_counts c
+        where c.organization_id = delete_organization.organization_id and c.writer_pid <> 0 for update skip locked
+      ) as c;
+      select count(*) into counts from audit_log_private.entry_counts c
+      where c.organization_id = delete_organization.organization_id and c.writer_pid <> 0;
+      exit when locked = counts;
+    end if;
+    if attempt = 100 then
+      raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+    end if;
+    perform pg_sleep(0.05);
   end loop;
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
   -- Looked for from the end: at the beginning the index still has the deleted ones.

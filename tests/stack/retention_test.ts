@@ -544,6 +544,19 @@ describe("delete_organization()", () => {
     assertEquals(Object.values(await rowsOf(id)).flat(), []);
   });
 
+  it("ends beside writers that go on, whose next entries are refused", async () => {
+    const { id } = await newOrganization(admin);
+    let isWriting = true;
+    const writers = Array.from({ length: 4 }, async () => {
+      while (isWriting) {
+        await insertEntries(sql, id, "2020-01-01", 1).catch(() => isWriting = false);
+      }
+    });
+    while (await deleteOrganization(sql, id));
+    await Promise.all(writers);
+    assertEquals(Object.values(await rowsOf(id)).flat(), []);
+  });
+
   it("gives up after 5 seconds if a writer does not commit, because the upkeep waits for it", async () => {
     const { id } = await newOrganization(admin);
     assert(await deleteOrganization(sql, id));

@@ -28,7 +28,7 @@ export const ACTIONS = [
   "feedback_given",
 ] as const;
 
-const EMAIL = "must be an e-mail address of at most 320 characters, as entries have it";
+const EMAIL = "must be 1 to 320 characters: the address as entries have it";
 
 const AFTER = "must be beginning, or as in the next of an answer";
 
@@ -55,7 +55,7 @@ export const EntriesQuery = z.strictObject({
   action: z.string().regex(/^[A-Za-z0-9][\w.:-]{0,62}$/)
     .meta({ examples: ACTIONS })
     .describe("Only entries with this action: a code of `/actions`").optional(),
-  user_email: z.string(EMAIL).regex(/^[^\0]{1,320}$/u, EMAIL)
+  user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL)
     .describe("Only entries of this user: the address exactly as entries have it").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
