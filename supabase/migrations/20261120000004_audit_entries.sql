@@ -88,7 +88,7 @@ create index audit_entries_transaction_idx on audit_log.audit_entries (organizat
 create function audit_log_private.broken_rule(
   created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
 ) returns text
-language sql stable
+language sql immutable
 return case
   when required_path is null then 'action_is_in_catalogue'
   -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.

@@ -53,6 +53,8 @@ declare
   entry audit_log.audit_entries;
   counted record;
   hour_of_day integer;
+  codes text[];
+  required_paths jsonpath[];
   -- Where this transaction counts now. Anybody can set it, which only makes another part.
   current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
@@ -76,6 +78,10 @@ begin
       return null;
     end if;
   end if;
+  -- In two steps, because Citus does not join changed with a table.
+  codes := array(select distinct c.action from changed c);
+  select array_agg(a.code), array_agg(a.required_path) into codes, required_paths
+  from audit_log.actions a where a.code = any (codes);
   for counted in
     select
       e.organization_id,
@@ -85,7 +91,7 @@ begin
       min(case when tg_op = 'INSERT' then
         audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
       end) as broken_rule
-    from changed e left join audit_log.actions a on a.code = e.action
+    from changed e left join unnest(codes, required_paths) as a (code, required_path) on a.code = e.action
     group by 1, 2, 3
   loop
     if tg_op = 'DELETE' then
@@ -119,7 +125,7 @@ begin
         counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
         array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
         greatest(0, -counted.entries), 1, pg_current_xact_id(),
-        (select a.required_path from audit_log.actions a where a.code = counted.action)
+        required_paths[array_position(codes, counted.action)]
       )
       on conflict on constraint entry_counts_pkey do update
       set entries = c.entries + excluded.entries,

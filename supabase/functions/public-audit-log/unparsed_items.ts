@@ -36,7 +36,7 @@ const CHUNK = 65_536;
  * allows. So after each page comes a buffer of this many bytes, which it counts. It takes no memory, because nobody
  * writes to it.
  */
-const BALLAST = 48 * 1024 ** 2;
+const BALLAST = 33 * 1024 ** 2;
 
 /** A body that nobody reads from for so long is given up, in milliseconds. */
 const LONGEST_PAUSE = 30_000;
