@@ -154,7 +154,7 @@ function Actions({ apiKey, onOpen }: ActionsProps) {
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen({ what: "rotate", apiKey })}>Rotate …</Menu.Item>
         )}
-        <Menu.Item color="red" onClick={() => onOpen({ what: "revoke", apiKey })}>
+        <Menu.Item onClick={() => onOpen({ what: "revoke", apiKey })}>
           Revoke …
         </Menu.Item>
       </Menu.Dropdown>
