@@ -8,7 +8,7 @@ export interface Loopback extends AsyncDisposable {
 export function hangUp(bytes: Uint8Array): ReadableStream {
   return new ReadableStream({
     start: (controller) => controller.enqueue(bytes),
-    pull: (controller) => controller.error(new Error("hung up")),
+    pull: (controller) => controller.error("The test hangs up"),
   });
 }
 

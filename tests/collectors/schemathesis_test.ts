@@ -29,6 +29,7 @@ describe("schemathesis", () => {
       await setQuota(5000);
       try {
         const { code, stdout } = await runProgram(`${folder}/bin/schemathesis`, {
+          cwd: folder,
           args: [
             "run",
             DOCUMENT,
