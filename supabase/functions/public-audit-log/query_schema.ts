@@ -55,6 +55,7 @@ export const EntriesQuery = z.strictObject({
   action: z.string().regex(/^[A-Za-z0-9][\w.:-]{0,62}$/)
     .meta({ examples: ACTIONS })
     .describe("Only entries with this action: a code of `/actions`").optional(),
+  // deno-lint-ignore no-control-regex
   user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL)
     .describe("Only entries of this user: the address exactly as entries have it").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
