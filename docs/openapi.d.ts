@@ -108,9 +108,6 @@ export interface components {
       /**
        * @description `agent_added`: an agent was activated for the organization; `conversation_created`: a user started a conversation; `feedback_given`: a user gave thumbs up or down on a message; or another code of `/actions`. More may be added at any time
        * @example agent_added
-       * @example conversation_created
-       * @example message_created
-       * @example feedback_given
        */
       action: string;
       /** @description What the action is about */
