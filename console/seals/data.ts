@@ -27,7 +27,7 @@ export interface Sealing {
   altered: Set<string>;
   /** After how many days entries are deleted; null is never. */
   keepDays: SealPage["keep_days"];
-  /** While there is one, nothing is deleted. */
+  /** While there is one, no entry is deleted. */
   holds: SealPage["holds"];
 }
 

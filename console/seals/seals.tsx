@@ -69,7 +69,7 @@ function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
   return (
     <>
       {holds.length > 0 && (
-        <Alert role="status" title="On hold: nothing is deleted" mb="sm">
+        <Alert role="status" title="On hold: no entry is deleted" mb="sm">
           {holds.map(({ reason, held_by, held_at }) => (
             <div key={reason}>
               {reason}, by {held_by}, <Time value={held_at} />

@@ -228,7 +228,7 @@ begin
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   numbers := array[
-    extract(epoch from clock - coalesce((select u.last_run_at from audit_log_private.upkeep_state u), '-infinity')),
+    coalesce((select extract(epoch from clock - u.last_run_at) from audit_log_private.upkeep_state u), 'infinity'),
     today - least(
       today,
       (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),

@@ -23,7 +23,7 @@ describe("seals", () => {
     await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace, Legal')`;
     await sql`update audit_log.organizations set keep_days = 3650 where id = ${id}`;
     const { page } = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
-    await page.getByText("On hold: nothing is deleted").waitFor();
+    await page.getByText("On hold: no entry is deleted").waitFor();
     await page.getByText("Matter 7, by Grace, Legal").waitFor();
     await page.getByText("Entries are deleted after 3,650 days.").waitFor();
     await row(page, "2026-03-01").getByText("Altered after sealing").waitFor();

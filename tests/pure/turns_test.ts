@@ -3,6 +3,9 @@ import { describe, it } from "@std/testing/bdd";
 import { whileTimersAreHeld } from "./held_timers.ts";
 import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
 
+/** Of a caller who waits. */
+const STAYS = new AbortController().signal;
+
 /** Lets everything happen that waits for nothing but promises. */
 async function settle(): Promise<void> {
   for (let n = 0; n < 20; n++) await null;
@@ -12,7 +15,7 @@ async function settle(): Promise<void> {
 function ask(turns: Turns, requests: [key: string, entries: number][]) {
   const come: { key: string; turn: Turn }[] = [];
   for (const [key, entries] of requests) {
-    turns.next(key, entries).then((turn) => come.push({ key, turn }));
+    turns.next(key, entries, STAYS).then((turn) => come.push({ key, turn }));
   }
   return come;
 }
@@ -34,7 +37,7 @@ describe("turns", () => {
   it("leave nothing behind of the keys that they came to", async () => {
     const turns = new Turns();
     for (let n = 0; n < 1000; n++) {
-      using _turn = await turns.next(`unknown ${n}`, 100);
+      using _turn = await turns.next(`unknown ${n}`, 100, STAYS);
     }
     assertEquals(turns.keysAtWork, 0);
   });
@@ -43,7 +46,7 @@ describe("turns", () => {
     const turns = new Turns();
     const ends: (() => void)[] = [];
     for (let n = 0; n < 2; n++) {
-      using turn = await turns.next("key", 10);
+      using turn = await turns.next("key", 10, STAYS);
       ends.push(turn.handOver(70_000));
     }
     const come = ask(turns, [["key", 10]]);
@@ -54,35 +57,57 @@ describe("turns", () => {
     assertEquals(come.length, 1);
   });
 
-  it("of all keys have room for four of the largest pages, for more once their true size is known", async () => {
+  it("of all keys have room for three of the largest pages, for more once their true size is known", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
     const come = ask(turns, keys);
     await settle();
-    assertEquals(come.length, 4);
-    for (let n = 0; n < 20; n++) {
+    assertEquals(come.length, 3);
+    for (let n = 0; n < 10; n++) {
       come[n]?.turn.handOver(1_000_000);
       await settle();
     }
-    assertEquals(come.length, 20 + 1);
+    assertEquals(come.length, 10 + 2);
+  });
+
+  it("with a small page, or none, never wait for large pages", async () => {
+    const turns = new Turns();
+    const keys = Array.from({ length: 9 }, (_, n): [string, number] => [`${n}`, 1000]);
+    assertEquals(ask(turns, keys).length, 0);
+    const come = ask(turns, [["small", 100], ["bad query", 0]]);
+    await settle();
+    assertEquals(come.map(({ key }) => key), ["small", "bad query"]);
   });
 
   it("that do not come within two minutes are an error, and those behind them are not held up", async () => {
     await whileTimersAreHeld(async (timers) => {
       const turns = new Turns();
-      const held = await Promise.all(["a", "b", "c", "d"].map((key) => turns.next(key, 1000)));
-      const late = turns.next("e", 1000);
-      const come = ask(turns, [["f", 100]]);
+      const held = await Promise.all(["a", "b", "c"].map((key) => turns.next(key, 1000, STAYS)));
+      const late = turns.next("d", 1000, STAYS);
+      const come = ask(turns, [["e", 101]]);
       await settle();
       assertEquals(come.length, 0);
       assertEquals(Array.from(timers, ({ milliseconds }) => milliseconds), [120_000, 120_000]);
       for (const { ring } of [...timers].slice(0, 1)) ring();
       await assertRejects(() => late, Error, "waited 120000 ms");
       await settle();
-      assertEquals(come.map(({ key }) => key), ["f"]);
+      assertEquals(come.map(({ key }) => key), ["e"]);
       for (const { turn } of come) turn[Symbol.dispose]();
       for (const turn of held) turn[Symbol.dispose]();
       assertEquals([turns.keysAtWork, timers.size], [0, 0]);
     });
+  });
+
+  it("are not taken by callers who left while they waited", async () => {
+    const turns = new Turns();
+    const gone = new AbortController();
+    const held = [await turns.next("key", 10, STAYS), await turns.next("key", 10, STAYS)];
+    const left = [turns.next("key", 10, gone.signal), turns.next("key", 10, gone.signal)];
+    const come = ask(turns, [["key", 10]]);
+    gone.abort(new Error("gone"));
+    for (const request of left) await assertRejects(() => request, Error, "gone");
+    held[0]?.[Symbol.dispose]();
+    await settle();
+    assertEquals(come.length, 1);
   });
 });

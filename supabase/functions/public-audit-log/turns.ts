@@ -4,13 +4,16 @@
 /** So many requests of one key are answered at a time. The others wait, as they would for the database. */
 const TURNS_OF_A_KEY = 2;
 
-/** For the pages of all requests, in bytes. */
-const ROOM = 32 * 1024 ** 2;
+/** For the pages of all requests, in bytes: small ones never wait for large ones. */
+const ROOM = { large: 24 * 1024 ** 2, small: 8 * 1024 ** 2 };
+
+/** A page that asks for more entries is large. */
+const SMALL_PAGE = 100;
 
 /** What an entry takes at the most, in bytes of JSON. */
 const LONGEST_ENTRY = 7_500;
 
-/** In milliseconds. The platform ends a request after 150 seconds without an answer. */
+/** In milliseconds, in all. The platform ends a request after 150 seconds without an answer. */
 const LONGEST_WAIT = 120_000;
 
 /** What is shared: whoever finds too little left waits, first come, first served. */
@@ -24,18 +27,21 @@ class Budget {
     return this.#taken === 0 && this.#waiting.size === 0;
   }
 
-  async take(amount: number): Promise<void> {
+  /** @throws {unknown} the signal's reason, if it is aborted first. */
+  async take(amount: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const waiting = { amount, resolve };
     this.#waiting.add(waiting);
     this.give(0);
     if (!this.#waiting.has(waiting)) return;
-    const timer = setTimeout(() => {
+    const leave = () => {
       this.#waiting.delete(waiting);
       this.give(0);
-      reject(new Error(`waited ${LONGEST_WAIT} ms for other requests`));
-    }, LONGEST_WAIT);
-    await promise.finally(() => clearTimeout(timer));
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", leave);
+    if (signal.aborted) leave();
+    await promise.finally(() => signal.removeEventListener("abort", leave));
   }
 
   give(amount: number): void {
@@ -58,7 +64,8 @@ export interface Turn extends Disposable {
 /** The turns of all requests of a process. */
 export class Turns {
   readonly #keys = new Map<string, Budget>();
-  readonly #room = new Budget(ROOM);
+  readonly #large = new Budget(ROOM.large);
+  readonly #small = new Budget(ROOM.small);
 
   /** How many keys have a request now. */
   get keysAtWork(): number {
@@ -69,30 +76,38 @@ export class Turns {
    * Waits for the turn of a request of this key, which may be any text that a caller has sent, and for room for its
    * page.
    *
-   * @throws {Error} after two minutes.
+   * @throws {Error} after two minutes, or when the caller is gone.
    */
-  async next(key: string, entries: number): Promise<Turn> {
+  async next(key: string, entries: number, gone: AbortSignal): Promise<Turn> {
     const turns = this.#keys.get(key) ?? new Budget(TURNS_OF_A_KEY);
     this.#keys.set(key, turns);
-    const leave = () => {
-      turns.give(1);
+    const pages = entries > SMALL_PAGE ? this.#large : this.#small;
+    let [turn, room] = [0, 0];
+    const end = () => {
+      pages.give(room);
+      turns.give(turn);
       if (turns.isUnused) this.#keys.delete(key);
     };
-    await turns.take(1);
-    let room = entries * LONGEST_ENTRY;
-    await this.#room.take(room).catch((error) => {
-      leave();
+    const late = new AbortController();
+    const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
+    const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
+    const signal = AbortSignal.any([late.signal, gone]);
+    try {
+      await turns.take(1, signal);
+      turn = 1;
+      await pages.take(entries * LONGEST_ENTRY, signal);
+      room = entries * LONGEST_ENTRY;
+    } catch (error) {
+      end();
       throw error;
-    });
+    } finally {
+      clearTimeout(timer);
+    }
     let isHandedOver = false;
-    const end = () => {
-      this.#room.give(room);
-      leave();
-    };
     return {
       handOver: (bytes) => {
         isHandedOver = true;
-        this.#room.give(room - bytes);
+        pages.give(room - bytes);
         room = bytes;
         return end;
       },
