@@ -3,9 +3,6 @@ import { describe, it } from "@std/testing/bdd";
 import { whileTimersAreHeld } from "./held_timers.ts";
 import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
 
-/** Of a caller who waits. */
-const STAYS = new AbortController().signal;
-
 /** Lets everything happen that waits for nothing but promises. */
 async function settle(): Promise<void> {
   for (let n = 0; n < 20; n++) await null;
@@ -15,7 +12,7 @@ async function settle(): Promise<void> {
 function ask(turns: Turns, requests: [key: string, entries: number][]) {
   const come: { key: string; turn: Turn }[] = [];
   for (const [key, entries] of requests) {
-    turns.next(key, entries, STAYS).then((turn) => come.push({ key, turn }));
+    turns.next(key, entries).then((turn) => come.push({ key, turn }));
   }
   return come;
 }
@@ -37,7 +34,7 @@ describe("turns", () => {
   it("leave nothing behind of the keys that they came to", async () => {
     const turns = new Turns();
     for (let n = 0; n < 1000; n++) {
-      using _turn = await turns.next(`unknown ${n}`, 100, STAYS);
+      using _turn = await turns.next(`unknown ${n}`, 100);
     }
     assertEquals(turns.keysAtWork, 0);
   });
@@ -46,7 +43,7 @@ describe("turns", () => {
     const turns = new Turns();
     const ends: (() => void)[] = [];
     for (let n = 0; n < 2; n++) {
-      using turn = await turns.next("key", 10, STAYS);
+      using turn = await turns.next("key", 10);
       ends.push(turn.handOver(70_000));
     }
     const come = ask(turns, [["key", 10]]);
@@ -82,8 +79,8 @@ describe("turns", () => {
   it("that do not come within two minutes are an error, and those behind them are not held up", async () => {
     await whileTimersAreHeld(async (timers) => {
       const turns = new Turns();
-      const held = await Promise.all(["a", "b", "c"].map((key) => turns.next(key, 1000, STAYS)));
-      const late = turns.next("d", 1000, STAYS);
+      const held = await Promise.all(["a", "b", "c"].map((key) => turns.next(key, 1000)));
+      const late = turns.next("d", 1000);
       const come = ask(turns, [["e", 101]]);
       await settle();
       assertEquals(come.length, 0);
@@ -96,18 +93,5 @@ describe("turns", () => {
       for (const turn of held) turn[Symbol.dispose]();
       assertEquals([turns.keysAtWork, timers.size], [0, 0]);
     });
-  });
-
-  it("are not taken by callers who left while they waited", async () => {
-    const turns = new Turns();
-    const gone = new AbortController();
-    const held = [await turns.next("key", 10, STAYS), await turns.next("key", 10, STAYS)];
-    const left = [turns.next("key", 10, gone.signal), turns.next("key", 10, gone.signal)];
-    const come = ask(turns, [["key", 10]]);
-    gone.abort(new Error("gone"));
-    for (const request of left) await assertRejects(() => request, Error, "gone");
-    held[0]?.[Symbol.dispose]();
-    await settle();
-    assertEquals(come.length, 1);
   });
 });

@@ -82,7 +82,7 @@ async function answer(
     resource,
     query,
   } as const;
-  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, request.signal);
+  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0);
   const departure = performance.now();
   const decision = await decide(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));

@@ -76,9 +76,9 @@ export class Turns {
    * Waits for the turn of a request of this key, which may be any text that a caller has sent, and for room for its
    * page.
    *
-   * @throws {Error} after two minutes, or when the caller is gone.
+   * @throws {Error} after two minutes.
    */
-  async next(key: string, entries: number, gone: AbortSignal): Promise<Turn> {
+  async next(key: string, entries: number): Promise<Turn> {
     const turns = this.#keys.get(key) ?? new Budget(TURNS_OF_A_KEY);
     this.#keys.set(key, turns);
     const pages = entries > SMALL_PAGE ? this.#large : this.#small;
@@ -91,11 +91,10 @@ export class Turns {
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
-    const signal = AbortSignal.any([late.signal, gone]);
     try {
-      await turns.take(1, signal);
+      await turns.take(1, late.signal);
       turn = 1;
-      await pages.take(entries * LONGEST_ENTRY, signal);
+      await pages.take(entries * LONGEST_ENTRY, late.signal);
       room = entries * LONGEST_ENTRY;
     } catch (error) {
       end();
