@@ -161,8 +161,8 @@ async function openScreens(colorScheme: "light" | "dark") {
         }
         const pixels = await overflow(page);
         if (pixels > 0) found.push(`${name}: ${pixels} of ${width} pixels too wide`);
-        // Between these, nothing else is shown.
-        if (colorScheme === "light" && width > 320 && width < 1920) continue;
+        // Between these, nothing else is shown. A phone's cards have the colours of the table.
+        if (colorScheme === "light" ? width > 320 && width < 1920 : width < 1440) continue;
         for (const rule of await violations(page)) found.push(`${name} at ${width}: ${rule}`);
       }
     },
