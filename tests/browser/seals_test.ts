@@ -44,7 +44,7 @@ describe("seals", () => {
       select seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`
       .then(([latest]) => latest as { seal: string });
     assertEquals(copied, seal);
-    await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-04`);
+    await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
     await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
       .waitFor();
     await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();

@@ -17,7 +17,7 @@ export type Database = {
           "code": string;
           "deprecated_at"?: string | null;
           "description": string;
-          "position"?: never;
+          "position"?: number;
           "required"?: (string)[];
           "required_path"?: never;
         };
@@ -25,7 +25,7 @@ export type Database = {
           "code"?: string;
           "deprecated_at"?: string | null;
           "description"?: string;
-          "position"?: never;
+          "position"?: number;
           "required"?: (string)[];
           "required_path"?: never;
         };
