@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 import {
@@ -152,6 +158,11 @@ describe("create_api_key()", () => {
       from counts`;
     assertEquals([row?.["characters"], row?.["tied"]], [62, []]);
     assert(row?.["chi_squared"] < 140, `chi squared ${row?.["chi_squared"]}`);
+    // From the cryptographic source, which has no seed.
+    const [a, b] = await sql`
+      select setseed(0.5), audit_log_private.new_token() as token union all
+      select setseed(0.5), audit_log_private.new_token()`;
+    assertNotEquals(a?.["token"], b?.["token"]);
   });
 });
 
