@@ -32,7 +32,7 @@ export async function compareTimes(
 }
 
 /** Mann-Whitney's U as a standard normal variable; equal values count half. */
-export function rankSumZ(first: number[], second: number[]): number {
+function rankSumZ(first: number[], second: number[]): number {
   let u = 0;
   for (const a of first) {
     for (const b of second) u += a > b ? 1 : a === b ? 0.5 : 0;
