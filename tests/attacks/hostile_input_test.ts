@@ -2,18 +2,16 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
+  addKeys,
   age,
   AUDIT_LOG_URL,
-  createApiKey,
   exhaust,
-  newOrganization,
+  newLog,
   type Page,
   type Problem,
-  revokeApiKey,
-  signUp,
   sql,
+  TWO_DAYS,
   UNKNOWN_TOKEN,
-  writeEntries,
 } from "../helpers.ts";
 import { assertDocumented } from "../contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
@@ -42,7 +40,6 @@ const gateway: Target = {
   home: gatewayUrl.pathname,
 };
 
-const admin = await signUp();
 /** All that the function has written. */
 let log = "";
 const edgeFunction = await startEdgeFunction({
@@ -64,24 +61,22 @@ const EXTERNAL_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
 async function makeKeys() {
   const active = new Map<string, string>();
   const ids: string[] = [];
-  for (const day of ["2026-03-01", "2026-03-02"]) {
-    const organization = await newOrganization(admin);
+  for (const created_at of ["2026-03-01", "2026-03-02"]) {
     const actions = ["agent_added", "message_created", "feedback_given"] as const;
-    const entries = actions.flatMap((action) => Array(3).fill({ action, created_at: day }));
-    await writeEntries(organization.id, entries);
+    const { id } = await newLog(
+      ...actions.flatMap((action) => Array(3).fill({ action, created_at })),
+    );
     const isSecond = active.size > 0;
     if (isSecond) {
-      await sql`
-        update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${organization.id}`;
+      await sql`update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${id}`;
     }
-    for (let n = 0; n < 6; n++) {
-      const { id, token } = await createApiKey(admin, organization.id);
-      active.set(token, isSecond ? EXTERNAL_ID : organization.id);
-      ids.push(id);
+    for (const { apiKeyId, token } of await addKeys(sql, id, 6)) {
+      active.set(token, isSecond ? EXTERNAL_ID : id);
+      ids.push(apiKeyId);
     }
   }
-  const [revoked, exhausted] = [await newOrganization(admin), await newOrganization(admin)];
-  await revokeApiKey(admin, { organization_id: revoked.id, id: revoked.apiKeyId });
+  const [revoked, exhausted] = [await newLog(), await newLog()];
+  await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${revoked.apiKeyId}`;
   const known: KnownKeys = { active, exhausted: exhausted.token };
   return {
     known,
@@ -187,9 +182,8 @@ describe("malformed HTTP", () => {
   for (const target of [direct, gateway]) {
     const way = target === direct ? "the function" : "the gateway";
     it(`${way}: is refused, or is the one request that it says; nothing smuggled in it is answered`, async () => {
-      const { id, token } = await newOrganization(admin);
-      const query = "start=2026-03-01&end=2026-03-02";
-      for (const [name, text, answers] of malformedRequests(target.home, query, token)) {
+      const { id, token } = await newLog();
+      for (const [name, text, answers] of malformedRequests(target.home, TWO_DAYS, token)) {
         const responses = await sendRaw(target, text).catch((error) => {
           throw new Error(`${name}: ${error.message}`);
         });
@@ -204,8 +198,8 @@ describe("malformed HTTP", () => {
     });
 
     it(`${way}: 70 requests in one go are answered in order, the last ten with 429`, async () => {
-      const { token } = await newOrganization(admin);
-      const head = `GET ${target.home}?start=2026-03-01&end=2026-03-02 HTTP/1.1\r\nHost: a\r\n`;
+      const { token } = await newLog();
+      const head = `GET ${target.home}?${TWO_DAYS} HTTP/1.1\r\nHost: a\r\n`;
       const request = `${head}Authorization: Bearer ${token}\r\n\r\n`;
       const last = request.replace("Host: a", "Host: a\r\nConnection: close");
       const responses = await sendRaw(target, request.repeat(69) + last);
@@ -217,13 +211,12 @@ describe("malformed HTTP", () => {
     });
 
     it(`${way}: who goes away in the middle leaves nothing behind`, async () => {
-      const { id, token } = await newOrganization(admin);
-      const query = "start=2026-03-01&end=2026-03-02";
+      const { id, token } = await newLog();
       for (let round = 0; round < 5; round++) {
-        const unfinished = unfinishedRequests(target.home, query, token);
+        const unfinished = unfinishedRequests(target.home, TWO_DAYS, token);
         await Promise.all(unfinished.map((text) => sendAndLeave(target, text)));
       }
-      const head = `GET ${target.home}?${query} HTTP/1.1\r\nHost: a\r\n`;
+      const head = `GET ${target.home}?${TWO_DAYS} HTTP/1.1\r\nHost: a\r\n`;
       const last = `${head}Authorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
       const [response] = await sendRaw(target, last);
       assertEquals(response?.status, 200);

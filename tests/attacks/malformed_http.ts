@@ -23,13 +23,6 @@ export function malformedRequests(home: string, query: string, token: string): M
       /^400$/,
     ],
     ["two lengths", withMore("Content-Length: 0\r\nContent-Length: 5\r\n", right), /^400$/],
-    ["a length with a sign", withMore("Content-Length: +1\r\n", "x"), /^400$/],
-    ["a length that no number holds", withMore(`Content-Length: ${"9".repeat(40)}\r\n`), /^400$/],
-    [
-      "an unknown transfer coding",
-      withMore("Transfer-Encoding: xchunked\r\n", `0\r\n\r\n${right}`),
-      /^400$/,
-    ],
     [
       "a chunk without a length",
       withMore("Transfer-Encoding: chunked\r\n", `ZZ\r\n${right}`),
@@ -45,13 +38,10 @@ export function malformedRequests(home: string, query: string, token: string): M
     // Headers.
     ["a folded header", right.replace("Bearer ", "Bearer\r\n "), /^400$/],
     ["line feeds alone", right.replaceAll("\r\n", "\n"), /^(200|400)$/],
-    ["carriage returns alone", right.replaceAll("\r\n", "\r"), /^400$/],
-    ["a space before the colon", right.replace("Host:", "Host :"), /^400$/],
-    ["a line without a colon", right.replace("Host:", "Host"), /^400$/],
     ["NUL in a header", right.replace("Host: a", "Host: a\0b"), /^400$/],
     ["no Host", right.replace("Host: a\r\n", ""), /^(200|400)$/],
     ["two Hosts", right.replace("Host: a", "Host: a\r\nHost: b"), /^(200|400)$/],
-    ...["a b", "[::", "a:99999", "a:b", "%zz", "<>", "a b/\\<>^|"].map((host): Malformed => [
+    ...["a b", "[::", "a:99999", "%zz"].map((host): Malformed => [
       `the Host ${host}`,
       right.replace("Host: a", `Host: ${host}`),
       /^40[04]$/,
@@ -64,36 +54,18 @@ export function malformedRequests(home: string, query: string, token: string): M
     ],
     ["a token twice", withMore(auth), /^401$/],
     ["a header of a million", withMore(`X: ${"x".repeat(1_000_000)}\r\n`), /^(400|431)?$/],
-    ["10,000 headers", withMore("X: x\r\n".repeat(10_000)), /^(400|431)?$/],
     // The request line.
     ["an absolute address", right.replace(home, `http://evil.example${home}`), /^200$/],
-    ["another scheme", right.replace(home, `ftp://evil.example${home}`), /^200$/],
     ["an address with a password", right.replace(home, `http://a:b@c${home}`), /^(200|40[04])$/],
-    ["two slashes", right.replace(home, `//evil.example${home}`), /^404$/],
-    ["no slash", right.replace(home, "public-audit-log"), /^400$/],
     ["CONNECT with a path", right.replace("GET", "CONNECT"), /^400$/],
-    ["OPTIONS *", `OPTIONS * HTTP/1.1\r\n${rest}\r\n`, /^404$/],
     ["NUL in the query string", right.replace(query, `${query}&\0`), /^400$/],
-    ["a method that is none", right.replace("GET", "G@T"), /^400$/],
-    ["a long method", right.replace("GET", "G".repeat(9_000)), /^(400|405)$/],
-    ["an address of 60,000 characters", right.replace(query, "x".repeat(60_000)), /^400$/],
-    [
-      "1,000 parameters",
-      right.replace(query, Array.from({ length: 1000 }, (_, n) => `p${n}=1`).join("&")),
-      /^400$/,
-    ],
     ["a million characters", right.replace(query, "x".repeat(1_000_000)), /^(400|414|431)?$/],
     // Versions, and other protocols.
-    ["HTTP/1.0", right.replace("HTTP/1.1", "HTTP/1.0"), /^200$/],
-    ["HTTP/0.9", `GET ${home}?${query}\r\n\r\n`, /^400$/],
-    ["HTTP/2.0", right.replace("HTTP/1.1", "HTTP/2.0"), /^400$/],
     [
       "an upgrade",
       right.replace(close, "Connection: close, Upgrade\r\nUpgrade: h2c\r\n"),
       /^200$/,
     ],
-    ["an expectation", withMore("Expect: 100-continue\r\n"), /^(100 )?200$/],
-    ["TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", /^400$/],
   ];
 }
 

@@ -3,9 +3,9 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
   API_URL,
-  newOrganization,
+  insertEntries,
+  newLog,
   SECRET_KEY,
-  signUp,
   sql,
   statusOnly,
   TWO_DAYS,
@@ -29,12 +29,12 @@ function ask(token: string, limit: number): Promise<Response> {
 
 /** An organization whose page of 1000 entries has 7 MB: more than the sockets on the way take in. */
 async function largeOrganization() {
-  const organization = await newOrganization(await signUp());
-  await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${organization.id}, '2026-03-01', 'feedback_given', repeat(chr(1), 318) || '@a', repeat(chr(1), 200),
-      jsonb_build_object('t', repeat('\\', 2042))
-    from generate_series(1, 1000)`;
+  const organization = await newLog();
+  await insertEntries(sql, organization.id, "2026-03-01", 1000, {
+    user_email: `${"\x01".repeat(318)}@a`,
+    agent_name: "\x01".repeat(200),
+    data: JSON.stringify({ t: "\\".repeat(2042) }),
+  });
   return organization;
 }
 
@@ -64,7 +64,7 @@ describe("readers of the largest page that stop after the headers, after a byte,
 
 describe("connections in bursts", () => {
   it("500 at once, half of which say nothing: the others are answered", async () => {
-    const { token } = await newOrganization(await signUp());
+    const { token } = await newLog();
     const connections = await Promise.all(
       Array.from({ length: 250 }, () => Deno.connect(server)),
     );
