@@ -5,7 +5,6 @@ import {
   addKeys,
   age,
   client,
-  createApiKey,
   type Entry,
   exhaust,
   get,
@@ -15,13 +14,12 @@ import {
   insertEntry,
   MESSAGE_DATA,
   newLog,
-  newOrganization,
   nextOf,
+  type Organization,
   type Page,
   pick,
   type Random,
   randomFrom,
-  revokeApiKey,
   rolledBack,
   runUpkeep,
   SECRET_KEY,
@@ -44,8 +42,10 @@ describe("GET: the page", () => {
       agent_name: "Support Assistant",
     });
     const response = await get(token, `${TWO_DAYS}&limit=10&offset=0`);
-    assertEquals(response.status, 200);
-    assertEquals(response.headers.get("Content-Type"), "application/json");
+    assertEquals([response.status, response.headers.get("Content-Type")], [
+      200,
+      "application/json",
+    ]);
     const page: Page = await response.json();
     const [item] = page.items;
     assertMatch(
@@ -87,14 +87,12 @@ describe("GET: the page", () => {
 
   it("has whole UTC days, the first and the last of the range and nothing beside it", async () => {
     const { token } = await newLog(
-      { created_at: "0001-01-01T00:00:00Z" },
       { created_at: "2026-02-28T23:59:59.999Z" },
       { created_at: "2026-03-01T00:00:00.000Z" },
       // In the zone of its writer it is still the day before.
       { created_at: "2026-03-01T22:30:00-02:00" },
       { created_at: "2026-03-02T23:59:59.999Z" },
       { created_at: "2026-03-03T00:00:00.000Z" },
-      { created_at: "9999-12-31T23:59:59.999Z" },
     );
     const times = async (query: string) =>
       (await getPage(token, query)).items.map((item) => item.created_at);
@@ -103,7 +101,7 @@ describe("GET: the page", () => {
       "2026-03-02T00:30:00.000Z",
       "2026-03-02T23:59:59.999Z",
     ]);
-    assertEquals((await times("start=0001-01-01&end=9999-12-31")).length, 7);
+    assertEquals((await times("start=0001-01-01&end=9999-12-31")).length, 5);
   });
 
   it("has 1000 entries at most, 100 when not asked, and none beyond the end; the total stays true", async () => {
@@ -333,12 +331,11 @@ describe("GET: organization_id", () => {
 
 describe("a refusal", () => {
   it("is one 401 for all that is no active key, and challenges by RFC 6750", async () => {
-    const admin = await signUp();
-    const { id, apiKeyId, token } = await newOrganization(admin);
-    await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
-    const [active, expired] = [await createApiKey(admin, id), await createApiKey(admin, id)];
-    await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.id}`;
-    const { data: { session } } = await admin.client.auth.getSession();
+    const [active, revoked, expired] = [await newLog(), await newLog(), await newLog()];
+    const end = (column: string, { apiKeyId }: Organization) =>
+      sql`update audit_log_private.api_keys set ${sql(column)} = now() where id = ${apiKeyId}`;
+    await Promise.all([end("revoked_at", revoked), end("expires_at", expired)]);
+    const { data: { session } } = await (await signUp()).client.auth.getSession();
     const others: Record<string, string>[] = [
       {},
       { Authorization: "Basic YTpi" },
@@ -350,7 +347,7 @@ describe("a refusal", () => {
       "nonsense",
       active.token.slice(0, -1),
       UNKNOWN_TOKEN,
-      token,
+      revoked.token,
       expired.token,
       SECRET_KEY,
       session?.access_token,

@@ -82,30 +82,16 @@ describe("the feed", () => {
     assertEquals(response.headers.get("Link"), `<${first.next}>; rel="next"`);
     assertEquals(response.headers.get("X-Has-More"), "true");
     assertEquals(first.next?.split("?")[0], AUDIT_LOG_URL);
-    await writeEntries(id, named("l", { created_at: "2026-03-01T00:00:00Z" }));
-    await writeEntries(id, named("f", { created_at: "2026-12-31T00:00:00Z" }));
+    for (const day of ["03-01", "12-31"]) await write(sql, id, day, `2026-${day}T00:00:00Z`);
     // With another limit, too.
     const [other] = await addKeys(sql, id, 1);
     const then = await follow(other?.token ?? "", nextOf(first).replace("limit=2", "limit=5"));
-    assertEquals(then.names.toSorted(), ["c", "f", "l"]);
+    assertEquals(then.names.toSorted(), ["03-01", "12-31", "c"]);
     assertEquals((await follow(token, then.next)).names, []);
     await writeEntries(id, named("d"));
     // As often as it is asked with that cursor.
     for (let i = 0; i < 2; i++) assertEquals((await follow(token, then.next)).names, ["d"]);
     assertEquals((await getPage(token, then.next)).total, 6);
-  });
-
-  it("gives the same text for an entry as a page does", async () => {
-    const { id, token } = await newLog(
-      { action: "agent_added", data: { n: 1.10, text: 'a "b" \\ \u2028 é', list: [{}, null] } },
-      { user_email: 'o"x@example.com', agent_name: "\n\u{1f512}" },
-    );
-    const items = async (query: string) =>
-      (await (await get(token, query)).text()).match(/\[.*\]/)?.[0];
-    assertEquals(await items(BEGINNING), await items(RANGE));
-    const { next } = await follow(token, BEGINNING);
-    await writeEntries(id, [{ agent_name: "later", created_at: "2026-03-03T00:00:00Z" }]);
-    assertEquals(await items(next), await items(RANGE.replace("03-01", "03-03")));
   });
 
   it("gives what is new in the range, of the action and the person alone, in pages of any size", async () => {
@@ -279,11 +265,10 @@ describe("the feed", () => {
     assertEquals(await count(whileLate), [0, 1, 1]);
     // Entries that came after the first page, and lie before the rest of the first batch.
     const first = await getPage(token, `${BEGINNING}&limit=1`);
+    const place = first.items[0]?.created_at ?? "";
     await sql`
       insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, created_at)
-      select ${id}, 'agent_added', 'ada@example.com', 'early', ${
-      first.items[0]?.created_at ?? ""
-    }::timestamptz + interval '1 ms'
+      select ${id}, 'agent_added', 'ada@example.com', 'early', ${place}::timestamptz + interval '1 ms'
       from generate_series(1, 10000)`;
     const second = await getPage(token, nextOf(first));
     assertEquals([second.items.length, second.has_more], [0, true]);
@@ -336,10 +321,11 @@ describe("a cursor", () => {
   it("that is cut, altered by one character, or garbage is refused, never a 500", async () => {
     const { id, token } = await newLog();
     const after = cursorOf(await getPage(token, BEGINNING));
-    const altered = Array.from(after, (character, n) => {
-      return after.slice(0, n) + (character === "A" ? "B" : "A") + after.slice(n + 1);
-    });
-    const cut = [after.slice(1), after.slice(0, -1), `${after}A`, `${after}${after}`];
+    const altered = Array.from(
+      after,
+      (character, n) => after.slice(0, n) + (character === "A" ? "B" : "A") + after.slice(n + 1),
+    );
+    const cut = [after.slice(1), after.slice(0, -1), `${after}A`];
     const garbage = [...cut, "x", "A".repeat(64), "A".repeat(7_000), "beginning2"];
     const isRefused = async (cursor: string) => {
       const [row] = await sql`
@@ -356,8 +342,8 @@ describe("a cursor", () => {
 
   it("tells nothing: the same place is another text each time", async () => {
     const { token } = await newLog();
-    const [a, b] = [await getPage(token, BEGINNING), await getPage(token, BEGINNING)];
-    assertNotEquals(cursorOf(a).slice(0, 20), cursorOf(b).slice(0, 20));
+    const cursor = async () => cursorOf(await getPage(token, BEGINNING)).slice(0, 20);
+    assertNotEquals(await cursor(), await cursor());
   });
 
   it("has one length with one transaction in progress or some more", async () => {

@@ -6,6 +6,7 @@ import {
   newLog,
   type Organization,
   pidOf,
+  rolledBack,
   type Run,
   runUpkeep,
   runUpkeepWithoutWaiting,
@@ -155,5 +156,36 @@ describe("run_upkeep()", () => {
     assertEquals((await left(held))["counts"], 0);
     await assertExact(held, 3000);
     await assertExact(other, 20);
+  });
+});
+
+describe("the alert in docs/operating.md", () => {
+  it("finds nothing of a well log, and each thing that is wrong", async () => {
+    const { id } = await newLog();
+    const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+    const alert = page.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
+    const wrongs = [
+      ["", "select 1"],
+      ["last_upkeep_at", "update upkeep_state set last_run_at = now() - interval '2 days'"],
+      ["last_upkeep_at", "update upkeep_state set last_run_at = null"],
+      ["oldest_unsealed_day", `insert into days_to_seal values ('${id}', '2026-03-01')`],
+      ["altered_days", "update sealed_days set altered_at = now()"],
+      ["miscounted_days", "update sealed_days set miscounted = 1"],
+      ["is_adopted", "update feed_keys set system_identifier = 1"],
+    ] as const;
+    for (const [expected, wrong] of wrongs) {
+      await rolledBack(sql, async (transaction) => {
+        // Without what other tests have done.
+        await transaction.unsafe(`
+          set local search_path = audit_log_private;
+          update sealed_days set altered_at = null, miscounted = 0;
+          delete from days_to_seal;
+          update upkeep_state set last_run_at = now();
+          delete from entry_counts where writer_pid <> 0;
+          ${wrong}`);
+        const rows = await transaction.unsafe(alert);
+        assertEquals(rows.map(({ key }) => key).join(), expected);
+      });
+    }
   });
 });
