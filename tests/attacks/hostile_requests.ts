@@ -34,18 +34,7 @@ export function hostileRequest(seed: number, n: number, options: HostileOptions)
 }
 
 /** All but GET, which alone is right; TRACE and made-up ones too. */
-const METHODS = [
-  "get",
-  "HEAD",
-  "POST",
-  "DELETE",
-  "OPTIONS",
-  "TRACE",
-  "PURGE",
-  "!#$%&'*+-.^_`|~",
-  "0",
-  "X".repeat(2000),
-];
+const METHODS = ["get", "HEAD", "POST", "OPTIONS", "TRACE", "PURGE", "0", "X".repeat(2000)];
 
 const HOSTS = ["127.0.0.1", "localhost", "evil.example", "[::1]:1", "xn--nxasmq6b", "", "a:0"];
 
@@ -55,16 +44,10 @@ const HEADERS: [string, string][] = [
   ["X-Forwarded-For", "127.0.0.1, ::1"],
   ["X-Original-URL", "/rest/v1/api_keys"],
   ["Forwarded", "host=evil.example;proto=https"],
-  ["apikey", "sb_secret_guess"],
   ["Prefer", "count=none, tx=rollback"],
-  ["Content-Profile", "private"],
   ["Accept", "text/html;q=1, */*;q=0"],
-  ["Range", "bytes=0-0"],
   ["Expect", "nonsense"],
-  ["Cookie", "sb-access-token=x; organization_id=x; a=\u00fc"],
-  ["X-Organization-Id", "5f0c5a3e-0000-4000-8000-000000000002"],
   ["Content-Type", "application/json; charset=utf-7"],
-  ["X-Request-Id", "../../etc/passwd"],
   ["Content-Length", "0"],
   ["X-Long", "x".repeat(30_000)],
   ["X-Odd", "\u0080\u00ff\ufffd\u2028'\"\\<>{}\t"],
@@ -77,7 +60,7 @@ function broken(random: Random, text: string, pieces: string[]): string {
 }
 
 /** Pieces that make a header's value another, or that are no part of it. */
-const HEADER_PIECES = [" ", "\t", ",", " x", "%00", "%20", "-", "\u00a0", "\u0660", "' or true--"];
+const HEADER_PIECES = [" ", "\t", ",", " x", "%00", "-", "\u00a0", "\u0660", "' or true--"];
 
 function oddAuthorization(random: Random, token: string): [string, string][] {
   const right = `Bearer ${token}`;
@@ -101,18 +84,7 @@ function oddAuthorization(random: Random, token: string): [string, string][] {
 }
 
 /** Pieces that make a path another one. */
-const PATH_PIECES = [
-  "/",
-  "\\",
-  "%00",
-  "%zz",
-  "%2e",
-  "%c0%ae%c0%ae/",
-  "..%2f",
-  ";a=b",
-  "\u00fc\u{1f389}",
-  '"<>{}|^`',
-];
+const PATH_PIECES = ["/", "\\", "%00", "%zz", "%2e", "%c0%ae%c0%ae/", "..%2f", ";a=b", '"<>{}|^`'];
 
 /** The same path in another way, or one that is near it. */
 function oddPath(random: Random, home: string): string {
@@ -153,14 +125,9 @@ const ODD_TEXTS = [
   ...naughtyTexts,
   "\0",
   "\r\nX-Injected: yes",
-  "AGENT_ADDED",
   "\u0430gent_added",
-  "agent_added,feedback_given",
   "__proto__",
   "2026-02-29T00:00:00Z",
-  "2026-W10-1",
-  "infinity",
-  "1e2",
   "9".repeat(400),
   "e\u0301".repeat(2000),
   "x".repeat(20_000),
@@ -173,32 +140,13 @@ const ODD_NAMES = [
   "start[]",
   "acton",
   "l\u0456mit",
-  "\uff4cimit",
-  "organization_id",
   "__proto__",
-  "hasOwnProperty",
   "x".repeat(5000),
 ];
 
 /** Pieces that break an encoding, or only seem to. */
 const BREAKAGES = [
-  "%",
-  "%zz",
-  "%00",
-  "%ff",
-  "%c0%af",
-  "%ed%a0%80",
-  "%f4%90%80%80",
-  "%26",
-  "%3D",
-  "%23",
-  "%25",
-  "+",
-  "&",
-  "=",
-  ";",
-  "?",
-  "#",
+  ..."% %zz %00 %ff %c0%af %ed%a0%80 %f4%90%80%80 %26 %3D %23 %25 + & = ; ? #".split(" "),
   "\u0660",
   "\u{10ffff}",
   '"<>{}|\\^`',

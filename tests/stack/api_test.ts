@@ -113,8 +113,6 @@ describe("GET: the page", () => {
       const [query, entries] of [
         ["", 100],
         ["&limit=1000", 1000],
-        ["&offset=1000", 1],
-        ["&offset=1001", 0],
         [`&offset=${Number.MAX_SAFE_INTEGER}`, 0],
       ] as const
     ) {
@@ -124,11 +122,11 @@ describe("GET: the page", () => {
   });
 });
 
-const DAYS = ["2024-02-29", "2026-02-28", "2026-03-01", "2026-03-02", "2026-03-30"];
+const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-30", "9999-12-31"];
 /** Few, so that many entries share one; the edges of a day and of a millisecond among them. */
 const TIMES = ["00:00:00.000000", "09:30:00.000999", "09:30:00.001000", "23:59:59.999999"];
 /** Ends of ranges of days, of parts of months, of whole months and of all. */
-const EDGES = [...DAYS, "0001-01-01", "2024-02-01", "2026-03-31", "9999-12-31"];
+const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
 const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y", "аda@x.y"];
 
 interface Tenant {
@@ -225,7 +223,7 @@ describe("GET: user_email", () => {
     const given = { action: "message_created", data: JSON.stringify(MESSAGE_DATA) };
     await insertEntries(sql, id, "2026-03-01", 20, { ...given, user_email: "at@bound" });
     await insertEntries(sql, id, "2026-03-01", 21, { ...given, user_email: "beyond@bound" });
-    await insertEntries(sql, id, "2026-03-01", 9, { user_email: "at@bound" });
+    await insertEntries(sql, id, "2026-03-05", 9, { user_email: "at@bound" });
     const answers = await rolledBack(sql, async (transaction) => {
       const [row] = await transaction`
         select pg_get_functiondef('audit_log_private.count_matching'::regproc) as definition`;

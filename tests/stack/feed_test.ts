@@ -43,9 +43,7 @@ function namesOf({ items }: Pick<Page, "items">): string[] {
   return items.map((item) => item.agent_name);
 }
 
-function cursorOf(page: Pick<Page, "next">): string {
-  return new URLSearchParams(nextOf(page)).get("after") ?? "";
-}
+const cursorOf = (page: Page) => new URLSearchParams(nextOf(page)).get("after") ?? "";
 
 /** Follows the feed in SQL until it is caught up. */
 async function readAll(...[run, id, after, query]: Parameters<typeof askFeed>): Promise<string[]> {
@@ -79,9 +77,9 @@ describe("the feed", () => {
     const response = await get(token, `${BEGINNING}&limit=2`);
     const first: Page = await response.json();
     assertEquals([namesOf(first), first.total, first.offset, first.limit], [["a", "b"], 3, 0, 2]);
+    assertEquals(first.next, `${AUDIT_LOG_URL}?${nextOf(first)}`);
     assertEquals(response.headers.get("Link"), `<${first.next}>; rel="next"`);
     assertEquals(response.headers.get("X-Has-More"), "true");
-    assertEquals(first.next?.split("?")[0], AUDIT_LOG_URL);
     for (const day of ["03-01", "12-31"]) await write(sql, id, day, `2026-${day}T00:00:00Z`);
     // With another limit, too.
     const [other] = await addKeys(sql, id, 1);
