@@ -252,8 +252,8 @@ describe("the feed", () => {
     await late`begin`;
     await write(late, id, "late");
     const whileLate = nextOf(await getPage(token, next));
-    for (const run of [late, sql]) {
-      await insertEntries(run, id, "2026-03-01", 13_000, { action: "agent_added" });
+    for (const [run, day] of [[late, "2026-03-01"], [sql, "2026-03-02"]] as const) {
+      await insertEntries(run, id, day, 13_000, { action: "agent_added" });
       await insertEntry(run, id, { action: "feedback_given" });
     }
     await late`commit`;
