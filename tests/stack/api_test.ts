@@ -193,7 +193,7 @@ describe("GET: random organizations, keys, days, actions and persons", () => {
         sql(["00000000-0000-4000-8000-000000000000", ...gone])
       }`;
     }
-    for (let i = 0; i < 150; i++) {
+    for (let i = 0; i < 100; i++) {
       const tenant = pick(random, tenants);
       const { apiKeyId, token } = pick(random, tenant.keys);
       const [query, expected] = randomQuery(random, tenant);

@@ -101,7 +101,6 @@ describe("what administrators ask", () => {
   for (
     const [name, replacement, code] of [
       ["administers() gives null", administers("return null;"), "42501"],
-      ["administers() gives false", administers("return false;"), "42501"],
       ["administers() raises an error", administers("raise exception 'down';"), "P0001"],
       [
         "administers() names a table that is not there",
