@@ -210,7 +210,7 @@ describe("malformed HTTP", () => {
       assertNoFault();
     });
 
-    it(`${way}: who goes away in the middle leaves nothing behind`, async () => {
+    it(`${way}: a caller who goes away in the middle leaves nothing behind`, async () => {
       const { id, token } = await newLog();
       for (let round = 0; round < 5; round++) {
         const unfinished = unfinishedRequests(target.home, TWO_DAYS, token);

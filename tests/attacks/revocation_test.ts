@@ -43,7 +43,7 @@ async function revokeUnderLoad(admin: Person, key: NewApiKey, answers: number): 
 }
 
 describe("revocation", () => {
-  it("under load: in 100 tries, no request that begins after it has answered is accepted", async () => {
+  it("lets no request be accepted that begins after it has answered, in 100 tries under load", async () => {
     const admin = await signUp();
     const { id } = await newOrganization(admin);
     const random = randomFrom(300);

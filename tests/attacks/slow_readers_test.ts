@@ -39,7 +39,7 @@ async function largeOrganization() {
 }
 
 describe("readers of the largest page that stop after the headers, after a byte, or crawl", () => {
-  it("are given up, and then their key's others are answered; other keys never wait for them", async () => {
+  it("are given up, so that other requests of their key are answered; other keys never wait for them", async () => {
     const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
     const readers: SlowReader[] = [];
     for (let n = 0; n < 6; n++) {
@@ -63,7 +63,7 @@ describe("readers of the largest page that stop after the headers, after a byte,
 });
 
 describe("connections in bursts", () => {
-  it("500 at once, half of which say nothing: the others are answered", async () => {
+  it("are answered, even if half of 500 say nothing", async () => {
     const { token } = await newLog();
     const connections = await Promise.all(
       Array.from({ length: 250 }, () => Deno.connect(server)),

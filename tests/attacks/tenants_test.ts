@@ -204,7 +204,7 @@ describe("of a tenant's address, organization and keys", () => {
     });
   }
 
-  it("nothing is learnt from how long the Data API takes to refuse a table", async () => {
+  it("nobody learns anything from how long the Data API takes to refuse a table", async () => {
     for (const { name, columns } of (await servedObjects(sql)).tables) {
       const column = columns.find(({ type }) => type === "text") ??
         columns.find(({ type }) => type === "uuid");
@@ -216,7 +216,7 @@ describe("of a tenant's address, organization and keys", () => {
     }
   });
 
-  it("all is attacked that the Data API says it serves", async () => {
+  it("nothing that the Data API says it serves is left out of the attacks", async () => {
     const { tables, functions } = await servedObjects(sql);
     const attacked = new Set([
       ...tables.map(({ name }) => `/${name}`),
@@ -252,9 +252,9 @@ describe("the attacks", () => {
   });
 });
 
-describe("whether an organization or a key exists", () => {
+describe("whether an organization, a key or an entry exists", () => {
   for (const by of [stranger, rival]) {
-    it(`${by.name} is told by no answer, and by no time`, async () => {
+    it(`is told to ${by.name} by no answer and by no time`, async () => {
       const functions = (await servedObjects(sql)).functions
         .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"));
       assertEquals(functions.map(({ name }) => name), [
@@ -276,7 +276,7 @@ describe("whether an organization or a key exists", () => {
     });
   }
 
-  it("another organization's key is not told from none, to one's own organization", async () => {
+  it("is told by no call about one's own organization that names another's key", async () => {
     for (const name of ["revoke_api_key", "rotate_api_key"]) {
       await assertNotTold(rival, name, ({ apiKeyId }) => ({
         organization_id: rival.organizationId,
@@ -287,7 +287,7 @@ describe("whether an organization or a key exists", () => {
     assertEquals([key?.revoked_at, key?.expires_at, others], [null, null, []]);
   });
 
-  it("another organization's entry is not told from none, to one's own organization", async () => {
+  it("is told by no call about one's own organization that names another's entry", async () => {
     const ask = async (guess: Guess) => {
       const { organizationId: organization_id } = rival;
       const init = json({ organization_id, created_at: DAY, id: guess.entryId });
@@ -297,7 +297,7 @@ describe("whether an organization or a key exists", () => {
     await assertSameTimes("read_entry", ask);
   });
 
-  it("a key's id that another organization uses is as free as any, in the same time", async () => {
+  it("is not told by choosing a key's id: one that another organization uses is as free as any, in the same time", async () => {
     const taken = await sql<{ id: string }[]>`
       select audit_log_private.insert_api_key(${tenant.id}, 'x') ->> 'id' as id from generate_series(1, 250)`;
     const ids = taken.values();

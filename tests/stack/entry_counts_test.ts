@@ -86,7 +86,7 @@ async function counts(organizationId: string): Promise<postgres.Row[]> {
 }
 
 describe("counts", () => {
-  it("stay exact under random concurrent transactions, rollbacks, deletions and compactions", async () => {
+  it("stay exact while transactions write, delete, roll back and compact at random", async () => {
     const organizations = [await newLog(), await newLog(), await newLog()];
     const writers = Array.from({ length: 6 }, async (_, seed) => {
       const random = randomFrom(seed);
@@ -149,7 +149,7 @@ describe("counts", () => {
 });
 
 describe("writers", () => {
-  it("to one organization, day and action never wait for one another", async () => {
+  it("never wait for one another, even in one organization, day and action", async () => {
     const { id } = await newLog();
     await sql.begin(async (first) => {
       await insertEntry(first, id, NOON);
@@ -163,7 +163,7 @@ describe("writers", () => {
     assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [1, 2]);
   });
 
-  it("update no count more than 64 times in one transaction, which would make each next one dearer", async () => {
+  it("update no count more than 64 times in one transaction: each update costs more than the one before", async () => {
     const { id } = await newLog();
     await sql.begin(async (transaction) => {
       for (let i = 0; i < 150; i++) await insertEntry(transaction, id, NOON);
@@ -176,7 +176,7 @@ describe("writers", () => {
     assertEquals(await countMismatches(sql, id), []);
   });
 
-  it("change nothing that is counted or checked by what their session has set", async () => {
+  it("are counted and checked the same, whatever their session has set", async () => {
     const { id } = await newLog();
     const connection = connect();
     await rolledBack(connection, async (session) => {

@@ -89,7 +89,7 @@ describe("the client roles", () => {
     assertEquals(found, await documentedPrivileges());
   });
 
-  it("may do the same where everything new was granted to everybody, as in older projects", async () => {
+  it("may do no more in older projects, which grant everything new to everybody", async () => {
     const found = await rolledBack(sql, async (transaction) => {
       await transaction.unsafe(DROP);
       for (const objects of ["tables", "functions", "sequences", "types", "schemas"]) {
@@ -202,7 +202,7 @@ describe("installing into a project that has all our names", () => {
     });
   });
 
-  it("says so and changes nothing where one of our two schemas is somebody else's", async () => {
+  it("changes nothing if one of our two schemas is somebody else's, and says so", async () => {
     for (const name of ["audit_log", "audit_log_private"]) {
       await rolledBack(sql, async (run) => {
         await run.unsafe(`${DROP}; create schema ${name}`);
@@ -217,7 +217,7 @@ describe("installing into a project that has all our names", () => {
     }
   });
 
-  it("is refused to every role that is not the owner of the project, and leaves nothing", async () => {
+  it("is refused to every role but the owner of the project", async () => {
     for (const role of ["anon", "authenticated", "service_role"]) {
       await rolledBack(sql, async (run) => {
         await run.unsafe(`${DROP}; set local role ${role}`);
@@ -226,7 +226,7 @@ describe("installing into a project that has all our names", () => {
     }
   });
 
-  it("each migration is complete in itself: pushing goes on after any of them", async () => {
+  it("can be interrupted after any migration, and goes on from there", async () => {
     await rolledBack(sql, async (run) => {
       await run.unsafe(DROP);
       for (const migration of MIGRATIONS) {
@@ -272,7 +272,7 @@ async function seeded(): Promise<unknown> {
 }
 
 describe("seed.sql", () => {
-  it("writes nothing to a hosted project, by way of a client that goes on after errors either", async () => {
+  it("writes nothing to a hosted project, even if the client goes on after errors", async () => {
     const before = await seeded();
     // An older project keeps its own secret there.
     for (const hosted of [{}, { jwt_secret: crypto.randomUUID().repeat(2) }]) {
@@ -286,7 +286,7 @@ describe("seed.sql", () => {
     assertEquals(await seeded(), before);
   });
 
-  it("begins in the stack of deno task start and in that of supabase start", async () => {
+  it("can be run in the stack of deno task start and of supabase start", async () => {
     for (
       const local of [{ local_stack: "deno task start" }, { jwt_secret: SUPABASE_START_SECRET }]
     ) {

@@ -146,14 +146,14 @@ describe("rate limit, whatever was accepted before", () => {
     assertEquals([await edge(-1), await edge(0), await edge(1)], [true, true, false]);
   });
 
-  it("Retry-After is when the oldest leaves the 60 seconds: never too early, at most a second late", () => {
+  it("tells with Retry-After when the oldest request leaves the 60 seconds: never too early, at most a second late", () => {
     for (const { times, earliest, latest, reset } of refused) {
       const [most, least] = [resetAt(times, earliest), resetAt(times, latest)];
       assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
     }
   });
 
-  it("RateLimit is exact on accepted requests: how many are left, when the oldest leaves", () => {
+  it("tells with RateLimit exactly how many requests are left, and when the oldest leaves", () => {
     for (const { kept, remaining, reset } of accepted) {
       const expected = [QUOTA - kept.length, resetAt(kept, kept.at(-1) ?? NaN)];
       assertEquals([remaining, reset], expected);
@@ -232,7 +232,7 @@ describe("rate limit, over HTTP", () => {
     assertMatch(answer.headers.get("RateLimit") ?? "", /^"default";r=59;/);
   });
 
-  it("of a quota that was lowered tells when enough requests have left the window", async () => {
+  it("tells after the quota was lowered when enough requests have left the window", async () => {
     const { id, apiKeyId } = await newLog();
     await acceptedAgo(apiKeyId, [50, 40, 30, 20, 10]);
     const answer = await rolledBack(sql, async (run) => {

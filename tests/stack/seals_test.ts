@@ -112,7 +112,7 @@ describe("the upkeep", () => {
     assertEquals((await sealsOf(token)).total, 2);
   });
 
-  it("is refused in a restored log that was not adopted, where it would take what is new for sealed", async () => {
+  it("is refused in a restored log that was not adopted: it would take new entries for sealed ones", async () => {
     const code = await rolledBack(sql, async (run) => {
       await run`update audit_log_private.feed_keys set system_identifier = 1`;
       return await codeOf(run`select audit_log_private.run_upkeep()`);
@@ -129,7 +129,7 @@ describe("the upkeep", () => {
     }
   });
 
-  it("chains the seals of an organization, each with the one before in it", async () => {
+  it("puts the seal before it into each seal of an organization", async () => {
     const days = ["01", "02", "03"];
     const { id, token } = await newLog(...days.flatMap((day) => entriesOn(`2026-03-${day}`, 2)));
     await runUpkeep(sql);
@@ -315,7 +315,7 @@ describe("a silent change", () => {
     });
   }
 
-  it("of the triggers alone: a plain insert past them is declared, and shows as a wrong count", async () => {
+  it("that is a plain insert past the triggers is declared by the next seal, and shows as a wrong count", async () => {
     const log = await sealedDay();
     const { id, token } = log;
     await silently((transaction) => insertEntries(transaction, id, "2026-03-01", 1));
@@ -328,7 +328,7 @@ describe("a silent change", () => {
 });
 
 describe("the checks of sealed days", () => {
-  it("come to each day within 30 nights, and to few in one", async () => {
+  it("reach each day within 30 nights, and few days in one night", async () => {
     const { id } = await newLog();
     await sql`
       insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
@@ -354,7 +354,7 @@ describe("the checks of sealed days", () => {
 
 // A change needs a format 2 that the seals name, because customers keep files and seals of format 1.
 describe("format 1 of entries and seals is frozen", () => {
-  it("in the bytes of an entry's line and in the hash of its day", async () => {
+  it("as the bytes of an entry's line and as the hash of its day", async () => {
     const { id, token } = await newLog();
     await sql`
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)

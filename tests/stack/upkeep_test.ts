@@ -50,7 +50,7 @@ async function changedRows(run: Run): Promise<number> {
 }
 
 describe("run_upkeep()", () => {
-  it("missed for three months leaves answers exact, and catches up in pieces of at most 5000 rows", async () => {
+  it("catches up after three months in pieces of at most 5000 rows; answers were exact all the time", async () => {
     const organization = await organizationWithBacklog(0);
     const others = await sql`
       insert into audit_log.organizations (name) select 'Test' from generate_series(1, 14) returning id`;
@@ -84,7 +84,7 @@ describe("run_upkeep()", () => {
     await assertExact(organization, 3 * 92 * 2);
   });
 
-  it("runs in a transaction for each piece, and twice at once shares the work and makes each seal once", async () => {
+  it("commits each piece by itself; two runs at once share the work and make each seal once", async () => {
     const organization = await organizationWithBacklog(1250);
     await runUpkeep(sql);
     const transactions = async (table: string, where: string) => {
@@ -103,7 +103,7 @@ describe("run_upkeep()", () => {
     }
   });
 
-  it("killed within a piece leaves everything as before it, and goes on from there", async () => {
+  it("leaves everything as before a piece in which it is killed, and goes on from there", async () => {
     const organization = await organizationWithBacklog(750);
     await killWithin(async (piece) => {
       const before = await changedRows(piece);
@@ -116,7 +116,7 @@ describe("run_upkeep()", () => {
     await assertExact(organization, 1500);
   });
 
-  it("keeps no late entry waiting while it seals a day, however long that takes", async () => {
+  it("lets writers write to a day that it is sealing", async () => {
     const organization = await organizationWithBacklog(0);
     const [writer, holder] = [await sql.reserve(), await sql.reserve()];
     await write(writer, organization.id, 1);
@@ -139,7 +139,7 @@ describe("run_upkeep()", () => {
     for (const connection of [writer, holder]) connection.release();
   });
 
-  it("passes over all that a writer holds, however much, and ends", async () => {
+  it("passes over what a writer holds, and ends", async () => {
     const [held, other] = [await organizationWithBacklog(0), await newLog()];
     const writer = await sql.reserve();
     await write(writer, held.id, 750);
@@ -160,7 +160,7 @@ describe("run_upkeep()", () => {
 });
 
 describe("the alert in docs/operating.md", () => {
-  it("finds nothing of a well log, and each thing that is wrong", async () => {
+  it("is silent about a sound log, and names each thing that is wrong", async () => {
     const { id } = await newLog();
     const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
     const alert = page.match(/select h\.key, h\.value\n[^]*?;/)?.[0] ?? "";
