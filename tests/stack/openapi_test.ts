@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { createDataApiClient } from "../../supabase/functions/public-audit-log/data_api_client.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/decision.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
 import {
