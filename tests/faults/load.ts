@@ -5,17 +5,17 @@ import type { TemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
 
-const KEYS = 80;
+const KEYS = 40;
 const CONNECTIONS = 8;
 
 /** How many of the keys have entries written: few, so that counts are updated, and not only begun. */
 const WRITTEN = 8;
 
-/** From one request of a connection to its next: no key comes to more than 60 a minute. */
-const PACE = 110;
+/** From one request of a connection to its next, in milliseconds: in half a minute no key comes to 60. */
+const PACE = 160;
 
 /** From one revocation to the next: most keys work to the end. */
-const REVOCATION_PACE = 500;
+const REVOCATION_PACE = 800;
 
 /** What no answer may take longer than, in milliseconds. */
 const LONGEST = 10_000;
@@ -28,37 +28,36 @@ export interface LoadOptions {
   /** The function under test, if it is not the stack's own: its address, and the log of its 500s. */
   edgeFunction?: { url: string; faults: string[] };
   /** What the causes of 500s may be; without it, not one request may fail. */
-  causes?: RegExp;
+  causes: RegExp | null;
 }
 
+/** Does something to a service under load. */
+export type Fault = (load: Load) => Promise<void>;
+
 /**
- * Puts a fault on a service that answers 80 keys and has entries written to it all the while.
+ * Puts a fault on a service that answers 40 keys and has entries written to it all the while.
  *
- * Before the fault and after it, the service is well: each key is answered as is its due, and entries
- * are written.
- * Throughout, every answer is lawful (see `Load`); afterwards nothing is lost and nothing miscounted.
+ * Asserts that before the fault and after it, each key is answered as it should be, and entries are written; that
+ * every answer is lawful (see `Load`); and that afterwards nothing is lost and nothing miscounted.
  */
-export async function underLoad(
-  options: LoadOptions,
-  fault: (load: Load) => Promise<void>,
-): Promise<void> {
+export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
   const load = new Load(options, await makeKeys(options.stack));
   try {
-    await load.isWell(10);
+    await load.isHealthy(10);
     await fault(load);
-    await load.isWell(10);
+    await load.isHealthy(10);
   } finally {
     await load.end();
   }
   await load.assertLawful();
 }
 
-/** A key of an organization of its own, and what is known of that organization's log. */
+/** A key of an organization of its own, and what the load knows of that organization's log. */
 interface Key {
   id: string;
   token: string;
   organizationId: string;
-  /** The statuses that an answer may have, besides 500: a fault must not look like a 401. */
+  /** The statuses that an answer may have besides 500. A fault must not look like a 401. */
   due: number[];
   /** Entries whose insert was begun, and those whose insert was acknowledged. */
   begun: number;
@@ -75,7 +74,7 @@ interface Answer {
   status: number;
 }
 
-/** Requests of all keys in turn on a few connections; entries written and keys revoked in between. */
+/** Sends requests of all keys in turn on a few connections. Meanwhile writes entries and revokes keys. */
 export class Load {
   readonly #options: LoadOptions;
   readonly #keys: Key[];
@@ -84,8 +83,9 @@ export class Load {
   #revoked = 0;
   /** When the last acknowledged write was sent. */
   #lastWrite = -Infinity;
-  /** What was wrong with an answer. */
+  /** Why answers were not lawful. */
   readonly #wrongs: string[] = [];
+  /** The ids of requests that were answered with 500. */
   readonly #failures: string[] = [];
   readonly #running: Promise<void>[];
   #ended = false;
@@ -120,9 +120,9 @@ export class Load {
   }
 
   /** Resolves when entries sent from now on were written, and every key was answered with no 500 between. */
-  async isWell(seconds: number): Promise<void> {
+  async isHealthy(seconds: number): Promise<void> {
     const now = performance.now();
-    await this.#until("the service well", seconds, () => {
+    await this.#until("the service healthy", seconds, () => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       const inARow = answers.slice(answers.findLastIndex(({ status }) => status === 500) + 1);
       return this.#lastWrite >= now && new Set(inARow.map(({ key }) => key)).size === KEYS;
