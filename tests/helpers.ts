@@ -1,5 +1,5 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { assertDocumented } from "./contract.ts";
@@ -10,6 +10,15 @@ import type {
   TablesInsert,
 } from "../supabase/functions/public-audit-log/database.types.ts";
 import { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
+import {
+  addOrganization,
+  countMismatches,
+  type Organization,
+  pidOf,
+  type Run,
+  runUpkeep,
+  type Sql,
+} from "./project.ts";
 
 /** The project under test, and what everybody knows of it. */
 export const API_URL = environment("SUPABASE_URL");
@@ -28,12 +37,10 @@ export { ACTIONS };
 /** A well-formed token that no key has. */
 export const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
+export * from "./project.ts";
 export { pick, type Random, randomFrom } from "./random.ts";
 export type { Page, Problem };
 export type Client = SupabaseClient<Database>;
-export type Sql = postgres.Sql;
-/** A connection, or a transaction on one. */
-export type Run = postgres.ISql;
 
 /** A connection to the database as the owner of everything. Close it: `await sql.end()`. */
 export function connect(): Sql {
@@ -44,21 +51,6 @@ export function connect(): Sql {
 export const sql = connect();
 // A failed test may have left a transaction open.
 afterAll(() => sql.end({ timeout: 5 }));
-
-/** Runs statements in a transaction, and undoes what they did. */
-export async function rolledBack<T>(
-  sql: Sql,
-  run: (transaction: postgres.ReservedSql) => Promise<T>,
-): Promise<T> {
-  const transaction = await sql.reserve();
-  try {
-    await transaction`begin`;
-    return await run(transaction);
-  } finally {
-    await transaction`rollback`;
-    transaction.release();
-  }
-}
 
 /** Runs statements in a session of another time zone and form of dates than the service's. */
 export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> {
@@ -71,11 +63,6 @@ export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> 
     await session`reset all`;
     session.release();
   }
-}
-
-/** The error with which a statement is refused. */
-export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
-  return await assertRejects(() => statement, postgres.PostgresError);
 }
 
 /** A Data API client of nobody (`anon`) or of the platform (`service_role`). */
@@ -103,13 +90,6 @@ export async function signUp(): Promise<Person> {
   if (error) throw error;
   if (!data.session) throw new Error("Sign-up gave no session: turn e-mail confirmation off");
   return { id: data.session.user.id, email, password, client: person };
-}
-
-/** An organization of a test's own, with one administrator and one API key. */
-export interface Organization {
-  id: string;
-  apiKeyId: string;
-  token: string;
 }
 
 /** Makes an organization that `admin` administers, and a key for it. */
@@ -230,13 +210,11 @@ export async function writeEntries(organizationId: string, entries: Entry[]): Pr
   await client("service_role").from("audit_entries").insert(rows).throwOnError();
 }
 
-/** Writes so many entries, spread evenly over a day, with a connection that may be in a transaction. */
-export async function insertEntries(run: Run, id: string, day: string, entries: number) {
-  await run`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    select ${id}, ${day}::timestamp at time zone 'UTC' + n * interval '1 day' / ${entries}::int,
-      (array['agent_added', 'feedback_given'])[n % 2 + 1], 'ada@example.com', 'Assistant'
-    from generate_series(0, ${entries}::int - 1) as n`;
+/** An organization that nobody administers, with a key and these entries. */
+export async function newLog(...entries: Entry[]): Promise<Organization> {
+  const organization = await addOrganization(sql);
+  if (entries.length > 0) await writeEntries(organization.id, entries);
+  return organization;
 }
 
 /** How many entries an organization has. */
@@ -247,8 +225,11 @@ export async function entriesOf(id: string): Promise<number> {
 }
 
 /** Fails unless an organization has so many entries, and its counts and totals say so. */
-export async function assertExact({ id, token }: Organization, entries: number): Promise<void> {
-  assertEquals([...await sql`select * from audit_log_private.entry_count_mismatches(${id})`], []);
+export async function assertExact(
+  { id, token }: Pick<Organization, "id" | "token">,
+  entries: number,
+): Promise<void> {
+  assertEquals(await countMismatches(sql, id), []);
   const { total } = await getPage(token, "start=0001-01-01&end=9999-12-31&limit=1");
   assertEquals([await entriesOf(id), total], [entries, entries]);
 }
@@ -266,53 +247,6 @@ export async function assertExactNow(id: string): Promise<void> {
   assertEquals(row?.["total"], row?.["entries"]);
 }
 
-/** Uses a key's limit up, as 60 requests of this moment would. */
-export async function exhaust(sql: Run, apiKeyId: string): Promise<void> {
-  await sql`
-    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-    where api_key_id = ${apiKeyId}`;
-}
-
-/**
- * Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. Of the
- * row that is waited for, the holder alone may do something.
- */
-export async function whileWaiting(
-  sql: Sql,
-  apiKeyId: string,
-  request: () => Promise<Response>,
-  action: (holder: Run) => Promise<unknown>,
-): Promise<Response> {
-  const holder = await sql.reserve();
-  try {
-    await holder`begin`;
-    await holder`select from audit_log_private.rate_limits where api_key_id = ${apiKeyId} for update`;
-    const answer = request();
-    await somebodyWaitsFor(sql, await pidOf(holder));
-    await action(holder);
-    await holder`commit`;
-    return await answer;
-  } finally {
-    await holder`rollback`;
-    holder.release();
-  }
-}
-
-/** Resolves when somebody waits for a lock that a backend holds. */
-export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
-  for (let waits = false; !waits;) {
-    const [row] = await sql`
-      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
-    waits = row?.["waits"];
-  }
-}
-
-/** The process that serves a connection. */
-export async function pidOf(connection: Run): Promise<number> {
-  const [row] = await connection`select pg_backend_pid() as pid`;
-  return row?.["pid"];
-}
-
 /** Runs a piece of work in a connection that is killed before it commits. */
 export async function killWithin(piece: (connection: Run) => Promise<unknown>): Promise<void> {
   // A pool of its own: one does not recover from the end of a reserved connection.
@@ -323,22 +257,6 @@ export async function killWithin(piece: (connection: Run) => Promise<unknown>): 
   await piece(connection);
   await sql`select pg_terminate_backend(${pid}, 5000)`;
   await pool.end({ timeout: 0 });
-}
-
-/** Moves the times of a key's accepted requests into the past, instead of waiting. */
-export async function age(sql: Run, apiKeyId: string, by: string): Promise<void> {
-  await sql`
-    update audit_log_private.rate_limits
-    set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
-    where api_key_id = ${apiKeyId}`;
-}
-
-/** Does all of the upkeep, with the statement that examples/adopting/upkeep.sql schedules; not within a transaction. */
-export async function runUpkeep(run: Run = sql): Promise<void> {
-  const file = new URL("../examples/adopting/upkeep.sql", import.meta.url);
-  const [, statement] = (await Deno.readTextFile(file)).match(/'(do [^']*)'/) ?? [];
-  if (!statement) throw new Error("upkeep.sql schedules no statement");
-  await run.unsafe(statement);
 }
 
 /** Does all of the upkeep; fails if it waits for a row. */
@@ -406,6 +324,11 @@ export async function getPage(token: string, query?: string): Promise<Page> {
   const response = await get(token, query);
   if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
   return await response.json();
+}
+
+/** What a page says to ask for next, as a query string. */
+export function nextOf({ next = "" }: Pick<Page, "next">): string {
+  return new URL(next).search.slice(1);
 }
 
 /** Sends a request that must fail with a status; its problem. */

@@ -113,7 +113,7 @@ async function answerTo(token: string, query: string, Accept = "application/json
 describe("GET: organization_id", () => {
   it("is what the platform calls the organization, as soon and as long as it says so", async () => {
     const { id, token } = await organizationWith({});
-    await runUpkeep();
+    await runUpkeep(sql);
     const shown = async () => {
       const queries = [`?${TWO_DAYS}`, `?${TWO_DAYS}&after=beginning`, `/seals?${TWO_DAYS}`];
       const answers = await Promise.all(queries.map((query) => answerTo(token, query)));
@@ -129,7 +129,7 @@ describe("GET: organization_id", () => {
 
   it("alone changes: entries, their NDJSON and the seals stay byte for byte", async () => {
     const { id, token } = await organizationWith({}, { action: "agent_added" });
-    await runUpkeep();
+    await runUpkeep(sql);
     const answers = async () => {
       const { text: page } = await answerTo(token, `?${TWO_DAYS}`);
       const { text: seals } = await answerTo(token, `/seals?${TWO_DAYS}`);

@@ -116,7 +116,7 @@ describe("counts", () => {
     });
     let writing = true;
     const compactor = (async () => {
-      while (writing) await runUpkeep();
+      while (writing) await runUpkeep(sql);
     })();
     const reader = (async () => {
       while (writing) await assertExactNow(organizations[0]?.id ?? "");
@@ -134,7 +134,7 @@ describe("counts", () => {
     for (let i = 0; i < 60; i++) {
       await randomTransaction(random, organizations);
       // Some counts are then compacted, some not, and some both.
-      if (i === 30) await runUpkeep();
+      if (i === 30) await runUpkeep(sql);
     }
     for (let i = 0; i < 500; i++) {
       const { id } = pick(random, organizations);
@@ -262,7 +262,7 @@ describe("writers", () => {
     assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [22, 64, 64]);
     await sql.begin((transaction) => insert(transaction, id));
     assertEquals(await mismatches(id), []);
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals((await counts(id)).map((row) => row["entries"]), [151]);
     assertEquals(await mismatches(id), []);
   });
@@ -307,7 +307,7 @@ describe("compact_entry_counts()", () => {
     // Each connection of the pool is another backend, hence another part.
     await Promise.all(Array.from({ length: 8 }, () => write("2026-03-01T12:00:00Z")));
     await Promise.all(Array.from({ length: 8 }, () => write(today)));
-    await runUpkeep();
+    await runUpkeep(sql);
     const [past, ...rest] = await counts(organization.id);
     assertEquals({ ...past }, {
       day: "2026-03-01",
@@ -323,12 +323,12 @@ describe("compact_entry_counts()", () => {
     const { id } = await newOrganization(admin);
     const write = () => sql.begin((transaction) => insert(transaction, id));
     await write();
-    await runUpkeep();
+    await runUpkeep(sql);
     await write();
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals((await counts(id)).map((row) => row["entries"]), [2]);
     await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
-    await runUpkeep();
+    await runUpkeep(sql);
     const rows = await sql`
       select entries, removed from audit_log_private.entry_counts where organization_id = ${id}`;
     assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
@@ -382,7 +382,7 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
   it("find and mend the sum of a month", async () => {
     const organization = await newOrganization(admin);
     await writeEntries(organization.id, [{}, {}]);
-    await runUpkeep();
+    await runUpkeep(sql);
     await sql`
       update audit_log_private.monthly_entry_counts set entries = entries + 7 where organization_id = ${organization.id}`;
     const [mismatch] = await mismatches(organization.id);

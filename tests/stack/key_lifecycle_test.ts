@@ -402,7 +402,7 @@ describe("api_key_usage()", () => {
       from audit_log_private.rate_limits u, generate_series(399, 1702) as n
       where u.organization_id = ${id} and u.api_key_id <> ${unused.id}`;
     await setDay(unused.id, 401);
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals((await usageOf(id)).map(({ requests }) => requests), [1, 1, 1]);
     await getPage(unused.token);
     assertEquals((await usageOf(id)).length, 4);

@@ -70,7 +70,7 @@ describe("metrics()", () => {
   it("say what health() says: the upkeep's age, unsealed, altered and miscounted days, holds", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1);
-    await runUpkeep();
+    await runUpkeep(sql);
     await rolledBack(sql, async (run) => {
       const before = await overall(run);
       assertEquals(before["audit_log_unsealed_days"], 0);
@@ -99,7 +99,7 @@ describe("metrics()", () => {
       insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
       select ${id}, timestamptz '2020-01-01Z' + day * interval '1 day', 'agent_added', 'ada@example.com', 'x'
       from generate_series(1, 2000) as day`;
-    await runUpkeep();
+    await runUpkeep(sql);
     await rolledBack(sql, async (run) => {
       const read = async (table: string) => {
         const [row] = await run`

@@ -64,7 +64,7 @@ describe("openapi.json: the example of seals", () => {
   it("is what the service answers about the entries of the other example", async () => {
     const organization = await newOrganization(admin);
     await pageOfExample(organization);
-    await runUpkeep();
+    await runUpkeep(sql);
     const example = SEALS.content["application/json"].example;
     const { start, end, items: [seal] } = example;
     const response = await send(`/seals?start=${start}&end=${end}`, withKey(organization.token));

@@ -62,9 +62,9 @@ async function runDocumented(run: Run, call: string, id: string): Promise<void> 
 
 /** What the seals of an organization declare, and its altered days, however often they are checked. */
 async function sealed(id: string) {
-  await runUpkeep();
+  await runUpkeep(sql);
   await letChecksGrowOld(id);
-  await runUpkeep();
+  await runUpkeep(sql);
   const seals = await sql`
     select day::text, entries::int, added::int, removed::int from audit_log_private.seals
     where organization_id = ${id} order by sequence`;
@@ -166,7 +166,7 @@ describe("delete_entries_before()", () => {
     const { id, token } = await newOrganization(admin);
     const days = Array.from({ length: 30 }, (_, n) => `2020-01-${String(n + 1).padStart(2, "0")}`);
     for (const day of days) await insertEntries(sql, id, day, 1000);
-    await runUpkeep();
+    await runUpkeep(sql);
     let deleting = true;
     const whileDeleting = async (run: () => Promise<void>) => {
       do await run(); while (deleting);
@@ -177,7 +177,7 @@ describe("delete_entries_before()", () => {
       await insertEntries(sql, id, "2020-02-01", 1);
       await insertEntries(sql, id, days[written++ % 30] ?? "", 1);
     });
-    const upkeep = whileDeleting(() => runUpkeep());
+    const upkeep = whileDeleting(() => runUpkeep(sql));
     // Two at once.
     await Promise.all([1, 2].map(async () => {
       while (await deleteEntriesBefore(sql, id, "2020-02-01"));
@@ -281,7 +281,7 @@ describe("scheduled retention", () => {
     const first = [`2020-01-01: ${PIECE + 1} +0 -0`, `${expired}: 2 +0 -0`, `${kept}: 3 +0 -0`];
     assertEquals(await sealed(organization.id), first);
     await keepDays(organization.id, 30);
-    await runUpkeep();
+    await runUpkeep(sql);
     await assertExact(organization, 3);
     const declared = [`2020-01-01: 0 +0 -${PIECE + 1}`, `${expired}: 0 +0 -2`];
     assertEquals(await sealed(organization.id), [...first, ...declared]);
@@ -296,7 +296,7 @@ describe("scheduled retention", () => {
     }
     await keepDays(organization.id, 1);
     await keepDays(organization.id, null);
-    await runUpkeep();
+    await runUpkeep(sql);
     await assertExact(organization, 1);
   });
 
@@ -314,10 +314,10 @@ describe("scheduled retention", () => {
     await keepDays(id, 1);
     await sql.begin(async (deletion) => {
       await deleteEntriesBefore(deletion, id, "2019-01-01");
-      await runUpkeep();
+      await runUpkeep(sql);
       assertEquals(await entriesOf(id), 1);
     });
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals(await entriesOf(id), 0);
   });
 });
@@ -352,10 +352,10 @@ describe("a hold", () => {
     }
     const { error } = await client("service_role").from("organizations").delete().eq("id", id);
     assertEquals(error?.code, "23503");
-    await runUpkeep();
+    await runUpkeep(sql);
     await assertExact(organization, 2);
     await release(id, "Matter 8");
-    await runUpkeep();
+    await runUpkeep(sql);
     await assertExact(organization, 0);
   });
 
@@ -457,7 +457,7 @@ async function fullOrganization(): Promise<Organization> {
   const organization = await newOrganization(admin);
   const { id, apiKeyId, token } = organization;
   await insertEntries(sql, id, "2020-01-01", 30);
-  await runUpkeep();
+  await runUpkeep(sql);
   await insertEntries(sql, id, "2020-01-02", 30);
   await insertEntries(sql, id, "9999-12-31", 30);
   await getPage(token, ALL_DAYS);
@@ -515,7 +515,7 @@ describe("delete_organization()", () => {
     const { id } = await fullOrganization();
     let deleting = true;
     const upkeep = (async () => {
-      do await runUpkeep(); while (deleting);
+      do await runUpkeep(sql); while (deleting);
     })();
     const writer = (async () => {
       for (;;) await insertEntries(sql, id, "2020-01-03", 2);
@@ -564,7 +564,7 @@ describe("delete_organization()", () => {
     await writer`begin`;
     await insertEntries(writer, id, "2020-01-01", 1);
     assertEquals((await errorOf(deleteOrganization(sql, id))).code, "55P03");
-    await runUpkeep();
+    await runUpkeep(sql);
     await writer`rollback`;
     writer.release();
     assertEquals(await deleteOrganization(sql, id), false);
@@ -573,7 +573,7 @@ describe("delete_organization()", () => {
   it("is the only way for seals to go: neither one, nor the organization alone", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 1);
-    await runUpkeep();
+    await runUpkeep(sql);
     await deleteEntriesBefore(sql, id, "2020-02-01");
     const one =
       sql`delete from audit_log_private.seals where organization_id = ${id} and sequence = 1`;

@@ -90,7 +90,7 @@ function entriesOn(day: string, count: number, given: Entry = {}): Entry[] {
 async function sealedDay(count = 5) {
   const organization = await newOrganization(admin);
   await writeEntries(organization.id, entriesOn("2026-03-01", count));
-  await runUpkeep();
+  await runUpkeep(sql);
   return organization;
 }
 
@@ -103,7 +103,7 @@ describe("the upkeep", () => {
       { created_at: new Date().toISOString() },
       { created_at: "9999-12-31T00:00:00Z" },
     ]);
-    await runUpkeep();
+    await runUpkeep(sql);
     const { total, altered, seals } = await listSeals(id, "0001-01-01", "9999-12-31");
     assertEquals([total, altered], [2, []]);
     assertEquals(
@@ -111,7 +111,7 @@ describe("the upkeep", () => {
       [[1, "2026-03-01", 3, 0, 0], [2, "2026-03-03", 2, 0, 0]],
     );
     for (const { day, sha256 } of seals) assertEquals(sha256, hashOf(await ndjson(token, day)));
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals((await listSeals(id)).total, 2);
   });
 
@@ -127,9 +127,9 @@ describe("the upkeep", () => {
   it("chains the seals of an organization, each with the one before in it", async () => {
     const { id } = await newOrganization(admin);
     await writeEntries(id, ["01", "02", "03"].flatMap((day) => entriesOn(`2026-03-${day}`, 2)));
-    await runUpkeep();
+    await runUpkeep(sql);
     await writeEntries(id, entriesOn("2026-03-02", 1));
-    await runUpkeep();
+    await runUpkeep(sql);
     const { seals } = await listSeals(id);
     assertEquals(seals.map(({ sequence }) => sequence), [1, 2, 3, 4]);
     let previous = "0".repeat(64);
@@ -150,7 +150,7 @@ describe("GET …/public-audit-log/seals", () => {
     await sealedDay();
     await SILENT["(a) an address is changed"]?.(id);
     await letChecksGrowOld(id);
-    await runUpkeep();
+    await runUpkeep(sql);
     const { total, altered, seals } = await listSeals(id);
     assertEquals([total, altered], [1, ["2026-03-01"]]);
     const response = await send(`/seals?${MARCH}`, withKey(token));
@@ -169,9 +169,9 @@ describe("GET …/public-audit-log/seals", () => {
   it("is paged like entries, in order of sequence", async () => {
     const { id, token } = await newOrganization(admin);
     await writeEntries(id, ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1)));
-    await runUpkeep();
+    await runUpkeep(sql);
     await writeEntries(id, entriesOn("2026-03-01", 1));
-    await runUpkeep();
+    await runUpkeep(sql);
     const days: string[] = [];
     let next: string | undefined = `/seals?${MARCH}&limit=1`;
     while (next) {
@@ -235,9 +235,9 @@ describe("a log restored to another server", () => {
       await transaction`select audit_log_private.adopt_restored_log()`;
     });
     await writeEntries(id, entriesOn("2026-03-01", 1, { agent_name: "later" }));
-    await runUpkeep();
+    await runUpkeep(sql);
     await letChecksGrowOld(id);
-    await runUpkeep();
+    await runUpkeep(sql);
     const { altered, seals } = await listSeals(id);
     assertEquals(altered, []);
     assertEquals(seals.map(({ entries, added }) => [entries, added]), [[3, 0], [5, 2]]);
@@ -281,9 +281,9 @@ describe("a late entry", () => {
     await writeEntries(id, entriesOn("2026-03-01", 2));
     await sql.begin(async (writer) => {
       await insertEntries(writer, id, "2026-03-01", 1);
-      await runUpkeep();
+      await runUpkeep(sql);
     });
-    await runUpkeep();
+    await runUpkeep(sql);
     const { altered, seals } = await listSeals(id);
     assertEquals(altered, []);
     assertEquals(seals.map(({ entries, added }) => [entries, added]), [[2, 0], [3, 1]]);
@@ -341,7 +341,7 @@ describe("a silent change", () => {
       const { id } = await sealedDay();
       await change(id);
       await letChecksGrowOld(id);
-      await runUpkeep();
+      await runUpkeep(sql);
       const { total, altered } = await listSeals(id);
       assertEquals([total, altered], [1, ["2026-03-01"]]);
       assertEquals((await wrongDays(id, "altered_days")).length, 1);
@@ -352,7 +352,7 @@ describe("a silent change", () => {
     const { id } = await sealedDay();
     await silently((transaction) => insertEntries(transaction, id, "2026-03-01", 1));
     await letChecksGrowOld(id);
-    await runUpkeep();
+    await runUpkeep(sql);
     const { altered, seals } = await listSeals(id);
     assertEquals(altered, []);
     assertEquals(seals.map(({ entries, added }) => [entries, added]), [[5, 0], [6, 1]]);
@@ -403,7 +403,7 @@ describe("the checks of sealed days", () => {
       (_, n) => new Date(Date.parse("2025-12-01") + n * 86_400_000).toISOString().slice(0, 10),
     );
     await writeEntries(id, days.flatMap((day) => entriesOn(day, 1)));
-    await runUpkeep();
+    await runUpkeep(sql);
     const checked = async () => {
       const rows = await sql`
         select day::text from audit_log_private.sealed_days
@@ -413,10 +413,10 @@ describe("the checks of sealed days", () => {
     await sql`
       update audit_log_private.sealed_days set checked_at = checked_at - interval '13 hours'
       where organization_id = ${id}`;
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals(await checked(), 2);
     await letChecksGrowOld(id);
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals(await checked(), 60);
   });
 });
@@ -430,7 +430,7 @@ describe("format 1 of entries and seals is frozen: a change needs a format 2 tha
         ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.212999Z', 'feedback_given',
           'ada"<é>@example.com', E'tab\\t \\\\ 名', '{"b": [1, 2.50, 1e3], "a": {"é": null}}'),
         ('01a1b01e-9b04-7e70-8342-9325992eb6a3', ${id}, '2026-03-01Z', 'agent_added', 'a@b', '', '{}')`;
-    await runUpkeep();
+    await runUpkeep(sql);
     const lines = await sql`
       select audit_log_private.entry_line(e) as line from audit_log.audit_entries e
       where e.organization_id = ${id} order by e.created_at`;

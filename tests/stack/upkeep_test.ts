@@ -22,7 +22,7 @@ const PIECE = { counts: 1000, seals: 200 };
 /** An organization of which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
   // What other tests have left would go into the pieces that are counted here.
-  await runUpkeep();
+  await runUpkeep(sql);
   const organization = await newOrganization(admin);
   await write(sql, organization.id, days);
   return organization;
@@ -90,7 +90,7 @@ describe("run_upkeep()", () => {
 
   it("in the documented loop, makes a transaction of each piece", async () => {
     const organization = await organizationWithBacklog(1250);
-    await runUpkeep();
+    await runUpkeep(sql);
     const pieces = await sql`
       select count(*)::int as rows from audit_log_private.entry_counts
       where organization_id = ${organization.id} and writer_pid = 0
@@ -106,7 +106,7 @@ describe("run_upkeep()", () => {
 
   it("twice at once shares the work, makes each seal once and no gap, and stays exact", async () => {
     const organization = await organizationWithBacklog(1250);
-    await Promise.all([runUpkeep(), runUpkeep()]);
+    await Promise.all([runUpkeep(sql), runUpkeep(sql)]);
     assertEquals(await left(organization), { counts: 0, lastSeal: 1250 });
     const [sealed] = await sql`
       select count(distinct day)::int as days from audit_log_private.seals where organization_id = ${organization.id}`;
@@ -122,7 +122,7 @@ describe("run_upkeep()", () => {
       assert(await changedRows(piece) - before >= PIECE.counts);
     });
     assertEquals(await left(organization), { counts: 1500, lastSeal: 0 });
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals(await left(organization), { counts: 0, lastSeal: 750 });
     await assertExact(organization, 1500);
   });
@@ -131,19 +131,19 @@ describe("run_upkeep()", () => {
     const organization = await organizationWithBacklog(0);
     const [writer, holder] = [await sql.reserve(), await sql.reserve()];
     await write(writer, organization.id, 1);
-    await runUpkeep();
+    await runUpkeep(sql);
     await write(writer, organization.id, 1);
 
     // As if the day took long to seal.
     await holder`begin`;
     await holder`select from audit_log_private.sealed_days where organization_id = ${organization.id} for update`;
-    const upkeep = runUpkeep();
+    const upkeep = runUpkeep(sql);
     await somebodyWaitsFor(sql, await pidOf(holder));
     await writer`set lock_timeout = '1s'`;
     await write(writer, organization.id, 1).finally(() => holder`rollback`);
     await upkeep;
 
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals(await left(organization), { counts: 0, lastSeal: 3 });
     await assertExact(organization, 6);
     await writer`reset lock_timeout`;
@@ -163,7 +163,7 @@ describe("run_upkeep()", () => {
 
     await writer`commit`;
     writer.release();
-    await runUpkeep();
+    await runUpkeep(sql);
     assertEquals((await left(held)).counts, 0);
     await assertExact(held, 3000);
     await assertExact(other, 20);
