@@ -2,7 +2,6 @@ import { createClient } from "@supabase/supabase-js";
 import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
-import type postgres from "postgres";
 import { freePort } from "../../local/free_port.ts";
 import {
   majorVersion,
@@ -13,18 +12,15 @@ import {
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import type { Ended } from "../run_program.ts";
 import * as cluster from "./cluster.ts";
+import { ask, assertExact, cursorOf, read, revoke, scrub, write } from "./log.ts";
 import {
-  ask,
-  assertExact,
-  cursorOf,
-  newKey,
-  newOrganization,
-  read,
-  revoke,
+  addKeys,
+  addOrganization,
+  countMismatches,
+  insertEntry,
   runUpkeep,
-  scrub,
-  write,
-} from "./log.ts";
+  type Sql,
+} from "../project.ts";
 
 // Follows the section of docs/operating.md on backups with the real programs.
 
@@ -95,7 +91,7 @@ describe("docs/operating.md, followed with the real programs,", () => {
     await using original = await archive(options, shell.folder);
     await shell.run(backup);
     const { sql } = original;
-    const { id: smallId } = await newOrganization(sql);
+    const { id: smallId } = await addOrganization(sql);
     await write(sql, smallId, "in time");
     const [moment] = await sql`select clock_timestamp()::text as now`;
     await write(sql, smallId, "too late");
@@ -154,8 +150,8 @@ async function makeLog(): Promise<Log> {
   const { data, error } = await auth(stack).signUp(person);
   if (error) throw error;
 
-  const { id: largeId, token } = await newOrganization(sql);
-  const { id: smallId } = await newOrganization(sql);
+  const { id: largeId, token } = await addOrganization(sql);
+  const { id: smallId } = await addOrganization(sql);
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${largeId}, ${data.user?.id ?? ""}, 'admin')`;
@@ -165,7 +161,8 @@ async function makeLog(): Promise<Log> {
       'ada@example.com', 'Assistant', jsonb_build_object('n', n)
     from generate_series(0, ${ENTRIES}::int - 1) as n`;
   await runUpkeep(sql);
-  const revokedToken = await newKey(sql, largeId);
+  const [revoked] = await addKeys(sql, largeId, 1);
+  const revokedToken = revoked?.token ?? "";
   await revoke(sql, revokedToken);
   const names = ["a", "b"];
   await write(sql, smallId, ...names);
@@ -178,29 +175,25 @@ async function makeLog(): Promise<Log> {
   };
 }
 
-async function sealsOf(sql: postgres.Sql): Promise<string[]> {
+async function sealsOf(sql: Sql): Promise<string[]> {
   const rows = await sql`
     select seal from audit_log_private.seals order by organization_id, sequence`;
   return rows.map(({ seal }) => seal);
 }
 
 /** Finishes a restore as documented, and asserts that nothing is missing, counted twice, shown twice or altered. */
-async function assertRestored(sql: postgres.Sql, log: Log): Promise<void> {
+async function assertRestored(sql: Sql, log: Log): Promise<void> {
   const [statement = ""] = await commandsOf("After every restore", "sql");
   await sql.unsafe(statement);
 
-  const mismatches = await sql`
-    select o.id, m.* from audit_log.organizations o, audit_log_private.entry_count_mismatches(o.id) m`;
-  assertEquals([...mismatches], []);
+  for (const id of [log.largeId, log.smallId]) assertEquals(await countMismatches(sql, id), []);
   assertEquals(await read(sql, log.smallId, log.cursor), null);
   await assertExact(sql, log.smallId, log.names);
   assertEquals(await follow(sql, log.largeId), { shown: ENTRIES, total: ENTRIES });
 
   assertEquals(await sealsOf(sql), log.seals);
   // Compares all days with their seals, and one more entry makes one more seal.
-  await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    values (${log.largeId}, '2025-01-01T12:00Z', 'agent_added', 'ada@example.com', 'late')`;
+  await insertEntry(sql, log.largeId, { created_at: "2025-01-01T12:00Z" });
   await scrub(sql);
   const [row] = await sql`
     select audit_log_private.health()::jsonb - '{last_upkeep_at,holds}'::text[] as health, (
@@ -235,7 +228,7 @@ function auth({ apiUrl, publishableKey }: TemporaryStack) {
 }
 
 /** How many different entries a reader is shown who follows from the beginning, and the total. */
-async function follow(sql: postgres.Sql, id: string) {
+async function follow(sql: Sql, id: string) {
   const ids = new Set<string>();
   for (let after = "beginning";;) {
     const page = await read(sql, id, after);

@@ -5,18 +5,8 @@ import type { SealsPage } from "../../supabase/functions/public-audit-log/page_s
 import { installCli } from "../clients/installed_cli.ts";
 import { runRecipes } from "../clients/recipes.ts";
 import { connect } from "./cluster.ts";
-import {
-  adopt,
-  ALL,
-  ask,
-  newKey,
-  newOrganization,
-  revoke,
-  runUpkeep,
-  scrub,
-  spendTransactions,
-  writeOn,
-} from "./log.ts";
+import { adopt, ALL, ask, revoke, scrub, spendTransactions } from "./log.ts";
+import { addKeys, addOrganization, insertEntries, runUpkeep } from "../project.ts";
 
 const [installed, old, other] = await Promise.all([
   installCli(),
@@ -47,21 +37,23 @@ describe("docs/scaling.md", () => {
     // Numbers of later epochs than the new place's: unchanged, its readers would not see these entries.
     for (const place of [from, from, from, to]) await adopt(place);
     await spendTransactions(from);
-    const moved = await newOrganization(from);
-    const stays = await newOrganization(from);
-    const resident = await newOrganization(to);
-    const revoked = await newKey(from, moved.id);
-    await revoke(from, revoked);
-    await writeOn(from, moved.id, "2026-11-18", 3);
-    await writeOn(from, moved.id, "2026-11-19", 1);
-    await writeOn(from, moved.id, "2026-11-20", 4);
-    await writeOn(from, stays.id, "2026-11-20", 2);
-    await writeOn(to, resident.id, "2026-11-20", 2);
+    const moved = await addOrganization(from);
+    const stays = await addOrganization(from);
+    const resident = await addOrganization(to);
+    const [revoked] = await addKeys(from, moved.id, 1);
+    await revoke(from, `${revoked?.token}`);
+    await insertEntries(from, moved.id, "2026-11-18", 3);
+    await insertEntries(from, moved.id, "2026-11-19", 1);
+    await insertEntries(from, moved.id, "2026-11-20", 4, {
+      agent_name: "Tab\t, line\n, back\\slash, ümlaut",
+    });
+    await insertEntries(from, stays.id, "2026-11-20", 2);
+    await insertEntries(to, resident.id, "2026-11-20", 2);
     await runUpkeep(from);
     await runUpkeep(to);
     // One that its day's seal has not seen, and one of a day that is not over.
-    await writeOn(from, moved.id, "2026-11-19", 1);
-    await writeOn(from, moved.id, new Date().toISOString().slice(0, 10), 1);
+    await insertEntries(from, moved.id, "2026-11-19", 1);
+    await insertEntries(from, moved.id, new Date().toISOString().slice(0, 10), 1);
     const follower = await ask(other, resident.token, `?${ALL}&after=beginning`);
     const before = await ask(old, moved.token, `?${ALL}`);
 
@@ -86,11 +78,11 @@ describe("docs/scaling.md", () => {
 
     // At the new place: the same page, and no key that was revoked.
     assertEquals((await ask(other, moved.token, `?${ALL}`)).body, before.body);
-    assertEquals((await ask(other, revoked, `?${ALL}`)).status, 401);
+    assertEquals((await ask(other, `${revoked?.token}`, `?${ALL}`)).status, 401);
     // The feed has all there is once, then what is new once.
     const all = await ask(other, moved.token, `?${ALL}&after=beginning`);
     assertEquals([all.body.items.length, all.body.total], [10, 10]);
-    await writeOn(to, moved.id, "2026-11-18", 1);
+    await insertEntries(to, moved.id, "2026-11-18", 1);
     const then = await ask(other, moved.token, `?${ALL}&after=${all.after}`);
     assertEquals(then.body.items.length, 1);
     // The chain goes on: what came late is declared, once, and nothing is altered.
@@ -101,14 +93,14 @@ describe("docs/scaling.md", () => {
     assertEquals(health?.["days"], "[]");
 
     // The others: there is no row of theirs, and a cursor of the new place still works.
-    await writeOn(to, resident.id, "2026-11-20", 1);
+    await insertEntries(to, resident.id, "2026-11-20", 1);
     const next = await ask(other, resident.token, `?${ALL}&after=${follower.after}`);
     assertEquals([next.status, next.body.items.length], [200, 1]);
     assertEquals((await ask(other, stays.token, `?${ALL}`)).status, 401);
 
     // The chain also goes on after the new place was restored, and all of it was compared.
     await adopt(to);
-    await writeOn(to, moved.id, "2026-11-20", 1);
+    await insertEntries(to, moved.id, "2026-11-20", 1);
     await scrub(to);
     assertEquals(await newSeals(moved.token), [...late, "6 2026-11-20 5 1 0"]);
   });

@@ -1,6 +1,5 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import postgres from "postgres";
 import { majorVersion, startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
@@ -12,14 +11,21 @@ import {
   chainOf,
   cursorOf,
   epochOf,
-  newOrganization,
   read,
-  runUpkeep,
   scrub,
   spendTransactions,
   write,
-  writeOn,
 } from "./log.ts";
+import {
+  addOrganization,
+  codeOf,
+  insertEntries,
+  insertEntry,
+  pidOf,
+  runUpkeep,
+  somebodyWaitsFor,
+  type Sql,
+} from "../project.ts";
 
 const [original, other] = await Promise.all([startTemporaryStack(), startTemporaryStack()]);
 const [sql, otherSql] = [cluster.connect(original.postgres), cluster.connect(other.postgres)];
@@ -29,46 +35,22 @@ afterAll(async () => {
 
 const programs = await cluster.findPostgres(await majorVersion(Deno.env.get("POSTGRES_PROGRAMS")));
 
-/** Copies the rows of all tables of the original, without their triggers, as pg_restore does. */
-async function copyRows(): Promise<void> {
-  const tables = await sql<{ name: string; columns: string }[]>`
-    select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
-    from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
-      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    group by a.attrelid`;
-  await otherSql.begin(async (transaction) => {
-    await transaction`set local session_replication_role = replica`;
-    for (const { name, columns } of tables) {
-      const [all] = await sql.unsafe(
-        `select coalesce(json_agg(t), '[]')::text as rows from ${name} as t`,
-      );
-      await transaction.unsafe(`delete from ${name}`);
-      await transaction.unsafe(
-        `insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, $1::text::json)`,
-        [all?.["rows"]],
-      );
-    }
-  });
-}
-
 /** Asserts that a database refuses to be followed until it is adopted or promoted. */
-async function assertNotFollowed(sql: postgres.Sql, id: string, cursor: string): Promise<void> {
+async function assertNotFollowed(sql: Sql, id: string, cursor: string): Promise<void> {
   for (const after of ["beginning", cursor]) {
-    const error = await assertRejects(() => read(sql, id, after), postgres.PostgresError);
-    assertEquals(error.code, "55000");
+    assertEquals(await codeOf(read(sql, id, after)), "55000");
   }
 }
 
 describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
   it("a dump into another cluster, whose transactions are fewer", async () => {
     await spendTransactions(sql);
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     await write(sql, id, "a", "b");
     const cursor = await cursorOf(sql, id);
     await write(sql, id, "c");
 
-    await copyRows();
+    await cluster.copyRows(sql, otherSql);
     await assertNotFollowed(otherSql, id, cursor);
     assertEquals(await adopt(otherSql), 1);
     assertEquals(await read(otherSql, id, cursor), null);
@@ -80,16 +62,14 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   it("rows of higher numbers and epochs than the database's own, of some of which only the seals tell", async () => {
     const sql = otherSql;
     const epoch = await epochOf(sql);
-    const { id } = await newOrganization(sql);
-    const { id: withSeals } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
+    const { id: withSeals } = await addOrganization(sql);
     // As the numbers were in this epoch, and in the epochs 7 and 12 of another database.
     const [own = "", seven = "", twelve = ""] = [0n, 7n, 12n].map((later) =>
       String(((BigInt(epoch) + later) << 40n) + 123_456_789_012n)
     );
-    await sql`
-      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
-      values (${id}, 'agent_added', 'ada@example.com', 'a', ${own}),
-        (${id}, 'agent_added', 'ada@example.com', 'b', ${seven})`;
+    await insertEntry(sql, id, { agent_name: "a", transaction_id: own });
+    await insertEntry(sql, id, { agent_name: "b", transaction_id: seven });
     await sql`
       insert into audit_log_private.seals
         (organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before)
@@ -110,7 +90,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a disk snapshot, once it is adopted", async () => {
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     const folder = await cluster.snapshot(original.postgres);
     await write(sql, id, "lost 1", "lost 2");
@@ -126,7 +106,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a point in time, after which the transactions' numbers are used again", async () => {
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     const backup = await cluster.baseBackup(original.postgres);
     await write(sql, id, "a");
     await sql`select pg_create_restore_point(${id})`;
@@ -147,7 +127,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
   });
 
   it("a standby that is promoted; before that, it refuses to be followed", async () => {
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     const cursor = await cursorOf(sql, id);
     const backup = await cluster.baseBackup(original.postgres);
@@ -164,7 +144,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 
   it("a copy of the database within its cluster", async () => {
     await using copy = await cluster.startCluster(await cluster.snapshot(original.postgres));
-    const { id } = await newOrganization(copy.sql);
+    const { id } = await addOrganization(copy.sql);
     await write(copy.sql, id, "a");
     await copy.sql.end();
     await using neither = cluster.connect(copy.options, { database: "template1" });
@@ -181,7 +161,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 
 describe("adopting a restored log", () => {
   it("lets readers read meanwhile, and writers wait, who write in the new epoch then", async () => {
-    const { id, token } = await newOrganization(sql);
+    const { id, token } = await addOrganization(sql);
     const writer = await sql.reserve();
     await writer`set role service_role`;
     // So often that the session keeps the plan of its insert.
@@ -193,7 +173,7 @@ describe("adopting a restored log", () => {
     const epoch = await sql.begin(async (adopter) => {
       const epoch = await adopt(adopter);
       written = write(writer, id, "waited");
-      await cluster.somebodyWaits(sql);
+      await somebodyWaitsFor(sql, await pidOf(adopter));
       for (const query of ["", "&after=beginning", `&after=${after}`]) {
         assertEquals((await ask(original, token, `?${ALL}${query}`)).status, 200, query);
       }
@@ -213,22 +193,22 @@ describe("adopting a restored log", () => {
 
   it("leaves seals as they were: late entries are declared, silent changes found, and the chain goes on", async () => {
     await spendTransactions(sql);
-    const { id } = await newOrganization(sql);
-    await writeOn(sql, id, "2026-03-01", 3);
-    await writeOn(sql, id, "2026-03-02", 3);
+    const { id } = await addOrganization(sql);
+    await insertEntries(sql, id, "2026-03-01", 3);
+    await insertEntries(sql, id, "2026-03-02", 3);
     await runUpkeep(sql);
     // One that its day's seal has not seen.
-    await writeOn(sql, id, "2026-03-01", 1);
+    await insertEntries(sql, id, "2026-03-01", 1);
     await sql.begin(async (transaction) => {
       await transaction`set local session_replication_role = replica`;
       await transaction`
         update audit_log.audit_entries set agent_name = 'changed'
         where organization_id = ${id} and created_at >= '2026-03-02Z'`;
     });
-    await copyRows();
+    await cluster.copyRows(sql, otherSql);
 
     await adopt(otherSql);
-    await writeOn(otherSql, id, "2026-03-01", 1);
+    await insertEntries(otherSql, id, "2026-03-01", 1);
     await scrub(otherSql);
     const days = ["1 2026-03-01 3 0 0", "2 2026-03-02 3 0 0", "3 2026-03-01 5 2 0"];
     assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
@@ -236,7 +216,7 @@ describe("adopting a restored log", () => {
     await adopt(otherSql);
     await scrub(otherSql);
     assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
-    await writeOn(otherSql, id, "2026-03-01", 1);
+    await insertEntries(otherSql, id, "2026-03-01", 1);
     await scrub(otherSql);
     days.push("4 2026-03-01 6 1 0");
     assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
@@ -285,7 +265,7 @@ describe("adopting a restored log", () => {
 
 describe("after a crash", () => {
   it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
-    const { id, token } = await newOrganization(sql);
+    const { id, token } = await addOrganization(sql);
     const follow = (after: string) => ask(original, token, `?${ALL}&after=${after}`);
     const namesOf = ({ body }: Awaited<ReturnType<typeof ask>>): string[] =>
       body.items.map(({ agent_name }: { agent_name: string }) => agent_name);
@@ -332,7 +312,7 @@ describe("after a crash", () => {
 
 describe("a feed gives every entry once, when", () => {
   it("writers use two-phase commit, which holds up nobody but the connection that prepared", async () => {
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     const cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
     await cluster.addSettings(folder, "max_prepared_transactions = 5");
@@ -347,8 +327,7 @@ describe("a feed gives every entry once, when", () => {
     const then = await read(copy.sql, id, cursor);
     assertEquals(then?.names, ["b"]);
     await writer`set lock_timeout = '100ms'`;
-    const error = await assertRejects(() => write(writer, id, "c"), postgres.PostgresError);
-    assertEquals(error.code, "55P03");
+    assertEquals(await codeOf(write(writer, id, "c")), "55P03");
     await writer`commit prepared 'test'`;
     const last = await read(copy.sql, id, then?.next ?? "");
     assertEquals([last?.names, last?.total], [["prepared"], 2]);
@@ -356,7 +335,7 @@ describe("a feed gives every entry once, when", () => {
   });
 
   (programs ? it : it.skip)("pg_resetwal sets their numbers forward, and past 2^32", async () => {
-    const { id } = await newOrganization(sql);
+    const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     let cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
