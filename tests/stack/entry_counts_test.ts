@@ -5,11 +5,13 @@ import {
   ACTIONS,
   assertExactNow,
   connect,
+  countMismatches,
   errorOf,
   getPage,
+  insertEntry,
   inTokyo,
   MESSAGE_DATA,
-  newOrganization,
+  newLog,
   type Organization,
   pick,
   type Random,
@@ -17,14 +19,13 @@ import {
   rolledBack,
   runUpkeep,
   runUpkeepWithoutWaiting,
-  signUp,
   sql,
-  writeEntries,
 } from "../helpers.ts";
 
-const admin = await signUp();
-
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
+
+/** A past day. */
+const NOON = { created_at: "2026-03-01T12:00:00Z" };
 
 /** One statement that writes or deletes entries of several organizations, days and actions. */
 async function randomStatement(
@@ -58,10 +59,7 @@ async function randomStatement(
 class Rollback extends Error {}
 
 /** A transaction of a few statements, some in savepoints; a third is rolled back. */
-async function randomTransaction(
-  random: Random,
-  organizations: Organization[],
-): Promise<void> {
+async function randomTransaction(random: Random, organizations: Organization[]): Promise<void> {
   await sql.begin(async (transaction) => {
     for (let i = 0; i <= random(3); i++) {
       await randomStatement(transaction, random, organizations);
@@ -78,38 +76,18 @@ function ignoreRollback(error: unknown): void {
   if (!(error instanceof Rollback)) throw error;
 }
 
-async function mismatches(id: string, run: postgres.ISql = sql): Promise<postgres.Row[]> {
-  return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
-}
-
 /** The parts that an organization's count of a day is made of. */
 async function counts(organizationId: string): Promise<postgres.Row[]> {
-  return [
-    ...await sql`
-      select day::text, action, writer_pid <> 0 as partial, entries::int
-      from audit_log_private.entry_counts where organization_id = ${organizationId}
-      order by day, action, writer_pid`,
-  ];
-}
-
-/** Writes one entry within a transaction. */
-async function insert(
-  transaction: postgres.ISql,
-  organizationId: string,
-  createdAt = "2026-03-01T12:00:00Z",
-): Promise<void> {
-  await transaction`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    values (${organizationId}, ${createdAt}, 'agent_added', 'ada@example.com', 'Assistant')`;
-}
-
-async function newOrganizations(count: number): Promise<Organization[]> {
-  return await Promise.all(Array.from({ length: count }, () => newOrganization(admin)));
+  const rows = await sql`
+    select day::text, action, writer_pid <> 0 as partial, entries::int
+    from audit_log_private.entry_counts where organization_id = ${organizationId}
+    order by day, action, writer_pid`;
+  return [...rows];
 }
 
 describe("counts", () => {
   it("stay exact under random concurrent transactions, rollbacks, deletions and compactions", async () => {
-    const organizations = await newOrganizations(3);
+    const organizations = [await newLog(), await newLog(), await newLog()];
     const writers = Array.from({ length: 6 }, async (_, seed) => {
       const random = randomFrom(seed);
       for (let i = 0; i < 12; i++) await randomTransaction(random, organizations);
@@ -123,58 +101,19 @@ describe("counts", () => {
     })();
     await Promise.all(writers).finally(() => writing = false);
     await Promise.all([compactor, reader]);
-    for (const { id } of organizations) assertEquals(await mismatches(id), []);
+    for (const { id } of organizations) assertEquals(await countMismatches(sql, id), []);
   });
 
-  it("make random pages equal to a plain count, order, limit and offset", async () => {
-    const organizations = await newOrganizations(2);
-    const random = randomFrom(4711);
-    // Ranges of days, of parts of months, of whole months and of all.
-    const edges = [...DAYS, "0001-01-01", "2024-02-01", "2024-03-31", "2026-03-01", "9999-12-31"];
-    for (let i = 0; i < 60; i++) {
-      await randomTransaction(random, organizations);
-      // Some counts are then compacted, some not, and some both.
-      if (i === 30) await runUpkeep(sql);
-    }
-    for (let i = 0; i < 500; i++) {
-      const { id } = pick(random, organizations);
-      const [start = "", end = ""] = [pick(random, edges), pick(random, edges)].sort();
-      const action = random(2) ? pick(random, ACTIONS) : null;
-      const newestFirst = random(2) === 0;
-      const limit = 1 + random(50);
-      const offset = random(300);
-      const [page] = await sql`
-        select (p.page::json ->> 'total')::int as total, p.entries,
-          array(select item ->> 'id' from json_array_elements(p.page::json -> 'items') as item) as ids
-        from audit_log_private.read_page(
-          ${id}, (${start}, ${end}, ${action}, null, ${limit}, ${offset}, ${newestFirst}, null)::audit_log.page_query
-        ) as p`;
-      const plain = await sql`
-        select id::text from audit_log.audit_entries
-        where organization_id = ${id}
-          and (created_at at time zone 'UTC')::date between ${start} and ${end}
-          and (${action}::text is null or action::text = ${action})
-        order by created_at, id`;
-      const ids = plain.map((row) => row["id"] as string);
-      if (newestFirst) ids.reverse();
-      const query = JSON.stringify({ start, end, action, newestFirst, limit, offset });
-      assertEquals(page?.["total"], ids.length, query);
-      assertEquals(page?.["ids"], ids.slice(offset, offset + limit), query);
-      assertEquals(page?.["entries"], page?.["ids"].length, query);
-    }
-  });
-
-  it("and pages are the same in a session of any time zone", async () => {
-    const { id } = await newOrganization(admin);
-    await writeEntries(id, [
+  it("are the same, and so are pages, in a session of any time zone", async () => {
+    const { id } = await newLog(
       { created_at: "2026-03-01T00:00:00Z" },
       { created_at: "2026-03-01T16:00:00Z" },
       { created_at: "2026-03-01T23:59:59.999Z" },
       { created_at: "2026-03-02T00:00:00Z" },
-    ]);
+    );
     await inTokyo(async (session) => {
       // There, it is another day.
-      await insert(session, id, "2026-03-01T23:30:00Z");
+      await insertEntry(session, id, { created_at: "2026-03-01T23:30:00Z" });
       const [row] = await session`
         select page::json from audit_log_private.read_page(
           ${id}, ('2026-03-01', '2026-03-01', null, null, 2, 0, true, null)::audit_log.page_query
@@ -182,7 +121,7 @@ describe("counts", () => {
       const { total, items } = row?.["page"];
       const times = items.map(({ created_at }: { created_at: string }) => created_at);
       assertEquals([total, times], [4, ["2026-03-01T23:59:59.999Z", "2026-03-01T23:30:00.000Z"]]);
-      assertEquals(await mismatches(id, session), []);
+      assertEquals(await countMismatches(session, id), []);
     });
   });
 
@@ -209,66 +148,36 @@ describe("counts", () => {
   });
 });
 
-describe("the plan of a page", () => {
-  it("of one action goes by the index of actions, in its order", async () => {
-    const [row] =
-      await sql`select prosrc from pg_proc where oid = 'audit_log_private.read_page'::regproc`;
-    const branch = row?.["prosrc"].match(
-      /where (\S+ = read_page\.organization_id\s+and \(e\.action.*?) limit/s,
-    )?.[1];
-    const query = String(branch)
-      .replaceAll("read_page.organization_id", "'00000000-0000-4000-8000-000000000000'")
-      .replaceAll("wanted_action", "'agent_added'")
-      .replaceAll("first_hour", "'2026-01-01'")
-      .replaceAll("range_end", "'2026-02-01'");
-    const plan = await rolledBack(sql, async (transaction) => {
-      // The test's tables are small; whether the index can serve is the question, not whether it pays.
-      await transaction`set local enable_seqscan = off`;
-      await transaction`set local enable_bitmapscan = off`;
-      await transaction`set local enable_sort = off`;
-      return await transaction.unsafe(
-        `explain (costs off) select * from audit_log.audit_entries e where ${query} limit 100`,
-      );
-    });
-    const text = plan.map((line) => line["QUERY PLAN"]).join("\n");
-    assertMatch(
-      text,
-      /Index Scan using audit_entries_action_idx on audit_entries e\n\s+Index Cond: .*action, created_at/,
-    );
-    assertEquals(text.match(/Sort|Filter/g), null, text);
-  });
-});
-
 describe("writers", () => {
   it("to one organization, day and action never wait for one another", async () => {
-    const organization = await newOrganization(admin);
+    const { id } = await newLog();
     await sql.begin(async (first) => {
-      await insert(first, organization.id);
+      await insertEntry(first, id, NOON);
       await sql.begin(async (second) => {
         await second`set local lock_timeout = '1s'`;
-        await insert(second, organization.id);
+        await insertEntry(second, id, NOON);
       });
-      await insert(first, organization.id);
+      await insertEntry(first, id, NOON);
     });
-    assertEquals(await mismatches(organization.id), []);
-    assertEquals((await counts(organization.id)).map((row) => row["entries"]).sort(), [1, 2]);
+    assertEquals(await countMismatches(sql, id), []);
+    assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [1, 2]);
   });
 
   it("update no count more than 64 times in one transaction, which would make each next one dearer", async () => {
-    const { id } = await newOrganization(admin);
+    const { id } = await newLog();
     await sql.begin(async (transaction) => {
-      for (let i = 0; i < 150; i++) await insert(transaction, id);
+      for (let i = 0; i < 150; i++) await insertEntry(transaction, id, NOON);
     });
     assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [22, 64, 64]);
-    await sql.begin((transaction) => insert(transaction, id));
-    assertEquals(await mismatches(id), []);
+    await sql.begin((transaction) => insertEntry(transaction, id, NOON));
+    assertEquals(await countMismatches(sql, id), []);
     await runUpkeep(sql);
     assertEquals((await counts(id)).map((row) => row["entries"]), [151]);
-    assertEquals(await mismatches(id), []);
+    assertEquals(await countMismatches(sql, id), []);
   });
 
   it("change nothing that is counted or checked by what their session has set", async () => {
-    const { id } = await newOrganization(admin);
+    const { id } = await newLog();
     const connection = connect();
     await rolledBack(connection, async (session) => {
       await session.unsafe(`
@@ -284,14 +193,12 @@ describe("writers", () => {
         set local datestyle = 'SQL, DMY';
         set local timezone = 'Pacific/Kiritimati';
         set local audit_log_private.part = 'many'`);
-      await insert(session, id, "2026-03-01T23:30:00Z");
-      assertEquals(await mismatches(id, session), []);
+      await insertEntry(session, id, { created_at: "2026-03-01T23:30:00Z" });
+      assertEquals(await countMismatches(session, id), []);
       const [row] = await session`
         select day::pg_catalog.text, hours[24] as last_hour from audit_log_private.entry_counts where organization_id = ${id}`;
       assertEquals({ ...row }, { day: "01/03/2026", last_hour: 1 });
-      const { message } = await errorOf(session`
-        insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
-        values (${id}, 'agent_added', 'nobody', 'Assistant')`);
+      const { message } = await errorOf(insertEntry(session, id, { user_email: "nobody" }));
       assertMatch(message, /user_email_is_address/);
     });
     await connection.end();
@@ -300,28 +207,23 @@ describe("writers", () => {
 
 describe("compact_entry_counts()", () => {
   it("leaves one row for each past day and action, and today as it is", async () => {
-    const organization = await newOrganization(admin);
+    const { id } = await newLog();
     const today = new Date().toISOString();
-    const write = (createdAt: string) =>
-      sql.begin((transaction) => insert(transaction, organization.id, createdAt));
+    const write = (created_at: string) =>
+      sql.begin((transaction) => insertEntry(transaction, id, { created_at }));
     // Each connection of the pool is another backend, hence another part.
     await Promise.all(Array.from({ length: 8 }, () => write("2026-03-01T12:00:00Z")));
     await Promise.all(Array.from({ length: 8 }, () => write(today)));
     await runUpkeep(sql);
-    const [past, ...rest] = await counts(organization.id);
-    assertEquals({ ...past }, {
-      day: "2026-03-01",
-      action: "agent_added",
-      partial: false,
-      entries: 8,
-    });
+    const [past, ...rest] = await counts(id);
+    assertEquals(past, { day: "2026-03-01", action: "agent_added", partial: false, entries: 8 });
     assert(rest.length > 1 && rest.every((row) => row["partial"]));
-    assertEquals(await mismatches(organization.id), []);
+    assertEquals(await countMismatches(sql, id), []);
   });
 
-  it("again adds later parts to the compacted row, and keeps one that has come to nothing: it says how many were removed", async () => {
-    const { id } = await newOrganization(admin);
-    const write = () => sql.begin((transaction) => insert(transaction, id));
+  it("adds later parts to the compacted row, which stays when all is deleted and says how much was", async () => {
+    const { id } = await newLog();
+    const write = () => sql.begin((transaction) => insertEntry(transaction, id, NOON));
     await write();
     await runUpkeep(sql);
     await write();
@@ -335,8 +237,7 @@ describe("compact_entry_counts()", () => {
   });
 
   it("passes over an organization that is being deleted", async () => {
-    const { id } = await newOrganization(admin);
-    await writeEntries(id, [{}]);
+    const { id } = await newLog({});
     await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
     await sql.begin(async (deleter) => {
       await deleter`select from audit_log.organizations where id = ${id} for update`;
@@ -350,44 +251,37 @@ describe("compact_entry_counts()", () => {
 
 describe("entry_count_mismatches() and repair_entry_counts()", () => {
   it("find and mend counts that were changed by hand, while entries are written", async () => {
-    const organization = await newOrganization(admin);
-    const { id, token } = organization;
-    await writeEntries(
-      id,
-      DAYS.flatMap((day) =>
-        [9, 10, 10].map((hour) => ({
-          created_at: `${day}T${String(hour).padStart(2, "0")}:00:00Z`,
-        }))
+    const { id, token } = await newLog(
+      ...DAYS.flatMap((day) =>
+        ["09", "10", "10"].map((hour) => ({ created_at: `${day}T${hour}:00:00Z` }))
       ),
     );
-    await sql`delete from audit_log_private.entry_counts where organization_id = ${id} and day = ${
-      DAYS[0] ?? ""
-    }`;
+    const [first = "", second = ""] = DAYS;
+    await sql`delete from audit_log_private.entry_counts where organization_id = ${id} and day = ${first}`;
     await sql`
       update audit_log_private.entry_counts set entries = entries + 7, hours[11] = hours[11] - 2
-      where organization_id = ${id} and day = ${DAYS[1] ?? ""}`;
-    assertEquals((await mismatches(organization.id)).length, 3 + 2);
+      where organization_id = ${id} and day = ${second}`;
+    assertEquals((await countMismatches(sql, id)).length, 3 + 2);
 
     await sql.begin(async (writer) => {
-      await insert(writer, id, `${DAYS[1]}T10:30:00Z`);
+      await insertEntry(writer, id, { created_at: `${second}T10:30:00Z` });
       const [row] = await sql`select audit_log_private.repair_entry_counts(${id})::int as repaired`;
       assertEquals(row?.["repaired"], 2);
     });
-    assertEquals(await mismatches(organization.id), []);
+    assertEquals(await countMismatches(sql, id), []);
     const [again] = await sql`select audit_log_private.repair_entry_counts(${id})::int as repaired`;
     assertEquals(again?.["repaired"], 0);
     assertEquals((await getPage(token, "start=2024-01-01&end=2026-12-31")).total, 16);
   });
 
   it("find and mend the sum of a month", async () => {
-    const organization = await newOrganization(admin);
-    await writeEntries(organization.id, [{}, {}]);
+    const { id } = await newLog({}, {});
     await runUpkeep(sql);
     await sql`
-      update audit_log_private.monthly_entry_counts set entries = entries + 7 where organization_id = ${organization.id}`;
-    const [mismatch] = await mismatches(organization.id);
+      update audit_log_private.monthly_entry_counts set entries = entries + 7 where organization_id = ${id}`;
+    const [mismatch] = await countMismatches(sql, id);
     assertEquals([mismatch?.["hour"], mismatch?.["difference"]], [0, "-7"]);
-    await sql`select audit_log_private.repair_entry_counts(${organization.id})`;
-    assertEquals(await mismatches(organization.id), []);
+    await sql`select audit_log_private.repair_entry_counts(${id})`;
+    assertEquals(await countMismatches(sql, id), []);
   });
 });

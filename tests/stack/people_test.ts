@@ -2,19 +2,26 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
-  errorOf,
+  addMember,
+  client,
+  codeOf,
+  type Entry,
+  getPage,
   insertEntries,
+  newLog,
   newOrganization,
   type Organization,
+  pageQuery,
   type Person,
   rolledBack,
   type Run,
   signUp,
   sql,
+  TWO_DAYS,
+  writeEntries,
 } from "../helpers.ts";
 
-// The seam (migration `people`): three functions that an adopter replaces. Whatever they do, nobody may get in by
-// it, and nobody may learn whether an organization exists.
+// Who is asking, and what administrators read: the migrations `people` and `admin_console`.
 
 const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
@@ -23,6 +30,7 @@ const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 const CALLS = (id: string) => [
   `audit_log.list_api_keys('${id}')`,
   `audit_log.create_api_key('${id}', 'made')`,
+  `audit_log.create_api_key('${id}', ' ')`,
   `audit_log.rotate_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.revoke_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.api_key_usage('${id}', '2026-03-01', '2026-03-02')`,
@@ -40,25 +48,25 @@ async function as(run: Run, claims: object): Promise<void> {
   await run`set local role authenticated`;
 }
 
-/** The error code of a statement, which is undone. */
-async function codeOf(run: Run, statement: string): Promise<string> {
+/** Whether a call is accepted, or the code and the message of its error; it is undone. */
+async function outcomeOf(run: Run, call: string): Promise<string> {
   await run`savepoint before`;
-  const code = await run.unsafe(`select ${statement}`).then(
+  const outcome = await run.unsafe(`select ${call}`).then(
     () => "accepted",
-    (error: postgres.PostgresError) => error.code,
+    ({ code, message }: postgres.PostgresError) => `${code} ${message}`,
   );
   await run`rollback to before`;
-  return code;
+  return outcome;
 }
 
-/** What a person's calls come to with a seam that was replaced: the codes that occur. */
-async function codesWith(replacement: string, id: string, person: Person = admin) {
+/** What all calls of a person come to, perhaps with a seam that was replaced: the outcomes that occur. */
+async function outcomes(id: string, person: Person, replacement = "select"): Promise<string[]> {
   return await rolledBack(sql, async (run) => {
     await run.unsafe(replacement);
     await as(run, { sub: person.id, email: person.email, role: "authenticated" });
-    const codes = new Set<string>();
-    for (const call of CALLS(id)) codes.add(await codeOf(run, call));
-    return [...codes].sort();
+    const seen = new Set<string>();
+    for (const call of CALLS(id)) seen.add(await outcomeOf(run, call));
+    return [...seen];
   });
 }
 
@@ -72,31 +80,67 @@ function caller(body: string): string {
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-describe("a seam that misbehaves lets nobody in, and tells nothing about organizations:", () => {
-  const seams = {
-    "administers() gives null": [administers("return null;"), "42501"],
-    "administers() gives false": [administers("return false;"), "42501"],
-    "administers() raises an error": [administers("raise exception 'down';"), "P0001"],
-    "administers() names a table that is not there": [
-      administers("return exists (select from memberships);"),
-      "42P01",
-    ],
-    "caller() gives nobody": [caller("id := null;"), "42501"],
-    "caller() raises an error": [caller("raise exception 'down';"), "P0001"],
-  } as const;
-  for (const [name, [replacement, code]] of Object.entries(seams)) {
-    it(name, async () => {
+describe("what administrators ask", () => {
+  it("is refused to strangers and members, in the same words as for what does not exist", async () => {
+    const { id } = await newOrganization(admin);
+    const [stranger, member] = [await signUp(), await signUp()];
+    await addMember(id, member, "member");
+    const refusals = new Set<string>();
+    for (const person of [stranger, member]) {
+      for (const each of [id, UNKNOWN]) {
+        for (const outcome of await outcomes(each, person)) refusals.add(outcome);
+      }
+    }
+    assertEquals([...refusals].map((refusal) => refusal.slice(0, 5)), ["42501"]);
+    for (const [who, expected] of [[member.client, 403], [client("anon"), 401]] as const) {
+      const { error, status } = await who.rpc("list_api_keys", { organization_id: id });
+      assertEquals([error?.code, status], ["42501", expected]);
+    }
+  });
+
+  for (
+    const [name, replacement, code] of [
+      ["administers() gives null", administers("return null;"), "42501"],
+      ["administers() gives false", administers("return false;"), "42501"],
+      ["administers() raises an error", administers("raise exception 'down';"), "P0001"],
+      [
+        "administers() names a table that is not there",
+        administers("return exists (select from memberships);"),
+        "42P01",
+      ],
+      ["caller() gives nobody", caller("id := null;"), "42501"],
+      ["caller() raises an error", caller("raise exception 'down';"), "P0001"],
+    ] as const
+  ) {
+    it(`is refused if ${name}, and tells nothing about organizations`, async () => {
       const { id } = await newOrganization(admin);
-      assertEquals(await codesWith(replacement, id), [code]);
-      assertEquals(await codesWith(replacement, UNKNOWN), [code]);
+      const [refusal, ...others] = await outcomes(id, admin, replacement);
+      assertEquals([refusal?.slice(0, 5), others], [code, []]);
+      assertEquals(await outcomes(UNKNOWN, admin, replacement), [refusal]);
     });
   }
 
-  it("administers() is always true: an organization that does not exist is refused all the same", async () => {
-    assertEquals(await codesWith(administers("return true;"), UNKNOWN), ["42501"]);
+  it("is refused about an organization that does not exist, even if administers() is always true", async () => {
+    const [refusal, ...others] = await outcomes(UNKNOWN, admin, administers("return true;"));
+    assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
+  });
+});
+
+describe("list_organizations()", () => {
+  it("gives the organizations that a person belongs to, by name, and in which role", async () => {
+    const person = await signUp();
+    const call = async () => (await person.client.rpc("list_organizations").throwOnError()).data;
+    assertEquals(await call(), []);
+    const last = await newOrganization(person, "Zzz");
+    const first = await newOrganization(admin, "Aaa");
+    await addMember(first.id, person, "member");
+    assertEquals(await call(), [
+      { id: first.id, organization_id: first.id, name: "Aaa", role: "member", is_admin: false },
+      { id: last.id, organization_id: last.id, name: "Zzz", role: "admin", is_admin: true },
+    ]);
   });
 
-  it("my_organizations() gives another role, or an organization that is not there", async () => {
+  it("leaves out what is not there, and makes nobody an administrator who has another role", async () => {
     const { id } = await newOrganization(admin);
     const listed = await rolledBack(sql, async (run) => {
       await run.unsafe(`
@@ -112,34 +156,37 @@ describe("a seam that misbehaves lets nobody in, and tells nothing about organiz
     assertEquals(listed, [shown]);
   });
 
-  it("another signature is refused when it is created", async () => {
+  it("cannot be given another signature", async () => {
     const other = `create or replace function audit_log_private.my_organizations()
       returns table (id text, name text) language sql as $$ values ('', '') $$`;
-    const error = await rolledBack(sql, (run) => errorOf(run.unsafe(other)));
-    assertEquals(error.code, "42P13");
+    assertEquals(await rolledBack(sql, (run) => codeOf(run.unsafe(other))), "42P13");
   });
 });
 
-describe("the seam as it comes", () => {
-  /** The first of the calls, as a person with these claims, and whether the list says that it will work. */
-  async function asked({ id }: Organization, claims: { sub: string; aal?: string }) {
+describe("an administrator", () => {
+  /** Whether a call of a person with these claims is accepted, and whether the list says that it will be. */
+  async function asked({ id }: Organization, claims: { sub: string; aal?: string }, change = "") {
     return await rolledBack(sql, async (run) => {
+      if (change) await run.unsafe(change);
       await as(run, claims);
-      const code = await codeOf(run, `audit_log.list_api_keys('${id}')`);
+      const outcome = await outcomeOf(run, `audit_log.list_api_keys('${id}')`);
       const [row] = await run`select audit_log.list_organizations() as list`;
       const list = row?.["list"] as { id: string; is_admin: boolean }[];
-      return [code, list.find((organization) => organization.id === id)?.is_admin];
+      return [
+        outcome === "accepted" || outcome.slice(0, 5),
+        list.find((organization) => organization.id === id)?.is_admin,
+      ];
     });
   }
 
-  it("knows people by the text of their JWT's subject, so those of other identity providers too", async () => {
-    const organization = await newOrganization(admin);
+  it("is known by the text of the JWT's subject, so one of another identity provider is, too", async () => {
+    const organization = await newLog();
     const sub = "user_2NNEqL2nrIRdJ194ndJqAHwEfxC";
     assertEquals(await asked(organization, { sub }), ["42501", undefined]);
     await sql`
       insert into audit_log.organization_members (organization_id, user_id, role)
       values (${organization.id}, ${sub}, 'admin')`;
-    assertEquals(await asked(organization, { sub }), ["accepted", true]);
+    assertEquals(await asked(organization, { sub }), [true, true]);
     await rolledBack(sql, async (run) => {
       await as(run, { sub, email: "ada@example.com" });
       await run`select audit_log.create_api_key(${organization.id}, 'made by text')`;
@@ -151,44 +198,31 @@ describe("the seam as it comes", () => {
     });
   });
 
-  it("demands the second factor of an account that has a verified one, and of no other", async () => {
+  it("needs the second factor if the account has a verified one, and no account that is deleted or banned", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };
-    await sql`
+    const user = (change: string) => `update auth.users set ${change} where id = '${person.id}'`;
+    const factor = (status: string) => `
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
-      values (gen_random_uuid(), ${person.id}, 'totp', 'unverified', now(), now())`;
-    assertEquals(await asked(organization, claims), ["accepted", true]);
-    await sql`update auth.mfa_factors set status = 'verified' where user_id = ${person.id}`;
-    assertEquals(await asked(organization, claims), ["42501", false]);
-    assertEquals(await asked(organization, { sub: person.id }), ["42501", false]);
-    assertEquals(await asked(organization, { ...claims, aal: "aal2" }), ["accepted", true]);
-    assertEquals(await asked(await newOrganization(admin), { sub: admin.id, aal: "aal1" }), [
-      "accepted",
-      true,
-    ]);
+      values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
+    const [accepted, refused] = [[true, true], ["42501", false]];
+    for (
+      const [given, change, expected] of [
+        [claims, "select", accepted],
+        [claims, factor("unverified"), accepted],
+        [claims, factor("verified"), refused],
+        [{ sub: person.id }, factor("verified"), refused],
+        [{ ...claims, aal: "aal2" }, factor("verified"), accepted],
+        [claims, user("deleted_at = now()"), refused],
+        [claims, user("banned_until = now() + interval '1 hour'"), refused],
+        [claims, user("banned_until = now() - interval '1 hour'"), accepted],
+        [claims, `delete from auth.users where id = '${person.id}'`, refused],
+      ] as const
+    ) assertEquals(await asked(organization, given, change), expected, change);
   });
 
-  it("refuses an account that was deleted, softly too, or is banned, although its JWT is still valid", async () => {
-    const person = await signUp();
-    const organization = await newOrganization(person);
-    const claims = { sub: person.id };
-    const changed = async (change: string) =>
-      await rolledBack(sql, async (run) => {
-        await run.unsafe(`update auth.users set ${change} where id = '${person.id}'`);
-        await as(run, claims);
-        return await codeOf(run, `audit_log.list_api_keys('${organization.id}')`);
-      });
-    assertEquals(await changed("deleted_at = now()"), "42501");
-    assertEquals(await changed("banned_until = now() + interval '1 hour'"), "42501");
-    assertEquals(await changed("banned_until = now() - interval '1 hour'"), "accepted");
-    await sql`delete from auth.users where id = ${person.id}`;
-    assertEquals(await asked(organization, claims), ["42501", false]);
-  });
-});
-
-describe("what people read", () => {
-  it("is counted as theirs, also when a key was made whose id is the one their reads are kept under", async () => {
+  it("has reads of their own, even if a key is given the id under which these are kept", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
     const usage = await rolledBack(sql, async (run) => {
@@ -204,8 +238,79 @@ describe("what people read", () => {
         select audit_log.api_key_usage(${id}, '0001-01-01', '9999-12-31') as usage`;
       return row?.["usage"] as { user_id: string; api_key_id: string | null; entries: number }[];
     });
-    const [reads, ...others] = usage;
-    assertEquals([reads?.user_id, reads?.api_key_id, reads?.entries], [admin.id, null, 2]);
-    assertEquals(others, []);
+    assertEquals(
+      usage.map(({ user_id, api_key_id, entries }) => [user_id, api_key_id, entries]),
+      [[admin.id, null, 2]],
+    );
+  });
+});
+
+describe("read_audit_log()", () => {
+  async function readLog(organization_id: string, given: object) {
+    const { data } = await admin.client.rpc("read_audit_log", {
+      organization_id,
+      query: pageQuery("2026-03-01", "2026-03-02", given),
+    }).throwOnError();
+    const { total, items } = data as { total: number; items: string };
+    return { total, items: JSON.parse(items) };
+  }
+
+  it("gives an administrator the page and the total that the API gives, newest first", async () => {
+    const { id, token } = await newOrganization(admin);
+    await insertEntries(sql, id, "2026-03-01", 60);
+    for (
+      const [call, query] of [
+        [{ page_limit: 7 }, "limit=7"],
+        [{ page_limit: 7, page_offset: 58 }, "limit=7&offset=58"],
+        [{ page_limit: 7, page_offset: -1, newest_first: null }, "limit=7"],
+        [{ action: "feedback_given", page_offset: 3 }, "action=feedback_given&offset=3"],
+      ] as const
+    ) {
+      const { total, items } = await getPage(token, `${TWO_DAYS}&order=desc&${query}`);
+      assertEquals(await readLog(id, call), { total, items });
+    }
+  });
+
+  it("never gives more than 1000 entries at once", async () => {
+    const { id } = await newOrganization(admin);
+    await insertEntries(sql, id, "2026-03-01", 1001);
+    const { total, items } = await readLog(id, { page_limit: 5000 });
+    assertEquals([total, items.length], [1001, 1000]);
+  });
+});
+
+describe("daily_entry_counts()", () => {
+  it("gives how many entries each day or hour has, of all or of one action or person", async () => {
+    const { id } = await newOrganization(admin);
+    const bob = { user_email: "bob@example.com" };
+    const entries: Entry[] = [
+      { created_at: "2026-02-28T23:59:59.999Z" },
+      { created_at: "2026-03-01T00:00:00Z" },
+      { created_at: "2026-03-01T12:00:00Z", action: "agent_added" },
+      { created_at: "2026-03-05T12:59:59.999Z", ...bob },
+      { created_at: "2026-03-05T12:00:00Z" },
+    ];
+    await writeEntries(id, entries);
+    const [first, fifth] = ["2026-03-01", "2026-03-05"];
+    for (
+      const [given, expected] of [
+        [{}, [{ day: first, entries: 2 }, { day: fifth, entries: 2 }]],
+        [bob, [{ day: fifth, entries: 1 }]],
+        [{ ...bob, action: "agent_added" }, []],
+        [{ ...bob, by_hour: true }, [{ day: fifth, hour: 12, entries: 1 }]],
+        [{ by_hour: true }, [
+          { day: first, hour: 0, entries: 1 },
+          { day: first, hour: 12, entries: 1 },
+          { day: fifth, hour: 12, entries: 2 },
+        ]],
+        [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
+        [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
+      ] as const
+    ) {
+      const range = { organization_id: id, start_date: first, end_date: "2026-03-31" };
+      const { data } = await admin.client.rpc("daily_entry_counts", { ...range, ...given })
+        .throwOnError();
+      assertEquals<unknown>(data, expected);
+    }
   });
 });

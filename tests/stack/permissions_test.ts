@@ -1,11 +1,23 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { rolledBack, sql } from "../helpers.ts";
+import { DEMO_EMAILS } from "../../tasks/demo.ts";
+import { everythingElse } from "../everything_else.ts";
+import { codeOf, errorOf, rolledBack, sql } from "../helpers.ts";
+
+const MIGRATIONS_FOLDER = new URL("../../supabase/migrations/", import.meta.url);
+const MIGRATIONS = await Promise.all(
+  (await Array.fromAsync(Deno.readDir(MIGRATIONS_FOLDER), ({ name }) => name)).sort()
+    .map((name) => Deno.readTextFile(new URL(name, MIGRATIONS_FOLDER))),
+);
+const DROP = "drop schema audit_log, audit_log_private cascade";
+
+async function install(run: postgres.ISql): Promise<void> {
+  for (const migration of MIGRATIONS) await run.unsafe(migration);
+}
 
 // What each client role may do, whole: the table in SECURITY.md. A new table, function or grant trips
-// the test here: think about who may reach it, then write it down there. What no schema should have is
-// in database_hygiene_test.ts.
+// the test here: think about who may reach it, then write it down there.
 
 const MONITOR = await Deno.readTextFile(
   new URL("../../examples/adopting/monitor.sql", import.meta.url),
@@ -78,36 +90,21 @@ describe("the client roles", () => {
   });
 
   it("may do the same where everything new was granted to everybody, as in older projects", async () => {
-    const migrations = new URL("../../supabase/migrations/", import.meta.url);
-    const names = await Array.fromAsync(Deno.readDir(migrations), ({ name }) => name);
     const found = await rolledBack(sql, async (transaction) => {
-      await transaction`drop schema audit_log, audit_log_private cascade`;
+      await transaction.unsafe(DROP);
       for (const objects of ["tables", "functions", "sequences", "types", "schemas"]) {
         await transaction.unsafe(
           `alter default privileges grant all on ${objects} to anon, authenticated, service_role`,
         );
       }
-      for (const name of names.sort()) {
-        await transaction.unsafe(await Deno.readTextFile(new URL(name, migrations)));
-      }
+      await install(transaction);
       await transaction.unsafe(MONITOR);
       return await privileges(transaction);
     });
     assertEquals(found, await documentedPrivileges());
   });
 
-  it("have no policies: row level security is on, and lets nothing through", async () => {
-    assertEquals(
-      await lines(
-        sql`select tablename from pg_policies where schemaname in ('audit_log', 'audit_log_private')`,
-      ),
-      [],
-    );
-  });
-});
-
-describe("functions", () => {
-  it("that run with their owner's rights are exactly these, and none is served", async () => {
+  it("reach these functions with their owner's rights, and no other; none of them is served", async () => {
     assertEquals(
       await lines(sql`
         select p.oid::regproc from pg_proc p
@@ -133,47 +130,194 @@ describe("functions", () => {
       ],
     );
   });
+});
 
-  it("that people reach ask first who is asking, but for the list of their own organizations", async () => {
-    assertEquals(
-      await lines(sql`
-        select p.oid::regproc from pg_proc p
-        where p.pronamespace = 'audit_log_private'::regnamespace and has_function_privilege('authenticated', p.oid, 'EXECUTE')
-          and prosrc !~ '^\\s*(declare.*?)?begin\\s+perform audit_log_private\\.require_admin\\(organization_id\\);'`),
-      ["audit_log_private.list_organizations"],
-    );
+const OURS = "('audit_log'::regnamespace, 'audit_log_private'::regnamespace)";
+
+/**
+ * What must not be in our schemas. The numbered rules are those of Supabase's Security and Performance Advisor
+ * (github.com/supabase/splinter), as stricter queries of our own. The others there are about policies, which are
+ * not allowed at all, about privileges, and about what the schemas do not have.
+ */
+const FORBIDDEN: Record<string, string> = {
+  "0001 unindexed_foreign_keys": `
+    select c.conrelid::regclass, c.conname from pg_constraint c
+    where c.contype = 'f' and c.connamespace in ${OURS} and not exists (
+      select from pg_index i
+      where i.indrelid = c.conrelid and i.indpred is null
+        and (i.indkey::smallint[])[0:cardinality(c.conkey) - 1] operator(pg_catalog.@>) c.conkey
+    )`,
+  "0002 auth_users_exposed, 0010 security_definer_view, 0016 materialized_view_in_api": `
+    select oid::regclass from pg_class where relnamespace in ${OURS} and relkind in ('v', 'm', 'f')`,
+  "0004 no_primary_key": `
+    select c.oid::regclass from pg_class c
+    where c.relnamespace in ${OURS} and c.relkind in ('r', 'p')
+      and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary)`,
+  "0009 duplicate_index": `
+    select tablename, string_agg(indexname, ' ') from pg_indexes
+    where schemaname in ('audit_log', 'audit_log_private')
+    group by schemaname, tablename, regexp_replace(indexdef, '^.*? USING ', '') having count(*) > 1`,
+  // pg_temp at the end: where it is not named, it comes first, and a caller's temporary type "date" would
+  // run the caller's code with the rights of the function's owner.
+  // A body that was parsed when the function was created (prosqlbody) resolves no name later, and can be inlined.
+  // These two are called for each entry, where a setting costs more than the function. All their names are qualified.
+  "0011 function_search_path_mutable": `
+    select oid::regprocedure from pg_proc
+    where pronamespace in ${OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)
+      and prosqlbody is null
+      and oid not in ('audit_log_private.log_epoch'::regproc, 'audit_log_private.entry_number'::regproc)`,
+  "0013 rls_disabled_in_public": `
+    select oid::regclass from pg_class
+    where relnamespace in ${OURS} and relkind in ('r', 'p') and not relrowsecurity`,
+  "policies: people reach functions only": `
+    select schemaname, tablename, policyname from pg_policies
+    where schemaname in ('audit_log', 'audit_log_private')`,
+  "generic plans that may be compiled (jit), however high their estimates are": `
+    select oid::regprocedure from pg_proc
+    where 'plan_cache_mode=force_generic_plan' = any (proconfig) and not 'jit=off' = any (proconfig)`,
+  "tables and functions without a comment": `
+    select oid::regclass::text from pg_class
+    where relnamespace in ${OURS} and relkind in ('r', 'p') and obj_description(oid, 'pg_class') is null
+    union all
+    select oid::regproc::text from pg_proc
+    where pronamespace in ${OURS} and obj_description(oid, 'pg_proc') is null`,
+};
+
+describe("the schemas have no", () => {
+  for (const [name, query] of Object.entries(FORBIDDEN)) {
+    it(name, async () => assertEquals(await lines(sql.unsafe(query)), []));
+  }
+});
+
+// Installing into a project that has everything already: our names in its schemas, grants, policies, triggers.
+
+/** What a project may have of its own, with each name that the service uses. */
+const PROJECT = `
+  create schema private;
+  grant usage on schema private to anon, authenticated;
+  create table public.organizations (id text primary key, title text);
+  create table public.organization_members (organization_id text references public.organizations, user_id uuid, level int);
+  create table public.audit_entries (id bigint primary key, happened text);
+  create table private.api_keys (id int primary key);
+  create table private.seals (id int primary key);
+  alter table public.organizations enable row level security;
+  create policy read on public.organizations to anon using (true);
+  grant select on public.organizations, public.organization_members, public.audit_entries to anon, authenticated;
+  create type public.audit_action as enum ('mine');
+  create type public.organization_role as enum ('owner');
+  create type public.page_query as (x int);
+  create function public.create_api_key(name text) returns text language sql as 'select $1';
+  create function public.public_audit_log() returns int language sql as 'select 1';
+  create function private.require_admin(id int) returns int language sql as 'select $1';
+  create function public.touch() returns trigger language plpgsql as 'begin return new; end';
+  create trigger touch before insert on public.organizations for each row execute function public.touch();
+  grant execute on function public.create_api_key to anon;
+  insert into public.organizations values ('acme', 'Acme');`;
+
+describe("installing into a project that has all our names", () => {
+  it("changes nothing outside our two schemas, and dropping them leaves nothing behind", async () => {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(`${DROP}; ${PROJECT}`);
+      const before = await everythingElse(run);
+      await install(run);
+      assertEquals(await everythingElse(run), before);
+      await run.unsafe(DROP);
+      assertEquals(await everythingElse(run), before);
+      await install(run);
+    });
   });
 
-  it("that read a page are stable, so that total and items are of one snapshot", async () => {
-    assertEquals(
-      await lines(sql`
-        select provolatile from pg_proc where oid = 'audit_log_private.read_page'::regproc`),
-      ["s"],
-    );
+  it("says so and changes nothing where one of our two schemas is somebody else's", async () => {
+    for (const name of ["audit_log", "audit_log_private"]) {
+      await rolledBack(sql, async (run) => {
+        await run.unsafe(`${DROP}; create schema ${name}`);
+        const before = await everythingElse(run);
+        await run`savepoint before`;
+        const error = await errorOf(run.unsafe(MIGRATIONS[0] ?? ""));
+        assertEquals(error.code, "42P06");
+        assertMatch(error.message, new RegExp(`schema ${name} already. Nothing was changed`));
+        await run`rollback to before`;
+        assertEquals(await everythingElse(run), before);
+      });
+    }
   });
 
-  it("that make tokens draw from the cryptographic source", async () => {
-    assertEquals(
-      await lines(sql`
-        select concat_ws(' ', prosrc ~ 'extensions.gen_random_bytes', prosrc ~ '[^_]random\\(')
-        from pg_proc where oid = 'audit_log_private.new_token'::regproc`),
-      ["t f"],
-    );
+  it("is refused to every role that is not the owner of the project, and leaves nothing", async () => {
+    for (const role of ["anon", "authenticated", "service_role"]) {
+      await rolledBack(sql, async (run) => {
+        await run.unsafe(`${DROP}; set local role ${role}`);
+        assertEquals(await codeOf(run.unsafe(MIGRATIONS[0] ?? "")), "42501");
+      });
+    }
+  });
+
+  it("each migration is complete in itself: pushing goes on after any of them", async () => {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(DROP);
+      for (const migration of MIGRATIONS) {
+        await run`savepoint before`;
+        // A push that fails at the end of the file.
+        await errorOf(run.unsafe(`${migration}; select 1 / 0`));
+        await run`rollback to before`;
+        await run.unsafe(migration);
+      }
+    });
   });
 });
 
-describe("every table and every function", () => {
-  it("has a comment", async () => {
-    assertEquals(
-      await lines(sql`
-        select oid::regclass::text from pg_class
-        where relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-          and relkind in ('r', 'p', 'v') and obj_description(oid, 'pg_class') is null
-        union all
-        select oid::regproc::text from pg_proc
-        where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-          and obj_description(oid, 'pg_proc') is null`),
-      [],
-    );
+const SEED = await Deno.readTextFile(new URL("../../supabase/seed.sql", import.meta.url));
+const STATEMENTS = SEED.split(/(?<=;)\n\n/);
+/** What `supabase start` gives its database, unless told otherwise. */
+const SUPABASE_START_SECRET = "super-secret-jwt-token-with-at-least-32-characters-long";
+
+/** A connection on which the database looks as if it had these settings, and no others. */
+async function looksLike(settings: { jwt_secret?: string; local_stack?: string }) {
+  const connection = await sql.reserve();
+  for (const name of ["jwt_secret", "local_stack"] as const) {
+    await connection`select set_config(${`app.settings.${name}`}, ${settings[name] ?? ""}, false)`;
+  }
+  return {
+    connection,
+    [Symbol.asyncDispose]: async () => {
+      await connection`reset all`;
+      await connection`discard temp`;
+      connection.release();
+    },
+  };
+}
+
+/** What the seed would have written. */
+async function seeded(): Promise<unknown> {
+  const [counts] = await sql`
+    select
+      (select count(*)::int from auth.users where email = any(${[...DEMO_EMAILS]})) as people,
+      (select count(*)::int from audit_log.organizations
+        where name in ('Analytical Engines', 'Compiler Works')) as organizations`;
+  return { ...counts };
+}
+
+describe("seed.sql", () => {
+  it("writes nothing to a hosted project, by way of a client that goes on after errors either", async () => {
+    const before = await seeded();
+    // An older project keeps its own secret there.
+    for (const hosted of [{}, { jwt_secret: crypto.randomUUID().repeat(2) }]) {
+      await using project = await looksLike(hosted);
+      const refusal = await assertRejects(() => project.connection.unsafe(SEED), Error);
+      assertMatch(refusal.message, /^seed.sql is for a local stack only.* Nothing was written.$/);
+      for (const statement of STATEMENTS) {
+        await project.connection.unsafe(statement).catch(() => {});
+      }
+    }
+    assertEquals(await seeded(), before);
+  });
+
+  it("begins in the stack of deno task start and in that of supabase start", async () => {
+    for (
+      const local of [{ local_stack: "deno task start" }, { jwt_secret: SUPABASE_START_SECRET }]
+    ) {
+      await using stack = await looksLike(local);
+      await stack.connection.unsafe(STATEMENTS[0] ?? "");
+      assertEquals((await stack.connection`select * from people`).length, 0);
+    }
   });
 });

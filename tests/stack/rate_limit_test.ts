@@ -1,27 +1,165 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
-  age,
+  API_URL,
   get,
-  newOrganization,
+  newLog,
+  pick,
+  type Random,
+  randomFrom,
   rolledBack,
-  signUp,
+  SECRET_KEY,
   sql,
   statusOf,
   statusOnly,
+  TWO_DAYS,
   whileWaiting,
+  withKey,
 } from "../helpers.ts";
 
-// The window to the microsecond, and parallel requests: attacks/rate_limit_exactness_test.ts.
+// A key's row keeps the times of its accepted requests. Below, a request meets a row as any pattern of arrival
+// may have left it, and after it the row has every accepted request of the last 60 seconds again. So what
+// holds for one request holds for each request of any pattern.
 
-const admin = await signUp();
+const SECOND = 1_000_000;
+const SPAN = 60 * SECOND;
+const QUOTA = 60;
+const REQUESTS = 3_000;
 
-/** Sends requests one after the other; their statuses. */
-async function statuses(token: string, requests: number, query?: string): Promise<number[]> {
-  const seen: number[] = [];
-  for (let i = 0; i < requests; i++) seen.push(await statusOf(token, query));
-  return seen;
+/** What became of a request. Times are in microseconds from when the row was as it met it. */
+interface Decision {
+  /** The row's times before, oldest first. */
+  times: number[];
+  accepted: boolean;
+  remaining: number;
+  reset: number;
+  /** It came between these two. */
+  earliest: number;
+  latest: number;
+  /** The row's times after. */
+  kept: number[];
 }
+
+const { id, apiKeyId } = await newLog();
+const session = await sql.reserve();
+afterAll(() => session.release());
+
+await session.unsafe(`
+  create function pg_temp.microseconds(elapsed interval) returns bigint language sql
+  return (extract(epoch from elapsed) * 1000000)::bigint;
+
+  create function pg_temp.ask(organization uuid, key uuid, times bigint[]) returns json
+  language plpgsql as $$
+  declare
+    origin constant timestamptz := clock_timestamp();
+    earliest bigint;
+    latest bigint;
+    answer record;
+  begin
+    update audit_log_private.rate_limits
+    set accepted_at = array(select origin + t * interval '1 microsecond' from unnest(times) as t)
+    where api_key_id = key;
+    earliest := pg_temp.microseconds(clock_timestamp() - origin);
+    answer := audit_log_private.count_request(organization, key);
+    latest := pg_temp.microseconds(clock_timestamp() - origin);
+    return (
+      select json_build_object(
+        'accepted', answer.accepted, 'remaining', answer.remaining, 'reset', answer.reset,
+        'earliest', earliest, 'latest', latest, 'times', times,
+        'kept', array(select pg_temp.microseconds(t - origin) from unnest(r.accepted_at) as t)
+      )
+      from audit_log_private.rate_limits r where r.api_key_id = key
+    );
+  end
+  $$`);
+
+/** Times that a row may have: many in the last minute, many about as old as that, some older. */
+function randomTimes(random: Random): number[] {
+  const recent = () => random(SPAN);
+  const edge = () => SPAN + pick(random, [1, SECOND / 1000, SECOND]) * (random(5) - 2);
+  const ages = pick(random, [[recent], [recent, recent, edge], [
+    recent,
+    edge,
+    () => random(2 * SPAN),
+  ]]);
+  const count = pick(random, [random(QUOTA), QUOTA - 1, QUOTA, QUOTA]);
+  return Array.from({ length: count }, () => -pick(random, ages)()).sort((a, b) => a - b);
+}
+
+const random = randomFrom(60);
+const decisions: Decision[] = [];
+for (let n = 0; n < REQUESTS; n++) {
+  const [row] = await session`
+    select pg_temp.ask(${id}, ${apiKeyId}, ${randomTimes(random)}) as decision`;
+  decisions.push(row?.["decision"]);
+}
+const accepted = decisions.filter((decision) => decision.accepted);
+const refused = decisions.filter((decision) => !decision.accepted);
+
+/** Those of the last 60 seconds before a moment. */
+function within(times: number[], moment: number): number[] {
+  return times.filter((time) => time > moment - SPAN);
+}
+
+/** Seconds, rounded up, from a moment until the oldest of the last 60 seconds leaves them. */
+function resetAt(times: number[], moment: number): number {
+  const [oldest = NaN] = within(times, moment);
+  return Math.ceil((oldest + SPAN - moment) / SECOND);
+}
+
+describe("rate limit, whatever was accepted before", () => {
+  it("accepts a request only if fewer than 60 were accepted in the 60 seconds before it, and keeps them and its time", () => {
+    assert(
+      accepted.some(({ kept }) => kept.length === QUOTA),
+      "none was the last that is accepted",
+    );
+    for (const { times, earliest, latest, kept } of accepted) {
+      const arrival = kept.at(-1) ?? NaN;
+      assert(earliest <= arrival && arrival <= latest, `${earliest}, ${arrival}, ${latest}`);
+      assertEquals(kept, [...within(times, arrival), arrival]);
+      assert(kept.length <= QUOTA);
+    }
+  });
+
+  it("refuses a request only if 60 were accepted in the 60 seconds before it, and counts it nowhere", () => {
+    assert(refused.length > REQUESTS / 10, `only ${refused.length} were refused`);
+    for (const { times, earliest, kept } of refused) {
+      assertEquals(within(times, earliest).length, QUOTA);
+      assertEquals(kept, times);
+    }
+  });
+
+  it("is exact to the microsecond", async () => {
+    const edge = async (microseconds: number) => {
+      // In the future, where the last time kept is when the next request counts as come.
+      await sql`
+        update audit_log_private.rate_limits
+        set accepted_at = array[t - interval '60 seconds' + ${microseconds} * interval '1 microsecond']
+          || array_fill(t, array[59])
+        from (select now() + interval '30 seconds' as t) as future
+        where api_key_id = ${apiKeyId}`;
+      const [row] =
+        await sql`select accepted from audit_log_private.count_request(${id}, ${apiKeyId})`;
+      return row?.["accepted"];
+    };
+    assertEquals([await edge(-1), await edge(0), await edge(1)], [true, true, false]);
+  });
+
+  it("Retry-After is when the oldest leaves the 60 seconds: never too early, at most a second late", () => {
+    for (const { times, earliest, latest, reset } of refused) {
+      const [most, least] = [resetAt(times, earliest), resetAt(times, latest)];
+      assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
+    }
+  });
+
+  it("RateLimit is exact on accepted requests: how many are left, when the oldest leaves", () => {
+    for (const { kept, remaining, reset } of accepted) {
+      const expected = [QUOTA - kept.length, resetAt(kept, kept.at(-1) ?? NaN)];
+      assertEquals([remaining, reset], expected);
+    }
+  });
+});
 
 /** As if requests had been accepted that many seconds ago, oldest first. */
 async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
@@ -33,73 +171,21 @@ async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
     where api_key_id = ${apiKeyId}`;
 }
 
-async function countedTimes(apiKeyId: string): Promise<number> {
-  const [row] = await sql`
-    select cardinality(accepted_at) as n from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
-  return row?.["n"];
-}
-
-describe("rate limit", () => {
-  it("accepts 60 requests in a minute, counting down in RateLimit, and refuses the 61st", async () => {
-    const { token } = await newOrganization(admin);
+describe("rate limit, over HTTP", () => {
+  it("accepts 60 requests in a minute, invalid ones too, counts down in RateLimit and refuses the 61st", async () => {
+    const { token } = await newLog();
     for (let left = 59; left >= 0; left--) {
-      const { headers, body } = await get(token);
+      const { status, headers, body } = await get(token, left % 2 ? TWO_DAYS : "start=x");
       await body?.cancel();
+      assertEquals(status, left % 2 ? 200 : 400);
       assertMatch(headers.get("RateLimit") ?? "", new RegExp(`^"default";r=${left};t=\\d+$`));
     }
     assertEquals(await statusOf(token), 429);
   });
 
-  it("counts invalid requests like any other", async () => {
-    const { token } = await newOrganization(admin);
-    assertEquals(await statuses(token, 60, "start=x"), Array(60).fill(400));
-    assertEquals(await statusOf(token), 429);
-  });
-
-  it("does not count refused requests: they delay nothing", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
-    await statuses(token, 70);
-    assertEquals(await countedTimes(apiKeyId), 60);
-    await age(sql, apiKeyId, "60 seconds");
-    assertEquals(await statusOf(token), 200);
-    assertEquals(await countedTimes(apiKeyId), 1);
-  });
-
-  it("of a quota that was lowered tells when enough requests have left the window", async () => {
-    const { id, apiKeyId } = await newOrganization(admin);
-    await acceptedAgo(apiKeyId, [50, 40, 30, 20, 10]);
-    const answer = await rolledBack(sql, async (run) => {
-      await run`
-        create or replace function audit_log_private.quota() returns integer
-        language plpgsql stable set search_path = pg_catalog, pg_temp as 'begin return 2; end'`;
-      return await run`select * from audit_log_private.count_request(${id}, ${apiKeyId})`;
-    });
-    assertEquals([...answer], [{ accepted: false, remaining: 0, reset: 40 }]);
-  });
-
-  it("keeps the time at which a request had its turn, not at which it began", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
-    let before: unknown;
-    const answer = whileWaiting(sql, apiKeyId, () => get(token), async (holder) => {
-      before = (await holder`select clock_timestamp()::text as time`)[0]?.["time"];
-    });
-    assertEquals(await statusOnly(answer), 200);
-    const [row] = await sql`
-      select accepted_at[1] >= ${`${before}`}::text::timestamptz as after
-      from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
-    assertEquals(row?.["after"], true);
-  });
-
-  it("RateLimit, and Retry-After on a 429, tell when the oldest request leaves the window, rounded up", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
-    for (
-      const [age, others, status, left] of [
-        [20, 1, 200, 57],
-        [0, 59, 429, 0],
-        [19.5, 59, 429, 0],
-        [58.5, 59, 429, 0],
-      ] as const
-    ) {
+  it("tells in RateLimit, and in Retry-After on a 429, when the oldest request leaves the window, rounded up", async () => {
+    const { apiKeyId, token } = await newLog();
+    for (const [age, others, status, left] of [[20, 1, 200, 57], [19.5, 59, 429, 0]] as const) {
       const began = performance.now();
       await acceptedAgo(apiKeyId, [age, ...Array(others).fill(0)]);
       const { status: seen, headers, body } = await get(token);
@@ -113,8 +199,21 @@ describe("rate limit", () => {
     }
   });
 
+  it("counts a request when it has its turn, not when it began", async () => {
+    const { apiKeyId, token } = await newLog();
+    let before: unknown;
+    const answer = whileWaiting(sql, apiKeyId, () => get(token), async (holder) => {
+      before = (await holder`select clock_timestamp()::text as time`)[0]?.["time"];
+    });
+    assertEquals(await statusOnly(answer), 200);
+    const [row] = await sql`
+      select accepted_at[1] >= ${`${before}`}::text::timestamptz as after
+      from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
+    assertEquals(row?.["after"], true);
+  });
+
   it("gives up on a counter that stays locked, so that other keys keep their connections", async () => {
-    const [locked, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const [locked, other] = [await newLog(), await newLog()];
     await sql.begin(async (transaction) => {
       await transaction`
         select from audit_log_private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
@@ -125,27 +224,49 @@ describe("rate limit", () => {
     assertEquals(await statusOf(locked.token), 200);
   });
 
-  it("holds when the clock is set back: the window is never reopened", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
+  it("never reopens the window when the clock is set back, and locks out no key whose clock ran an hour ahead", async () => {
+    const { apiKeyId, token } = await newLog();
     // The last request was accepted 5 seconds in the future.
     await acceptedAgo(apiKeyId, [...Array(59).fill(10), -5]);
     assertEquals(await statusOf(token), 429);
     await acceptedAgo(apiKeyId, Array(60).fill(-50));
-    const response = await get(token);
-    await response.body?.cancel();
-    assertEquals(Math.ceil(Number(response.headers.get("Retry-After")) / 10), 11);
+    const { headers, body } = await get(token);
+    await body?.cancel();
+    assertEquals(Math.ceil(Number(headers.get("Retry-After")) / 10), 11);
     await acceptedAgo(apiKeyId, [-5]);
     assertEquals(await statusOf(token), 200);
     const [row] = await sql`
       select accepted_at[2] >= accepted_at[1] as ordered
       from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`;
     assertEquals(row?.["ordered"], true);
+    await acceptedAgo(apiKeyId, Array(60).fill(-3600));
+    const answer = await get(token);
+    await answer.body?.cancel();
+    assertMatch(answer.headers.get("RateLimit") ?? "", /^"default";r=59;/);
   });
 
-  it("locks no key out when the clock ran an hour ahead and is right again", async () => {
-    const { apiKeyId, token } = await newOrganization(admin);
-    await acceptedAgo(apiKeyId, Array(60).fill(-3600));
-    assertEquals(await statuses(token, 61), [...Array(60).fill(200), 429]);
-    assertEquals(await countedTimes(apiKeyId), 60);
+  it("of a quota that was lowered tells when enough requests have left the window", async () => {
+    const { id, apiKeyId } = await newLog();
+    await acceptedAgo(apiKeyId, [50, 40, 30, 20, 10]);
+    const answer = await rolledBack(sql, async (run) => {
+      await run`
+        create or replace function audit_log_private.quota() returns integer
+        language plpgsql stable set search_path = pg_catalog, pg_temp as 'begin return 2; end'`;
+      return await run`select * from audit_log_private.count_request(${id}, ${apiKeyId})`;
+    });
+    assertEquals([...answer], [{ accepted: false, remaining: 0, reset: 40 }]);
+  });
+
+  it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function", async () => {
+    const { token } = await newLog();
+    const options = { apiUrl: API_URL, secretKey: SECRET_KEY, log: () => {} };
+    await using first = await startEdgeFunction(options);
+    await using second = await startEdgeFunction(options);
+    const statuses = await Promise.all(Array.from({ length: 200 }, (_, i) => {
+      const { port } = i % 2 ? first : second;
+      const url = `http://127.0.0.1:${port}/public-audit-log?${TWO_DAYS}`;
+      return statusOnly(fetch(url, withKey(token)));
+    }));
+    assertEquals(statuses.sort(), [...Array(60).fill(200), ...Array(140).fill(429)]);
   });
 });

@@ -3,27 +3,21 @@ import { describe, it } from "@std/testing/bdd";
 import {
   assertExact,
   killWithin,
-  newOrganization,
+  newLog,
   type Organization,
   pidOf,
   type Run,
   runUpkeep,
   runUpkeepWithoutWaiting,
-  signUp,
   somebodyWaitsFor,
   sql,
 } from "../helpers.ts";
-
-const admin = await signUp();
-
-/** A piece of the upkeep takes at most so many partial counts, and seals at most so many days. */
-const PIECE = { counts: 1000, seals: 200 };
 
 /** An organization of which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
   // What other tests have left would go into the pieces that are counted here.
   await runUpkeep(sql);
-  const organization = await newOrganization(admin);
+  const organization = await newLog();
   await write(sql, organization.id, days);
   return organization;
 }
@@ -37,13 +31,14 @@ async function write(run: Run, id: string, days: number): Promise<void> {
       unnest('{agent_added,feedback_given}'::text[]) as action`;
 }
 
-/** How many partial counts an organization has, and its last seal's number. */
-async function left({ id }: Organization): Promise<{ counts: number; lastSeal: number }> {
+/** How many partial counts and sealed days an organization has, and its last seal's number. */
+async function left({ id }: Organization) {
   const [row] = await sql`
-    select
-      (select count(*)::int from audit_log_private.entry_counts where organization_id = ${id} and writer_pid <> 0) as counts,
-      (select coalesce(max(sequence), 0)::int from audit_log_private.seals where organization_id = ${id}) as "lastSeal"`;
-  return { counts: row?.["counts"], lastSeal: row?.["lastSeal"] };
+    select count(distinct day)::int as days, coalesce(max(sequence), 0)::int as "lastSeal", (
+      select count(*)::int from audit_log_private.entry_counts where organization_id = ${id} and writer_pid <> 0
+    ) as counts
+    from audit_log_private.seals where organization_id = ${id}`;
+  return { ...row };
 }
 
 /** How many rows a connection has changed of late: its own transaction's, and what is not yet reported. */
@@ -88,30 +83,23 @@ describe("run_upkeep()", () => {
     await assertExact(organization, 3 * 92 * 2);
   });
 
-  it("in the documented loop, makes a transaction of each piece", async () => {
+  it("runs in a transaction for each piece, and twice at once shares the work and makes each seal once", async () => {
     const organization = await organizationWithBacklog(1250);
     await runUpkeep(sql);
-    const pieces = await sql`
-      select count(*)::int as rows from audit_log_private.entry_counts
-      where organization_id = ${organization.id} and writer_pid = 0
-      group by xmin::text order by min(day)`;
-    assertEquals(pieces.map(({ rows }) => rows), [PIECE.counts, PIECE.counts, 500]);
-    const seals = await sql`
-      select count(*)::int as rows from audit_log_private.seals where organization_id = ${organization.id}
-      group by xmin::text`;
-    assert(seals.every(({ rows }) => rows <= PIECE.seals));
-    assertEquals(await left(organization), { counts: 0, lastSeal: 1250 });
-    await assertExact(organization, 2500);
-  });
-
-  it("twice at once shares the work, makes each seal once and no gap, and stays exact", async () => {
-    const organization = await organizationWithBacklog(1250);
+    const transactions = async (table: string, where: string) => {
+      const rows = await sql.unsafe(`
+        select count(*)::int as rows from audit_log_private.${table}
+        where organization_id = '${organization.id}' and ${where} group by xmin::text order by min(day)`);
+      return rows.map(({ rows }) => rows as number);
+    };
+    assertEquals(await transactions("entry_counts", "writer_pid = 0"), [1000, 1000, 500]);
+    assert((await transactions("seals", "true")).every((seals) => seals <= 200));
+    const shared = await organizationWithBacklog(1250);
     await Promise.all([runUpkeep(sql), runUpkeep(sql)]);
-    assertEquals(await left(organization), { counts: 0, lastSeal: 1250 });
-    const [sealed] = await sql`
-      select count(distinct day)::int as days from audit_log_private.seals where organization_id = ${organization.id}`;
-    assertEquals(sealed?.["days"], 1250);
-    await assertExact(organization, 2500);
+    for (const each of [organization, shared]) {
+      assertEquals(await left(each), { counts: 0, days: 1250, lastSeal: 1250 });
+      await assertExact(each, 2500);
+    }
   });
 
   it("killed within a piece leaves everything as before it, and goes on from there", async () => {
@@ -119,11 +107,11 @@ describe("run_upkeep()", () => {
     await killWithin(async (piece) => {
       const before = await changedRows(piece);
       await piece`select audit_log_private.run_upkeep()`;
-      assert(await changedRows(piece) - before >= PIECE.counts);
+      assert(await changedRows(piece) - before >= 1000);
     });
-    assertEquals(await left(organization), { counts: 1500, lastSeal: 0 });
+    assertEquals(await left(organization), { counts: 1500, days: 0, lastSeal: 0 });
     await runUpkeep(sql);
-    assertEquals(await left(organization), { counts: 0, lastSeal: 750 });
+    assertEquals(await left(organization), { counts: 0, days: 750, lastSeal: 750 });
     await assertExact(organization, 1500);
   });
 
@@ -144,14 +132,14 @@ describe("run_upkeep()", () => {
     await upkeep;
 
     await runUpkeep(sql);
-    assertEquals(await left(organization), { counts: 0, lastSeal: 3 });
+    assertEquals(await left(organization), { counts: 0, days: 1, lastSeal: 3 });
     await assertExact(organization, 6);
     await writer`reset lock_timeout`;
     for (const connection of [writer, holder]) connection.release();
   });
 
   it("passes over all that a writer holds, however much, and ends", async () => {
-    const [held, other] = [await organizationWithBacklog(0), await newOrganization(admin)];
+    const [held, other] = [await organizationWithBacklog(0), await newLog()];
     const writer = await sql.reserve();
     await write(writer, held.id, 750);
     await writer`begin`;
@@ -159,12 +147,12 @@ describe("run_upkeep()", () => {
     await write(sql, other.id, 10);
 
     await runUpkeepWithoutWaiting();
-    assertEquals([(await left(held)).counts, (await left(other)).counts], [1500, 0]);
+    assertEquals([(await left(held))["counts"], (await left(other))["counts"]], [1500, 0]);
 
     await writer`commit`;
     writer.release();
     await runUpkeep(sql);
-    assertEquals((await left(held)).counts, 0);
+    assertEquals((await left(held))["counts"], 0);
     await assertExact(held, 3000);
     await assertExact(other, 20);
   });

@@ -1,0 +1,33 @@
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { NDJSON, prefersNdjson } from "../../supabase/functions/public-audit-log/ndjson.ts";
+
+describe("application/x-ndjson", () => {
+  it("is what a caller gets who prefers it to JSON, and nobody else", () => {
+    for (
+      const accept of [
+        NDJSON,
+        "Application/X-NDJSON",
+        `${NDJSON}; charset=utf-8`,
+        `${NDJSON}, */*;q=0.8`,
+        `application/json;q=0.9,${NDJSON}`,
+        `application/json; q=0.1 , ${NDJSON} ; q=0.2`,
+        `${NDJSON};q=0.001`,
+        "application/json;q=0, */*",
+      ]
+    ) assertEquals(prefersNdjson(accept), true, accept);
+    for (
+      const accept of [
+        null,
+        "",
+        "*/*",
+        "text/html",
+        "application/*",
+        `application/json, ${NDJSON}`,
+        `application/json, ${NDJSON};q=0.9`,
+        `*/*, ${NDJSON};q=0.5`,
+        ...["0", "2", "high"].map((q) => `${NDJSON};q=${q}`),
+      ]
+    ) assertEquals(prefersNdjson(accept), false, `${accept}`);
+  });
+});
