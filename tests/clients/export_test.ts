@@ -382,7 +382,8 @@ describe("public-audit-log export", () => {
       ["an open connection", { url: "http://example.com/" }, /^AUDIT_LOG_URL .* read the key/],
       ["no key", { key: "" }, /^AUDIT_LOG_API_KEY must be an API key/],
     ];
-    for (const [name, run, message, behaviour = (_, forward) => forward()] of cases) {
+    const passOn: Behaviour = (_number, forward) => forward();
+    for (const [name, run, message, behaviour = passOn] of cases) {
       it(name, async () => {
         const organization = await newLog();
         using folder = new Folder();

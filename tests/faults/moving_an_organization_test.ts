@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import type { SealsPage } from "../../supabase/functions/public-audit-log/page_schema.ts";
-import { installCli } from "../clients/installed_cli.ts";
+import { installCli } from "../clients/cli.ts";
 import { runRecipes } from "../clients/recipes.ts";
 import { connect } from "./cluster.ts";
 import { adopt, ALL, ask, revoke, scrub, spendTransactions } from "./log.ts";
