@@ -358,31 +358,16 @@ describe("public-audit-log export", () => {
   });
 
   describe("stops at once, asks at most once, and says what to do, given", () => {
+    const moved: Behaviour = () => Response.redirect("http://127.0.0.1:9/", 302);
+    const passOn: Behaviour = (_number, forward) => forward();
     const cases: [name: string, run: Run, message: RegExp, behaviour?: Behaviour][] = [
-      ["a query that is invalid", {
-        args: ["--start=2026-02-30", "--action="],
-      }, /\(400\)\. Correct the arguments\.\n.*2026-02-30.*must be one of: agent_added/],
-      ["an address below", { url: `${AUDIT_LOG_URL}/x` }, /\(404\)\. Is AUDIT_LOG_URL right\?/],
-      [
-        "a redirect: the key goes nowhere else",
-        {},
-        /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else\.\n/,
-        () => Response.redirect("http://127.0.0.1:9/", 302),
-      ],
-      [
-        "a refusal of something before the API",
-        {},
-        /\(400\)\. Correct the arguments\.\n<html>/,
-        () => new Response("<html>No</html>", { status: 400 }),
-      ],
-      ["an unknown option", { args: ["--acton=x"] }, /^Unknown option '--acton'/],
+      ["a query that is invalid", { args: ["--start=2026-02-30"] }, /\(400\)\. Correct .*02-30/s],
+      ["a redirect", {}, /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else\.\n/, moved],
       ["no file", { args: ["--out="] }, /^--out: /],
-      ["a folder that is not there", { args: ["--out=/nowhere/log.csv"] }, /^ENOENT.*nowhere/],
       ["no address", { url: "example.com" }, /^AUDIT_LOG_URL must be an https address/],
       ["an open connection", { url: "http://example.com/" }, /^AUDIT_LOG_URL .* read the key/],
       ["no key", { key: "" }, /^AUDIT_LOG_API_KEY must be an API key/],
     ];
-    const passOn: Behaviour = (_number, forward) => forward();
     for (const [name, run, message, behaviour = passOn] of cases) {
       it(name, async () => {
         const organization = await newLog();

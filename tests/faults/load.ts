@@ -43,7 +43,11 @@ export type Fault = (load: Load) => Promise<void>;
  */
 export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
   // Connections that are cut while the driver asks for types reject what nobody can catch.
-  const sql = postgres(options.stack.databaseUrl, { max: 1, fetch_types: false });
+  const sql = postgres(options.stack.databaseUrl, {
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+  });
   const load = new Load(options, sql, await makeKeys(sql));
   try {
     await load.isHealthy(10);
