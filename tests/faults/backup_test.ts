@@ -196,17 +196,21 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
   await insertEntry(sql, log.largeId, { created_at: "2025-01-01T12:00Z" });
   await scrub(sql);
   const [row] = await sql`
-    select audit_log_private.health()::jsonb - '{last_upkeep_at,holds}'::text[] as health, (
+    select audit_log_private.health()::jsonb - 'last_upkeep_at' as health, (
       select row_to_json(s) from (
         select added, removed, entries from audit_log_private.seals where organization_id = ${log.largeId}
         order by sequence desc limit 1
       ) as s
     ) as last`;
+  const health = {
+    oldest_unsealed_day: null,
+    altered_days: [],
+    miscounted_days: [],
+    is_adopted: true,
+    holds: [],
+  };
   const last = { added: 1, removed: 0, entries: ENTRIES / DAYS + 1 };
-  assertEquals({ ...row }, {
-    health: { oldest_unsealed_day: null, altered_days: [], miscounted_days: [], is_adopted: true },
-    last,
-  });
+  assertEquals({ ...row }, { health, last });
 }
 
 /** Asserts that keys and passwords are good for the stack that took over a log, or not any more. */
