@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import {
   API_URL,
   DATABASE_URL,
+  newLog,
   newOrganization,
   rolledBack,
   runUpkeep,
@@ -23,17 +24,15 @@ async function sqlOf(page: string): Promise<string[]> {
 
 describe("docs/api.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
-    const { id, token } = await newOrganization(admin);
     const days = Array.from({ length: 12 }, (_, n) => `2026-11-${String(n + 9).padStart(2, "0")}`);
-    await writeEntries(
-      id,
-      days.map((day) => ({ created_at: `${day}T12:00:00Z`, action: "feedback_given", data: {} })),
+    const { token } = await newLog(
+      { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data: {} },
+      ...days.map((day) => ({
+        created_at: `${day}T12:00:00Z`,
+        action: "feedback_given",
+        data: {},
+      })),
     );
-    await writeEntries(id, [{
-      created_at: "2026-10-08T07:30:00Z",
-      action: "agent_added",
-      data: {},
-    }]);
     await runUpkeep(sql);
 
     const { outputOf } = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
@@ -61,7 +60,7 @@ describe("docs/api.md", () => {
 
 describe("docs/operating.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
-    const { id } = await newOrganization(admin);
+    const { id } = await newLog();
     const { outputOf } = await runRecipes(
       { API_URL, SECRET_KEY, DB_URL: DATABASE_URL, ORGANIZATION_ID: id },
       "operating.md",
@@ -117,7 +116,7 @@ describe("SECURITY.md", () => {
   });
 
   it("has SQL that finds administrators, and revokes all keys but those named", async () => {
-    const [named, other] = [await newOrganization(admin), await newOrganization(admin)];
+    const [named, other] = [await newLog(), await newLog()];
     const statements = await sqlOf("SECURITY.md");
     assertEquals(statements.length, 2);
     await rolledBack(sql, async (transaction) => {

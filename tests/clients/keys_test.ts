@@ -27,6 +27,7 @@ function environmentFor(organizationId: string): Record<string, string> {
     EMAIL: admin.email,
     PASSWORD: admin.password,
     ORGANIZATION_ID: organizationId,
+    QUIET_SECONDS: "1",
   };
 }
 
@@ -96,7 +97,7 @@ describe("docs/keys.md", () => {
     const { code, stdout, stderr } = await runProgram("bash", {
       args: ["rotate.sh", old.id, file],
       cwd: folder,
-      env: { ...environmentFor(id), QUIET_SECONDS: "1" },
+      env: environmentFor(id),
       signal: AbortSignal.timeout(60_000),
     });
     rotating = false;

@@ -5,19 +5,8 @@ import { createClient as generate } from "npm:@hey-api/openapi-ts@0.99.0";
 import createClient from "npm:openapi-fetch@0.17.0";
 import type { z } from "zod";
 import type { paths } from "../../docs/openapi.d.ts";
-import {
-  AUDIT_LOG_URL,
-  getPage,
-  getProblem,
-  MESSAGE_DATA,
-  newOrganization,
-  signUp,
-  TWO_DAYS,
-  writeEntries,
-} from "../helpers.ts";
+import { AUDIT_LOG_URL, getPage, getProblem, MESSAGE_DATA, newLog, TWO_DAYS } from "../helpers.ts";
 import { runDeno } from "../run_program.ts";
-
-const admin = await signUp();
 
 /** A client as an integrator makes it: openapi-typescript for the types, openapi-fetch to send. */
 function clientOf(token: string) {
@@ -30,12 +19,10 @@ function clientOf(token: string) {
 
 describe("a client generated from openapi.json", () => {
   it("reads a page, whose entries may have any action", async () => {
-    const { id, token } = await newOrganization(admin);
-    await writeEntries(id, [{ data: { ...MESSAGE_DATA, message_id: "m-7" } }, {
-      action: "feedback_given",
-      created_at: "2026-03-01T13:00:00Z",
-      data: { feedback: "up" },
-    }]);
+    const { token } = await newLog(
+      { data: { ...MESSAGE_DATA, message_id: "m-7" } },
+      { action: "feedback_given", created_at: "2026-03-01T13:00:00Z", data: { feedback: "up" } },
+    );
     const query = { start: "2026-03-01", end: "2026-03-02", limit: 10 };
     const { data, error } = await clientOf(token).GET("/public-audit-log", { params: { query } });
     assertEquals(error, undefined);
@@ -47,7 +34,7 @@ describe("a client generated from openapi.json", () => {
   });
 
   it("has what is wrong with a request as data", async () => {
-    const { token } = await newOrganization(admin);
+    const { token } = await newLog();
     const query = { start: "2026-03-02", end: "2026-03-01" };
     const { data, error, response } = await clientOf(token)
       .GET("/public-audit-log", { params: { query } });
@@ -87,8 +74,7 @@ describe("a client generated from openapi.json", () => {
     const { zPage, zProblem }: Record<"zPage" | "zProblem", z.ZodType> = await import(
       pathToFileURL(`${folder}/zod.gen.ts`).href
     );
-    const { id, token } = await newOrganization(admin);
-    await writeEntries(id, [{}, { action: "agent_added", data: {} }]);
+    const { token } = await newLog({}, { action: "agent_added", data: {} });
     const page = await getPage(token, TWO_DAYS);
     const problem = await getProblem(400, token, "");
     zPage.parse({ ...page, added: 1, items: page.items.map((item) => ({ ...item, added: 1 })) });

@@ -41,3 +41,13 @@ export async function startTimeStamping(): Promise<Loopback & { certificate: str
     },
   };
 }
+
+/** Asks an authority for a time stamp of a text; the path of the file that has it. */
+export async function requestTimeStamp(url: string, text: string): Promise<string> {
+  const make = 'printf %s "$1" | openssl ts -query -data /dev/stdin -sha256 -cert | base64 -w 0';
+  const { stdout } = await runProgram("sh", { args: ["-c", make, "sh", text] });
+  const body = Uint8Array.from(atob(stdout), (character) => character.charCodeAt(0));
+  const file = await Deno.makeTempFile();
+  await Deno.writeFile(file, await (await fetch(url, { method: "POST", body })).bytes());
+  return file;
+}

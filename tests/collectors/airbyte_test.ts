@@ -1,10 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
-import { sql } from "../helpers.ts";
-import { idsOfLog, writeOutOfOrder } from "../clients/out_of_order.ts";
+import { idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
 import { startProxy, throughProxy } from "../clients/proxy.ts";
 import { runProgram } from "../run_program.ts";
-import { built, example, newLog } from "./tools.ts";
+import { built, example } from "./tools.ts";
 
 const CATALOG = {
   streams: [{
@@ -29,7 +28,7 @@ describe("examples/airbyte", () => {
   it(
     "reads every entry, and late ones of the last days with the next sync",
     async () => {
-      const organization = await newLog(2500);
+      const organization = await newFilledLog(2_500);
       await using api = startProxy(async (_number, forward) => throughProxy(await forward(), api));
       const path = await Deno.makeTempDir();
       const files = {
@@ -55,9 +54,9 @@ describe("examples/airbyte", () => {
         files.state = messages.filter(({ type }) => type === "STATE").slice(-1).map(({ state }) =>
           state
         );
-        if (sync === 0) await writeOutOfOrder(sql, organization, 10);
+        if (sync === 0) await writeOutOfOrder(organization, 10);
       }
-      assertEquals([...ids].sort(), await idsOfLog(sql, organization));
+      assertEquals([...ids].sort(), await idsOfLog(organization));
       console.log(
         `${read.join(", ")} records of ${ids.size} entries in ${api.requestedAt.length} requests`,
       );

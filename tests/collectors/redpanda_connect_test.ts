@@ -1,8 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
-import { idsOf, idsOfLog } from "../clients/out_of_order.ts";
-import { sql } from "../helpers.ts";
-import { built, example, followThroughKills, newLog } from "./tools.ts";
+import { idsOf, idsOfLog, newFilledLog } from "../clients/log.ts";
+import { built, example, followThroughKills } from "./tools.ts";
 
 /** Benthos, the engine of Redpanda Connect, with the components that the configuration uses. */
 const { folder, it } = await built(
@@ -29,7 +28,7 @@ go build -o benthos .`,
 
 describe("examples/redpanda-connect", () => {
   it("delivers every entry at least once, across kills, and asks every two seconds", async () => {
-    const organization = await newLog(1500);
+    const organization = await newFilledLog(1_500);
     const state = await Deno.makeTempDir();
     const pauses = await followThroughKills(
       organization,
@@ -48,7 +47,7 @@ describe("examples/redpanda-connect", () => {
         }),
     );
     const ids = idsOf(await Deno.readTextFile(`${state}/audit.ndjson`));
-    assertEquals([...new Set(ids)], await idsOfLog(sql, organization));
+    assertEquals([...new Set(ids)], await idsOfLog(organization));
     assert(pauses.every((pause) => pause > 1_500), `${pauses}`);
     console.log(`${ids.length} deliveries of ${new Set(ids).size} entries`);
   });

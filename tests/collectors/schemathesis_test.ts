@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import { API_URL, insertEntries, newOrganization, signUp, sql } from "../helpers.ts";
+import { API_URL, insertEntries, newLog, sql } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 import { built } from "./tools.ts";
 
@@ -24,7 +24,7 @@ describe("schemathesis", () => {
   it(
     "finds no 500, and no answer that docs/openapi.json does not have",
     async () => {
-      const { id, token } = await newOrganization(await signUp());
+      const { id, token } = await newLog();
       await insertEntries(sql, id, "2026-11-20", 300);
       await setQuota(5000);
       try {

@@ -1,8 +1,8 @@
 import { it as test } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
-import { writeOutOfOrder } from "../clients/out_of_order.ts";
+import { writeOutOfOrder } from "../clients/log.ts";
 import { startProxy, throughProxy } from "../clients/proxy.ts";
-import { newOrganization, type Organization, type Page, signUp, sql } from "../helpers.ts";
+import type { Organization, Page } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 
 const DATA = fileURLToPath(new URL("../../local/data/collectors", import.meta.url));
@@ -29,17 +29,6 @@ export function example(path: string): string {
   return fileURLToPath(new URL(`../../examples/${path}`, import.meta.url));
 }
 
-/** A new organization with so many entries on the 20th of November 2026. */
-export async function newLog(count: number): Promise<Organization> {
-  const organization = await newOrganization(await signUp());
-  await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${organization.id}, '2026-11-20Z'::timestamptz + n * interval '1 s', 'agent_added', 'ada@example.com', 'A',
-      '{"n": 9007199254740993}'
-    from generate_series(1, ${count}::int) as n`;
-  return organization;
-}
-
 /** What a collector is started with. */
 export type Start = (url: string, organization: Organization) => Deno.Command;
 
@@ -64,7 +53,7 @@ export async function followThroughKills(organization: Organization, start: Star
   for (let run = 0; run < 3; run++) {
     [caughtUpAt, isWritten, done] = [undefined, false, Promise.withResolvers<void>()];
     const collector = start(api.url, organization).spawn();
-    if (run > 0) await writeOutOfOrder(sql, organization, 5);
+    if (run > 0) await writeOutOfOrder(organization, 5);
     isWritten = true;
     await done.promise;
     collector.kill("SIGKILL");

@@ -10,7 +10,7 @@ afterAll(() => stack[Symbol.asyncDispose]());
 
 describe("followers", () => {
   it("are given every entry once, beside 16 writers and an open transaction, killed and resumed", async () => {
-    const figures = await followUnderLoad({ stack, seconds: 10, heldSeconds: 6 });
+    const figures = await followUnderLoad({ stack, seconds: 6, heldSeconds: 4 });
     assert(figures.entries > 200, `only ${figures.entries} entries were written`);
     assert(figures.whileHeld > 200, `only ${figures.whileHeld} came while a transaction was open`);
   });

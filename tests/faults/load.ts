@@ -4,61 +4,65 @@ import postgres from "postgres";
 import type { TemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
+import { addOrganization, countMismatches, exhaust, type Organization } from "../project.ts";
 
-const KEYS = 80;
+const KEYS = 40;
 const CONNECTIONS = 8;
 
 /** How many of the keys have entries written: few, so that counts are updated, and not only begun. */
 const WRITTEN = 8;
 
-/** From one request of a connection to its next: no key comes to more than 60 a minute. */
-const PACE = 110;
+/** From one request of a connection to its next, in milliseconds: in half a minute no key comes to 60. */
+const PACE = 160;
 
 /** From one revocation to the next: most keys work to the end. */
-const REVOCATION_PACE = 500;
+const REVOCATION_PACE = 800;
 
-/** What no answer may take longer than, in milliseconds. */
+/** No answer may take longer, in milliseconds. */
 const LONGEST = 10_000;
 
-/** To this day: a clock that is behind has not seen it yet. */
+/** Up to this day: a clock that is behind has not seen it yet. */
 const QUERY = { start: day(-1), end: day(0), limit: 5, offset: 0 };
 
 export interface LoadOptions {
   stack: TemporaryStack;
   /** The function under test, if it is not the stack's own: its address, and the log of its 500s. */
   edgeFunction?: { url: string; faults: string[] };
-  /** What the causes of 500s may be; without it, not one request may fail. */
-  causes?: RegExp;
+  /** What the causes of 500s may be. Without it, not one request may fail. */
+  causes: RegExp | null;
 }
 
+/** Does something to a service under load. */
+export type Fault = (load: Load) => Promise<void>;
+
 /**
- * Puts a fault on a service that answers 80 keys and has entries written to it all the while.
+ * Puts a fault on a service that answers 40 keys and has entries written to it all the while.
  *
- * Before the fault and after it, the service is well: each key is answered as is its due, and entries
- * are written.
- * Throughout, every answer is lawful (see `Load`); afterwards nothing is lost and nothing miscounted.
+ * Asserts that before the fault and after it, each key is answered as it should be, and entries are written; that
+ * every answer is lawful (see `Load`); and that afterwards nothing is lost and nothing miscounted.
  */
-export async function underLoad(
-  options: LoadOptions,
-  fault: (load: Load) => Promise<void>,
-): Promise<void> {
-  const load = new Load(options, await makeKeys(options.stack));
+export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
+  // Connections that are cut while the driver asks for types reject what nobody can catch.
+  const sql = postgres(options.stack.databaseUrl, {
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+  });
+  const load = new Load(options, sql, await makeKeys(sql));
   try {
-    await load.isWell(10);
+    await load.isHealthy(10);
     await fault(load);
-    await load.isWell(10);
+    await load.isHealthy(10);
   } finally {
     await load.end();
+    await sql.end();
   }
   await load.assertLawful();
 }
 
-/** A key of an organization of its own, and what is known of that organization's log. */
-interface Key {
-  id: string;
-  token: string;
-  organizationId: string;
-  /** The statuses that an answer may have, besides 500: a fault must not look like a 401. */
+/** A key of an organization of its own, and what the load knows of that organization's log. */
+interface Key extends Organization {
+  /** The statuses that an answer may have besides 500. A fault must not look like a 401. */
   due: number[];
   /** Entries whose insert was begun, and those whose insert was acknowledged. */
   begun: number;
@@ -68,61 +72,77 @@ interface Key {
   accepted: number;
 }
 
-interface Answer {
-  key: Key;
-  /** When its request was sent. */
-  sent: number;
-  status: number;
+/** Makes keys: one revoked, one whose limit is used up, the others fresh. */
+async function makeKeys(sql: postgres.Sql): Promise<Key[]> {
+  const keys: Key[] = [];
+  for (let n = 0; n < KEYS; n++) {
+    const due = [[401, 429, 200][n] ?? 200];
+    const none = { begun: 0, written: 0, asked: 0, accepted: 0 };
+    keys.push({ ...await addOrganization(sql), due, ...none });
+  }
+  const [revoked, exhausted] = keys;
+  await revoke(sql, revoked);
+  await exhaust(sql, exhausted?.apiKeyId ?? "");
+  return keys;
 }
 
-/** Requests of all keys in turn on a few connections; entries written and keys revoked in between. */
+async function revoke(sql: postgres.Sql, key?: Key): Promise<void> {
+  await sql`
+    update audit_log_private.api_keys set revoked_at = now()
+    where id = ${key?.apiKeyId ?? ""} and revoked_at is null`;
+}
+
+/** Sends requests of all keys in turn on a few connections. Meanwhile writes entries and revokes keys. */
 export class Load {
   readonly #options: LoadOptions;
-  readonly #keys: Key[];
   readonly #sql: postgres.Sql;
-  readonly #answers: Answer[] = [];
+  readonly #keys: Key[];
+  readonly #answers: { key: Key; sent: number; status: number }[] = [];
   #revoked = 0;
   /** When the last acknowledged write was sent. */
   #lastWrite = -Infinity;
-  /** What was wrong with an answer. */
+  /** Why answers were not lawful. */
   readonly #wrongs: string[] = [];
+  /** The ids of requests that were answered with 500. */
   readonly #failures: string[] = [];
   readonly #running: Promise<void>[];
   #ended = false;
 
-  constructor(options: LoadOptions, keys: Key[]) {
+  constructor(options: LoadOptions, sql: postgres.Sql, keys: Key[]) {
     this.#options = options;
+    this.#sql = sql;
     this.#keys = keys;
     const toRead = inTurn(keys);
-    const spare = keys.slice(0, -WRITTEN).filter(isAccepted).reverse();
-    // A connection cut while the driver asks for types is a rejection that nobody can catch.
-    this.#sql = postgres(options.stack.databaseUrl, { max: 1, fetch_types: false });
+    const toRevoke = inTurn(keys.slice(0, -WRITTEN).filter(isAccepted).reverse());
+    const toWrite = inTurn(keys.slice(-WRITTEN));
     this.#running = [
-      this.#repeat((key) => this.#revoke(key), inTurn(spare), REVOCATION_PACE),
-      this.#repeat((key) => this.#write(key), inTurn(keys.slice(-WRITTEN))),
-      ...Array.from({ length: CONNECTIONS }, () => this.#repeat((key) => this.#read(key), toRead)),
+      this.#repeat(() => this.#revoke(toRevoke.next().value), REVOCATION_PACE),
+      this.#repeat(() => this.#write(toWrite.next().value)),
+      ...Array.from(
+        { length: CONNECTIONS },
+        () => this.#repeat(() => this.#read(toRead.next().value)),
+      ),
     ];
   }
 
   /** Keys that are answered with 200. */
   get apiKeyIds(): string[] {
-    return this.#keys.filter(isAccepted).map(({ id }) => id);
+    return this.#keys.filter(isAccepted).map(({ apiKeyId }) => apiKeyId);
   }
 
   /** Resolves when so many requests, sent from now on, have been answered: with `status`, if given. */
   async answers(count: number, status?: number): Promise<void> {
     const now = performance.now();
-    const isEnough = () =>
-      this.#answers.filter((answer) =>
-        answer.sent >= now && answer.status === (status ?? answer.status)
-      ).length >= count;
-    await this.#until(`${count} answers of ${status ?? "any status"}`, 30, isEnough);
+    await this.#until(`${count} answers of ${status ?? "any status"}`, 30, () => {
+      const answers = this.#answers.filter(({ sent }) => sent >= now);
+      return answers.filter((answer) => !status || answer.status === status).length >= count;
+    });
   }
 
   /** Resolves when entries sent from now on were written, and every key was answered with no 500 between. */
-  async isWell(seconds: number): Promise<void> {
+  async isHealthy(seconds: number): Promise<void> {
     const now = performance.now();
-    await this.#until("the service well", seconds, () => {
+    await this.#until("the service healthy", seconds, () => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       const inARow = answers.slice(answers.findLastIndex(({ status }) => status === 500) + 1);
       return this.#lastWrite >= now && new Set(inARow.map(({ key }) => key)).size === KEYS;
@@ -133,7 +153,6 @@ export class Load {
   async end(): Promise<void> {
     this.#ended = true;
     await Promise.all(this.#running);
-    await this.#sql.end();
   }
 
   /** Asserts that all answers were lawful, and that the database has it all. */
@@ -142,50 +161,40 @@ export class Load {
     assert(this.#revoked > 0, "no key was revoked meanwhile");
     this.#assertCausesLogged();
     const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
-    for (const key of this.#keys) {
+    for (const { id, apiKeyId, due, written, begun, accepted, asked } of this.#keys) {
       const [row] = await sql`
         select
-          (select count(*)::int from audit_log.audit_entries where organization_id = ${key.organizationId}) as entries,
-          (select count(*)::int from audit_log_private.entry_count_mismatches(${key.organizationId})) as mismatches,
-          (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${key.id}) as counted`;
-      const { entries, mismatches, counted } = row ?? {};
-      assertEquals(mismatches, 0, "counts of entries are exact");
-      assertWithin(entries, [key.written, key.begun], "entries kept");
+          (select count(*)::int from audit_log.audit_entries where organization_id = ${id}) as entries,
+          (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
+      assertEquals(await countMismatches(sql, id), [], "counts of entries are exact");
+      assertWithin(row?.["entries"], [written, begun], "entries kept");
       // One key's limit was used up before.
-      if (key.due[0] !== 429) assertWithin(counted, [key.accepted, key.asked], "requests counted");
+      if (due[0] !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
     }
     await sql.end();
   }
 
   #assertCausesLogged(): void {
-    const { stack, edgeFunction = stack } = this.#options;
+    const { stack, edgeFunction = stack, causes } = this.#options;
     const lines = edgeFunction.faults
       .filter((line) => line.startsWith("{"))
       .map((line): LogLine => JSON.parse(line));
     for (const id of this.#failures) {
       const logged = lines.filter(({ request_id }) => request_id === id);
       assertEquals(logged.map(({ status }) => status), [500], `log lines of ${id}`);
-      assertMatch(logged[0]?.error ?? "", this.#options.causes ?? /no request may fail/);
+      assertMatch(logged[0]?.error ?? "", causes ?? /no request may fail/);
     }
   }
 
-  async #repeat(
-    step: (key: Key) => Promise<void>,
-    keys: Generator<Key, never>,
-    milliseconds = PACE,
-  ): Promise<void> {
-    while (!this.#ended) {
-      const pace = delay(milliseconds);
-      await step(keys.next().value);
-      await pace;
-    }
+  async #repeat(step: () => Promise<void>, milliseconds = PACE): Promise<void> {
+    while (!this.#ended) await Promise.all([step(), delay(milliseconds)]);
   }
 
-  /** Writes two entries as the platform does. One that is not acknowledged may yet be written. */
+  /** Writes two entries as the platform does. Those that are not acknowledged may yet be written. */
   async #write(key: Key): Promise<void> {
-    const { apiUrl, secretKey } = this.#options.stack;
+    const { apiUrl, secretKey: apikey } = this.#options.stack;
     const entries = [`${QUERY.start}T23:59:59.999Z`, `${QUERY.end}T00:00:00Z`].map((time) => ({
-      organization_id: key.organizationId,
+      organization_id: key.id,
       user_email: "a@example.com",
       agent_name: "",
       action: "agent_added",
@@ -193,36 +202,27 @@ export class Load {
     }));
     key.begun += entries.length;
     const sent = performance.now();
-    try {
-      const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
-        method: "POST",
-        headers: {
-          apikey: secretKey,
-          "Content-Type": "application/json",
-          "Content-Profile": "audit_log",
-        },
-        body: JSON.stringify(entries),
-        signal: AbortSignal.timeout(LONGEST),
-      });
-      await response.body?.cancel();
-      if (response.status !== 201) return;
-      key.written += entries.length;
-      this.#lastWrite = sent;
-    } catch {
-      // The fault. What was acknowledged is what counts.
-    }
+    const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
+      method: "POST",
+      headers: { apikey, "Content-Type": "application/json", "Content-Profile": "audit_log" },
+      body: JSON.stringify(entries),
+      signal: AbortSignal.timeout(LONGEST),
+    }).catch(() => null);
+    await response?.body?.cancel();
+    if (response?.status !== 201) return;
+    key.written += entries.length;
+    this.#lastWrite = sent;
   }
 
   /** Revokes a key. One whose revocation is not acknowledged may be revoked or not from then on. */
   async #revoke(key: Key): Promise<void> {
     key.due = [200, 401];
     try {
-      await this.#sql`
-        update audit_log_private.api_keys set revoked_at = now() where id = ${key.id} and revoked_at is null`;
+      await revoke(this.#sql, key);
       key.due = [401];
       this.#revoked++;
     } catch {
-      // The fault. What was acknowledged is what counts.
+      // The fault.
     }
   }
 
@@ -283,17 +283,15 @@ function isAccepted({ due }: Key): boolean {
 }
 
 function assertWithin(value: unknown, [least, most]: [number, number], what: string): void {
-  assert(
-    Number(value) >= least && Number(value) <= most,
-    `${what}: ${value}, not ${least} to ${most}`,
-  );
+  const isWithin = Number(value) >= least && Number(value) <= most;
+  assert(isWithin, `${what}: ${value}, not ${least} to ${most}`);
 }
 
 /** Asserts that a page is the key's own, and has all that was acknowledged before it was asked for. */
 function assertPage(page: Record<string, unknown>, key: Key, written: number): void {
   const { total, items, ...rest } = page;
   key.accepted++;
-  assertEquals(rest, { organization_id: key.organizationId, ...QUERY });
+  assertEquals(rest, { organization_id: key.id, ...QUERY });
   assertWithin(total, [written, key.begun], "total");
   assertEquals((items as unknown[]).length, Math.min(QUERY.limit, Number(total)));
 }
@@ -309,27 +307,4 @@ function assertReset(headers: Headers): void {
 /** A day as YYYY-MM-DD, counted from today. */
 function day(fromToday: number): string {
   return new Date(Date.now() + fromToday * 24 * 60 * 60 * 1000).toISOString().slice(0, 10);
-}
-
-/** Makes keys: one revoked, one whose limit is used up, the others fresh. */
-async function makeKeys(stack: TemporaryStack): Promise<Key[]> {
-  const sql = postgres(stack.databaseUrl, { max: 1 });
-  const rows = await sql`
-    with organization as (
-      insert into audit_log.organizations (name) select 'Fault' from generate_series(1, ${KEYS}::int)
-      returning id
-    )
-    select key ->> 'id' as id, key ->> 'organization_id' as "organizationId", key ->> 'token' as token,
-      array[case n when 1 then 401 when 2 then 429 else 200 end] as due
-    from (
-      select row_number() over () as n, audit_log_private.insert_api_key(id, 'fault') as key from organization
-    ) as made
-    order by n`;
-  const [revoked, exhausted] = rows;
-  await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${revoked?.["id"]}`;
-  await sql`
-    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-    where api_key_id = ${exhausted?.["id"]}`;
-  await sql.end();
-  return rows.map((row) => ({ ...row, begun: 0, written: 0, asked: 0, accepted: 0 }) as Key);
 }

