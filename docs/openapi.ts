@@ -95,7 +95,7 @@ const ACTIONS_PAGE: ActionsPage = {
   }],
 };
 
-const NO_DAYS = [
+const BAD_VALUES = [
   {
     parameter: "start",
     detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
@@ -104,6 +104,7 @@ const NO_DAYS = [
     parameter: "end",
     detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
   },
+  { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
 ];
 
 /** Headers by name; those of `COMMON` are on every answer. */
@@ -222,12 +223,7 @@ are hashes of it.`,
           "an empty page with the true `total`. With `after`, the page has the entries that are new " +
           "since the given cursor; do not combine it with `offset` or `order`.",
         parameters: parameters(EntriesQuery),
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL?start=2026-11-01&end=2026-11-20" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
@@ -245,15 +241,7 @@ are hashes of it.`,
               },
             },
           },
-          ...problems([
-            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
-            {
-              parameter: "acton",
-              detail:
-                "unknown parameter: must be one of: start, end, action, user_email, limit, offset, " +
-                "after, order",
-            },
-          ]),
+          ...problems([...BAD_VALUES, unknown(EntriesQuery)]),
         },
       },
     },
@@ -265,22 +253,14 @@ are hashes of it.`,
           "Returns the catalogue of actions that entries may have, in a stable order. New ones may " +
           "appear at any time; none disappears or changes its code while entries have it.",
         parameters: [],
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL/actions" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("/actions")],
         responses: {
           200: {
             description: "All actions",
             headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
             content: content("application/json", "ActionsPage", ACTIONS_PAGE),
           },
-          ...problems(
-            [{ parameter: "limit", detail: "unknown parameter: there are none here" }],
-            [],
-          ),
+          ...problems([{ parameter: "limit", detail: "unknown parameter: there are none here" }]),
         },
       },
     },
@@ -295,25 +275,14 @@ are hashes of it.`,
           "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
           "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
         parameters: parameters(SealsQuery),
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL/seals?start=2026-11-01&end=2026-11-20" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("/seals?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of seals",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
             content: content("application/json", "SealsPage", SEALS_PAGE),
           },
-          ...problems([
-            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
-            {
-              parameter: "acton",
-              detail: "unknown parameter: must be one of: start, end, limit, offset",
-            },
-          ]),
+          ...problems([...BAD_VALUES, unknown(SealsQuery)]),
         },
       },
     },
@@ -355,6 +324,14 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
+function curl(address: string) {
+  return {
+    lang: "Shell",
+    label: "curl",
+    source: `curl "$AUDIT_LOG_URL${address}" \\\n  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"`,
+  };
+}
+
 function parameters(query: z.ZodType) {
   const { properties = {} } = jsonSchema(query, "output");
   const { required = [] } = jsonSchema(query, "input");
@@ -383,7 +360,7 @@ function schemas() {
   );
 }
 
-/** Leaves out what a format says already, and that an answer could not have a field more one day. */
+/** Drops patterns that a format implies, and lets answers gain fields later. */
 function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.format === "date" || jsonSchema.format === "uuid") delete jsonSchema.pattern;
   if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
@@ -408,10 +385,16 @@ function content(
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
 }
 
-/** The answers that are no page, to both paths; of the errors of a 400, those that differ. */
-function problems(errors: NonNullable<Problem["errors"]>, days = NO_DAYS) {
+/** How the API answers a misspelt parameter. */
+function unknown(query: z.ZodType) {
+  const names = parameters(query).map(({ name }) => name).join(", ");
+  return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };
+}
+
+/** The errors that each path can answer with, and an example of what is wrong with a query. */
+function problems(errors: NonNullable<Problem["errors"]>) {
   return {
-    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [...days, ...errors]),
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, errors),
     401: problem(
       "unauthorized",
       "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",
