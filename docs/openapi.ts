@@ -173,8 +173,7 @@ are hashes of it.`,
       get: {
         operationId: "readActions",
         summary: "Read which actions there are",
-        description:
-          "Returns the catalogue of actions that entries may have, in a stable order. New ones may " +
+        description: "Returns the actions that entries may have, in a stable order. New ones may " +
           "appear at any time; none disappears or changes its code while entries have it.",
         parameters: [],
         "x-codeSamples": [curl("/actions")],
