@@ -25,7 +25,7 @@ const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log"
 /** Requests a minute, from the one place that knows it. */
 const QUOTA = Number(
   (await Deno.readTextFile(
-    new URL("../supabase/migrations/20261120000007_rate_limits.sql", import.meta.url),
+    new URL("../supabase/migrations/20261120000006_rate_limits.sql", import.meta.url),
   )).match(/function audit_log_private\.quota\(\).*?return (\d+);/s)?.[1],
 );
 
