@@ -28,7 +28,7 @@ export interface paths {
     };
     /**
      * Read which actions there are
-     * @description Returns the catalogue of actions that entries may have, in a stable order. New ones may appear at any time; none disappears or changes its code while entries have it.
+     * @description Returns the actions that entries may have, in a stable order. New ones may appear at any time; none disappears or changes its code while entries have it.
      */
     get: operations["readActions"];
     put?: never;

@@ -16,6 +16,7 @@ import {
   type ProblemCode,
   PROBLEMS,
 } from "../supabase/functions/public-audit-log/problem.ts";
+import { ACTIONS_PAGE, BAD_VALUES, PAGE, SEALS_PAGE } from "./openapi_examples.ts";
 import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
 import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
 
@@ -24,87 +25,11 @@ const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log"
 /** Requests a minute, from the one place that knows it. */
 const QUOTA = Number(
   (await Deno.readTextFile(
-    new URL("../supabase/migrations/20261120000007_rate_limits.sql", import.meta.url),
+    new URL("../supabase/migrations/20261120000006_rate_limits.sql", import.meta.url),
   )).match(/function audit_log_private\.quota\(\).*?return (\d+);/s)?.[1],
 );
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
-
-const PAGE: Page = {
-  organization_id: "0a11ce00-0000-4000-8000-000000000001",
-  start: "2026-11-01",
-  end: "2026-11-20",
-  total: 2,
-  limit: 100,
-  offset: 0,
-  items: [
-    {
-      id: "01a1b01e-9b04-7e70-8342-9325992eb6a2",
-      created_at: "2026-11-06T09:09:18.212Z",
-      action: "message_created",
-      user_email: "ada@analytical.example",
-      agent_name: "Contract Reviewer",
-      data: {
-        message_id: "m-81",
-        conversation_id: "c-12",
-        agent_id: "a-3",
-        platform_agent_sid: "AG0f3a",
-      },
-    },
-    {
-      id: "01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a",
-      created_at: "2026-11-06T09:21:52.064Z",
-      action: "feedback_given",
-      user_email: "charles@analytical.example",
-      agent_name: "Contract Reviewer",
-      data: { feedback: "up", message_id: "m-81" },
-    },
-  ],
-};
-
-const SEALS_PAGE: SealsPage = {
-  organization_id: "0a11ce00-0000-4000-8000-000000000001",
-  start: "2026-11-06",
-  end: "2026-11-06",
-  total: 1,
-  limit: 100,
-  offset: 0,
-  altered: [],
-  items: [{
-    format: 1,
-    sequence: 1,
-    day: "2026-11-06",
-    entries: 2,
-    added: 0,
-    removed: 0,
-    sha256: "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
-    sealed_at: "2026-11-07T00:15:00.381Z",
-    previous: "0".repeat(64),
-    seal: "8bae13156d9f7efd1c1305256411a6f248d3b486c4065ffe6d27056be182731d",
-  }],
-};
-
-const ACTIONS_PAGE: ActionsPage = {
-  organization_id: "0a11ce00-0000-4000-8000-000000000001",
-  total: 1,
-  items: [{
-    code: "message_created",
-    description: "A user sent a message in a conversation",
-    required: ["message_id", "conversation_id", "agent_id", "platform_agent_sid"],
-    deprecated_at: null,
-  }],
-};
-
-const NO_DAYS = [
-  {
-    parameter: "start",
-    detail: '"2026-02-30": must be a real day, YYYY-MM-DD, of the years 0001 to 9999',
-  },
-  {
-    parameter: "end",
-    detail: "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999",
-  },
-];
 
 /** Headers by name; those of `COMMON` are on every answer. */
 const HEADERS = {
@@ -222,12 +147,7 @@ are hashes of it.`,
           "an empty page with the true `total`. With `after`, the page has the entries that are new " +
           "since the given cursor; do not combine it with `offset` or `order`.",
         parameters: parameters(EntriesQuery),
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL?start=2026-11-01&end=2026-11-20" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
@@ -245,15 +165,7 @@ are hashes of it.`,
               },
             },
           },
-          ...problems([
-            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
-            {
-              parameter: "acton",
-              detail:
-                "unknown parameter: must be one of: start, end, action, user_email, limit, offset, " +
-                "after, order",
-            },
-          ]),
+          ...problems([...BAD_VALUES, unknown(EntriesQuery)]),
         },
       },
     },
@@ -261,26 +173,17 @@ are hashes of it.`,
       get: {
         operationId: "readActions",
         summary: "Read which actions there are",
-        description:
-          "Returns the catalogue of actions that entries may have, in a stable order. New ones may " +
+        description: "Returns the actions that entries may have, in a stable order. New ones may " +
           "appear at any time; none disappears or changes its code while entries have it.",
         parameters: [],
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL/actions" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("/actions")],
         responses: {
           200: {
             description: "All actions",
             headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
             content: content("application/json", "ActionsPage", ACTIONS_PAGE),
           },
-          ...problems(
-            [{ parameter: "limit", detail: "unknown parameter: there are none here" }],
-            [],
-          ),
+          ...problems([{ parameter: "limit", detail: "unknown parameter: there are none here" }]),
         },
       },
     },
@@ -295,25 +198,14 @@ are hashes of it.`,
           "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
           "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
         parameters: parameters(SealsQuery),
-        "x-codeSamples": [{
-          lang: "Shell",
-          label: "curl",
-          source: 'curl "$AUDIT_LOG_URL/seals?start=2026-11-01&end=2026-11-20" \\\n' +
-            '  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"',
-        }],
+        "x-codeSamples": [curl("/seals?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of seals",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
             content: content("application/json", "SealsPage", SEALS_PAGE),
           },
-          ...problems([
-            { parameter: "limit", detail: '"5000": must be a whole number from 1 to 1000' },
-            {
-              parameter: "acton",
-              detail: "unknown parameter: must be one of: start, end, limit, offset",
-            },
-          ]),
+          ...problems([...BAD_VALUES, unknown(SealsQuery)]),
         },
       },
     },
@@ -355,6 +247,14 @@ for (const [name, text] of Object.entries(FILES)) {
   }
 }
 
+function curl(address: string) {
+  return {
+    lang: "Shell",
+    label: "curl",
+    source: `curl "$AUDIT_LOG_URL${address}" \\\n  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"`,
+  };
+}
+
 function parameters(query: z.ZodType) {
   const { properties = {} } = jsonSchema(query, "output");
   const { required = [] } = jsonSchema(query, "input");
@@ -383,7 +283,7 @@ function schemas() {
   );
 }
 
-/** Leaves out what a format says already, and that an answer could not have a field more one day. */
+/** Drops patterns that a format implies, and lets answers gain fields later. */
 function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.format === "date" || jsonSchema.format === "uuid") delete jsonSchema.pattern;
   if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
@@ -408,10 +308,16 @@ function content(
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
 }
 
-/** The answers that are no page, to both paths; of the errors of a 400, those that differ. */
-function problems(errors: NonNullable<Problem["errors"]>, days = NO_DAYS) {
+/** How the API answers a misspelt parameter. */
+function unknown(query: z.ZodType) {
+  const names = parameters(query).map(({ name }) => name).join(", ");
+  return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };
+}
+
+/** The errors that each path can answer with, and an example of what is wrong with a query. */
+function problems(errors: NonNullable<Problem["errors"]>) {
   return {
-    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [...days, ...errors]),
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, errors),
     401: problem(
       "unauthorized",
       "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",

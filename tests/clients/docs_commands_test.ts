@@ -43,14 +43,12 @@ describe("docs/api.md", () => {
       /"next":"[^"]*&after=[^"]+","has_more":false,.*agent_added/s,
     );
     assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
-    assertEquals(JSON.parse(outputOf("/seals")).items[0].entries, 1);
+    assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
     const { errors } = JSON.parse(outputOf("acton="));
     assertEquals(
       errors.map(({ parameter }: { parameter: string }) => parameter),
       ["start", "end", "limit", "acton"],
     );
-    assertEquals(JSON.parse(outputOf("pck_nonsense")).code, "unauthorized");
-    assertEquals(JSON.parse(outputOf("DELETE")).code, "method_not_allowed");
     assertMatch(
       outputOf("seq 60"),
       /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,

@@ -13,12 +13,9 @@ const folder = await Deno.makeTempDir();
 await unpackRecipes(folder);
 afterAll(() => Deno.remove(folder, { recursive: true }));
 
-const DENO = [Deno.execPath(), "run", "--quiet", "--no-lock", "--allow-all", "--check"];
-
 /** How each language runs the daily sync of the page. */
 const LANGUAGES: Record<string, string[]> = {
   curl: ["bash", "follow.sh", "sync", "cat >> audit.ndjson"],
-  TypeScript: [...DENO, "sync.ts"],
   Python: ["python3", "sync.py"],
 };
 
@@ -66,13 +63,9 @@ describe("docs/integrating.md", () => {
       PATH: `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`,
     });
 
-    assertMatch(outputOf("poll()"), /agent_added.*\n.*after=.*\n"has_more":false,"items":\[\]}$/s);
     assertEquals(outputOf("follow.sh sync"), "31");
     assertMatch(outputOf("--out=audit.csv"), /31 of 31 entries are in audit\.csv/);
     assertEquals(outputOf("--retry 5"), '"total":31');
-    assertMatch(outputOf('end=2026-11-01"'), /"code":"invalid_parameters".*exit code 22/s);
-    assertMatch(outputOf("pck_revoked"), /"code":"unauthorized".*exit code 22/s);
-    assertMatch(outputOf("grep -i ratelimit"), /"default";r=\d+;t=\d+/);
     assert(outputs.every((output) => output !== ""));
   });
 

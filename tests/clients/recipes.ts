@@ -51,7 +51,6 @@ export async function runRecipes(
 
 /** Writes the files that a page in docs/ shows to a folder; the commands it shows. */
 export async function unpackRecipes(folder: string, page = "integrating.md"): Promise<string[]> {
-  await Deno.copyFile(new URL("openapi.d.ts", DOCS), join(folder, "openapi.d.ts"));
   const commands: string[] = [];
   const text = await Deno.readTextFile(new URL(page, DOCS));
   for (const [, info = "", block = ""] of text.matchAll(/^ *```(\w.*)\n([^]*?)^ *```$/gm)) {
