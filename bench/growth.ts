@@ -17,11 +17,9 @@ const { values, positionals } = parseArgs({
   },
 });
 const ROUNDS = Number(values.rounds);
-const LARGE: GrownLog = {
-  entries: Number(values.entries),
-  organizations: Number(values.organizations),
-};
-const SMALL: GrownLog = { entries: Math.min(1_000_000, LARGE.entries / 10), organizations: 1 };
+const [entries, organizations] = [Number(values.entries), Number(values.organizations)];
+const LARGE: GrownLog = { entries, organizations };
+const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
 
 /** How many organizations, the largest, have seals that a night compares. */
 const SEALED = 30;

@@ -19,6 +19,7 @@ const [START, END] = ["2025-01-01", "2025-12-31"];
 const YEAR = `start=${START}&end=${END}`;
 const DAY = "start=2025-07-01&end=2025-07-01";
 const FIRST = "one day, first page";
+const POLL = "caught up, after=";
 
 /** Reads through this function, beside the handler that one writes first. */
 export async function measureReads({ entries, rounds, seconds }: BenchOptions): Promise<void> {
@@ -77,9 +78,6 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet): Promise<Case[]> {
   ];
 }
 
-/** The other handlers have none. */
-const POLL = "caught up, after=";
-
 /** Prints the answers a second of each case. Handlers and cases take turns within each round. */
 async function measureLog({ stack: { sql }, handlers, dataSet, rounds, seconds }: Run) {
   const entries = dataSet.entries.toLocaleString("en");
@@ -100,10 +98,8 @@ async function measureLog({ stack: { sql }, handlers, dataSet, rounds, seconds }
     });
     return throughput;
   });
-  const throughputs = (handler: keyof Handlers, name: string) => {
-    const subject = subjects.find((each) => each.handler === handler && each.name === name);
-    return subject ? seen.get(subject) : [];
-  };
+  const throughputs = (handler: keyof Handlers, name: string) =>
+    [...seen].find(([each]) => each.handler === handler && each.name === name)?.[1];
   await prepareLimits(sql, dataSet);
   const alone = await measureAlone(cases, handlers.function.url, rounds * 50);
   const [first = NaN] = alone;
@@ -227,5 +223,6 @@ async function prepareLimits(sql: postgres.Sql, { exhaustedToken }: DataSet): Pr
   await sql`
     insert into audit_log.bench_request_counts
     select ${key?.["id"]}, date_trunc('minute', now()) + n * interval '1 minute', 60
-    from generate_series(0, 1) as n`;
+    from generate_series(0, 1) as n
+    on conflict (api_key_id, minute) do update set requests = excluded.requests`;
 }

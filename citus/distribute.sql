@@ -196,6 +196,10 @@ end $$;
 
 -- 4. The tables, then every function on every node.
 
+-- Their trigger goes, too. So the owner may add actions, and describe and deprecate them, and nothing else.
+revoke update, delete, truncate on audit_log.actions from current_user;
+grant update (description, deprecated_at) on audit_log.actions to current_user;
+
 -- Nothing is unique over nodes but what begins with the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
 
@@ -234,9 +238,11 @@ begin
     from pg_constraint c
     where c.contype = 'f' and c.conrelid = any (distributed || everywhere)
     union all
-    select true, format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), pg_get_triggerdef(t.oid)
+    -- Citus has no triggers on a table that is on every node.
+    select true, format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass),
+      case when t.tgrelid = any (distributed) then pg_get_triggerdef(t.oid) end
     from pg_trigger t
-    where not t.tgisinternal and t.tgrelid = any (distributed)
+    where not t.tgisinternal and t.tgrelid = any (distributed || everywhere)
   ) as o;
   execute drops;
   perform create_distributed_table(first, 'id', colocate_with => 'none');
