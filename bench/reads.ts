@@ -1,4 +1,3 @@
-import { deepEqual as assertEquals } from "node:assert/strict";
 import type postgres from "postgres";
 import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_sets.ts";
 import { load, sendRequests } from "./load.ts";
@@ -79,7 +78,8 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet): Promise<Case[]> {
 }
 
 /** Prints the answers a second of each case. Handlers and cases take turns within each round. */
-async function measureLog({ stack: { sql }, handlers, dataSet, rounds, seconds }: Run) {
+async function measureLog(run: Run): Promise<void> {
+  const { stack: { sql }, handlers, dataSet, rounds, seconds } = run;
   const entries = dataSet.entries.toLocaleString("en");
   console.log(`\nReads of ${entries} entries, answers a second over 8 connections`);
   const cases = await casesOf(sql, dataSet);
@@ -100,8 +100,7 @@ async function measureLog({ stack: { sql }, handlers, dataSet, rounds, seconds }
   });
   const throughputs = (handler: keyof Handlers, name: string) =>
     [...seen].find(([each]) => each.handler === handler && each.name === name)?.[1];
-  await prepareLimits(sql, dataSet);
-  const alone = await measureAlone(cases, handlers.function.url, rounds * 50);
+  const alone = await measureAlone(run, cases);
   const [first = NaN] = alone;
   printHead("case", "function, 1/s", "three calls, 1/s", "ratio", "alone, ms", "against one day");
   for (const [n, { name }] of cases.entries()) {
@@ -119,18 +118,25 @@ async function measureLog({ stack: { sql }, handlers, dataSet, rounds, seconds }
  * The median latency of each case over one connection, in milliseconds. The cases take turns with each request,
  * so that a slow moment of the machine slows all of them.
  */
-async function measureAlone(cases: Case[], url: string, turns: number): Promise<number[]> {
-  const requests = Array.from({ length: turns }, (_, turn) =>
+async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Case[]) {
+  const { pathname, origin: url } = new URL(handlers.function.url);
+  const requests = Array.from({ length: 10 }, (_, turn) =>
     cases.map(({ query, tokens }) => ({
-      path: `${new URL(url).pathname}?${query}`,
+      path: `${pathname}?${query}`,
       headers: { Authorization: `Bearer ${tokens[turn % tokens.length]}` },
     }))).flat();
-  const connections = 1;
-  const sent = await sendRequests({ url, connections, amount: requests.length, requests });
-  const expected = cases.flatMap(({ status }) => Array<number>(turns).fill(status)).sort();
-  assertEquals(sent.statuses.sort(), expected);
-  const { latencies } = sent;
-  return cases.map((_, i) => median(latencies.filter((_, n) => n % cases.length === i)));
+  const times = cases.map(() => [] as number[]);
+  for (let part = 0; part < 5 * rounds; part++) {
+    await prepareLimits(stack.sql, dataSet);
+    const options = { url, connections: 1, amount: requests.length, requests };
+    const { latencies, statuses } = await sendRequests(options);
+    for (const [n, latency] of latencies.entries()) {
+      const { name = "", status } = cases[n % cases.length] ?? {};
+      if (statuses[n] !== status) throw new Error(`${name}: status ${statuses[n]}`);
+      times[n % cases.length]?.push(latency);
+    }
+  }
+  return times.map((each) => median(each));
 }
 
 /** Prints the processor time of one request in each process, beside the floor's. */
