@@ -28,8 +28,7 @@ async function measureGaps(): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
   await sql`alter table audit_log.audit_entries disable trigger user`;
-  const newOnes = await newOrganization(sql);
-  const lateOnes = await newOrganization(sql);
+  const [newOnes, lateOnes] = [crypto.randomUUID(), crypto.randomUUID()];
   const { oldest, inProgress } = await useTransactions(sql);
   const seen = `'${oldest}:${oldest + 400}:${inProgress}'::pg_snapshot`;
   const readers = [
@@ -61,12 +60,6 @@ async function useTransactions(sql: postgres.Sql) {
     select pg_snapshot_xmax(pg_current_snapshot())::text::bigint::int - 450 as oldest`;
   const oldest: number = row?.["oldest"];
   return { oldest, inProgress: Array.from({ length: 200 }, (_, n) => oldest + 2 * n) };
-}
-
-async function newOrganization(sql: postgres.Sql): Promise<string> {
-  const [row] = await sql`
-    insert into audit_log.organizations (name) values ('Benchmark') returning id`;
-  return row?.["id"];
 }
 
 async function cursor(sql: postgres.Sql, id: string, snapshot: string): Promise<string> {

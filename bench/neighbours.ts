@@ -24,9 +24,8 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   await insertEntries(sql, noisy, LONGEST);
   await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
   const edgeFunction = await stack.startFunction();
-  const run = { sql, edgeFunction, noisyToken, quietTokens };
-  await measureCrowd(run, rounds);
-  await measureStalledReaders(run);
+  await measureCrowd({ sql, edgeFunction, noisyToken, quietTokens, rounds });
+  await measureStalledReaders(sql, edgeFunction, noisyToken);
   await measureWork(stack, quiet, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
@@ -36,13 +35,12 @@ interface Run {
   edgeFunction: EdgeFunction;
   noisyToken: string;
   quietTokens: string[];
+  rounds: number;
 }
 
 /** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
-async function measureCrowd(
-  { sql, edgeFunction: { port, pid }, noisyToken, quietTokens }: Run,
-  rounds: number,
-): Promise<void> {
+async function measureCrowd(run: Run): Promise<void> {
+  const { sql, edgeFunction: { port, pid }, noisyToken, quietTokens, rounds } = run;
   const askQuietly = async (n: number) => {
     const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);
     await response.bytes();
@@ -81,7 +79,11 @@ async function timesOf(
 }
 
 /** Prints the memory that 60 readers take who do not read their pages. */
-async function measureStalledReaders({ sql, edgeFunction: { port, pid }, noisyToken }: Run) {
+async function measureStalledReaders(
+  sql: postgres.Sql,
+  { port, pid }: EdgeFunction,
+  token: string,
+): Promise<void> {
   printHead(
     "60 readers that stop or crawl",
     "before, MiB",
@@ -93,7 +95,7 @@ async function measureStalledReaders({ sql, edgeFunction: { port, pid }, noisyTo
   const before = await memoryOf("now", pid);
   await resetPeak(pid);
   const readers = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, n) => stall(port, noisyToken, n)),
+    Array.from({ length: AT_ONCE }, (_, n) => stall(port, token, n)),
   );
   await pause(STALLED_SECONDS * 1000);
   const figures = [before, await memoryOf("peak", pid), await memoryOf("now", pid)];

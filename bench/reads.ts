@@ -48,14 +48,9 @@ interface Run {
   seconds: number;
 }
 
-interface Case {
-  name: string;
-  query: string;
-  status: number;
-  tokens: string[];
-}
+type Case = Awaited<ReturnType<typeof casesOf>>[number];
 
-async function casesOf(sql: postgres.Sql, dataSet: DataSet): Promise<Case[]> {
+async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
   const { entries, organizationId, tokens, exhaustedToken } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
   const [row] = await sql.unsafe(
