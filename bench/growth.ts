@@ -1,44 +1,33 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import postgres from "postgres";
-import { DAYS, type GrownLog, loadGrownLog, organizationId } from "./growth_data.ts";
-import { byTurns, median, printHead, printRow, ratios } from "./report.ts";
-import { type BenchStack, startBenchStack } from "./stack.ts";
-import { runUpkeep } from "./upkeep.ts";
-import { insertOf, pgbench } from "./pgbench.ts";
+import type postgres from "postgres";
+import { cursorOf, DAYS, type GrownLog, loadGrownLog, organizationId } from "./data_sets.ts";
+import { byTurns, median, printHead, printRow, ratios, runParts } from "./report.ts";
+import { type BenchStack, costOf, KEPT, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
 
-// What grows with the log: a log of five years and many organizations beside one of 1,000,000 entries,
-// by turns. The data sets are kept; the larger one needs 60 GB.
+// What grows with the log: a log of five years and many organizations beside one of 1,000,000 entries, by turns.
+// The data sets are kept. The larger one needs 60 GB.
 
-const { values: flags } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     entries: { type: "string", default: "100000000" },
     organizations: { type: "string", default: "2000" },
     rounds: { type: "string", default: "7" },
-    "data-dir": { type: "string", default: fileURLToPath(new URL("data/growth", import.meta.url)) },
-    /** How many organizations, the largest, have seals that a night compares. */
-    "sealed-organizations": { type: "string", default: "2000" },
-    /** What to measure: some of sizes, pages, writes, seals, upkeep. */
-    parts: { type: "string", default: "sizes,pages,writes,seals,upkeep" },
   },
 });
-const ROUNDS = Number(flags.rounds);
-const SMALL: GrownLog = { entries: 1_000_000, organizations: 1 };
-const LARGE: GrownLog = {
-  entries: Number(flags.entries),
-  organizations: Number(flags.organizations),
-};
-/** Calls of a round; a key has 60 a minute. */
-const CALLS = 50;
+const ROUNDS = Number(values.rounds);
+const [entries, organizations] = [Number(values.entries), Number(values.organizations)];
+const LARGE: GrownLog = { entries, organizations };
+const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
+
+/** How many organizations, the largest, have seals that a night compares. */
+const SEALED = 30;
 
 /** One organization of one of the databases. */
 interface Subject {
   name: string;
-  sql: postgres.Sql;
   stack: BenchStack;
-  /** The backend of `sql`. */
-  pid: number;
   id: string;
   /** SQL of the hash of a key's token. */
   hash: string;
@@ -48,49 +37,40 @@ await main();
 Deno.exit();
 
 async function main(): Promise<void> {
-  await using stacks = new AsyncDisposableStack();
-  const start = async (log: GrownLog) => {
-    const folder = join(flags["data-dir"], String(log.entries));
-    console.log(`\n${log.entries.toLocaleString("en")} entries`);
-    await loadGrownLog(folder, log);
-    const stack = stacks.use(await startBenchStack(folder));
-    const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
-    stacks.defer(() => sql.end());
-    const [row] = await sql`select pg_backend_pid() as pid`;
-    return { stack, sql, pid: row?.["pid"] };
-  };
-  const [small, large] = [await start(SMALL), await start(LARGE)];
+  await using small = await start(SMALL);
+  await using large = await start(LARGE);
   const [like] = await large.sql`
     select organization_id as id from audit_log_private.entry_counts
     where organization_id <> ${organizationId(1)}
     group by organization_id order by abs(sum(entries) - ${SMALL.entries}::int) limit 1`;
-  const subjects: Subject[] = [];
-  for (
-    const subject of [
-      { ...small, name: "alone", id: organizationId(1) },
-      { ...large, name: "as large", id: like?.["id"] },
-      { ...large, name: "largest", id: organizationId(1) },
-    ]
-  ) {
-    const [row] = await subject.sql`
-      select audit_log_private.insert_api_key(${subject.id}, 'benchmark') ->> 'token' as token,
-        (select sum(entries)::int from audit_log_private.entry_counts where organization_id = ${subject.id}) as entries`;
-    console.log(`${subject.name}: ${row?.["entries"]} entries, ${subject.id}`);
-    subjects.push({ ...subject, hash: `encode(sha256('${row?.["token"]}'), 'hex')` });
-  }
-  const parts = {
+  const subjects = [
+    await subjectOf("alone", small, organizationId(1)),
+    await subjectOf("as large", large, like?.["id"]),
+    await subjectOf("largest", large, organizationId(1)),
+  ];
+  await runParts({
     sizes: () => printSizes([small.sql, large.sql]),
     pages: () => measurePages(subjects),
-    writes: () => measureWrites(subjects),
-    seals: () => measureSeals(subjects),
     upkeep: async () => {
       await measureUpkeep(small.sql, SMALL);
       await measureUpkeep(large.sql, LARGE);
     },
-  };
-  for (const [name, measure] of Object.entries(parts)) {
-    if (flags.parts.split(",").includes(name)) await measure();
-  }
+  }, positionals);
+}
+
+async function start(log: GrownLog): Promise<BenchStack> {
+  const folder = join(KEPT, "growth", String(log.entries));
+  console.log(`\n${log.entries.toLocaleString("en")} entries`);
+  await loadGrownLog(folder, log);
+  return await startBenchStack(folder);
+}
+
+async function subjectOf(name: string, stack: BenchStack, id: string): Promise<Subject> {
+  const [row] = await stack.sql`
+    select audit_log_private.insert_api_key(${id}, 'benchmark') ->> 'token' as token,
+      (select sum(entries)::int from audit_log_private.entry_counts where organization_id = ${id}) as entries`;
+  console.log(`${name}: ${row?.["entries"]} entries, ${id}`);
+  return { name, stack, id, hash: `encode(sha256('${row?.["token"]}'), 'hex')` };
 }
 
 async function printSizes(databases: postgres.Sql[]): Promise<void> {
@@ -125,9 +105,7 @@ function requestsOf(id: string): Record<string, string> {
   const deep = (range: string, action = "action") =>
     `(select floor(0.9 * sum(entries)) from audit_log_private.entry_counts where organization_id = '${id}'
       and day between ${range.replace(",", " and ")} and action = ${action})`;
-  /** The cursor of a reader who has seen what a snapshot sees. */
-  const cursor = (snapshot: string) =>
-    `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${id} ${start} ${end}')`;
+  const cursor = (snapshot: string) => cursorOf(snapshot, `${id} ${start} ${end}`);
   const beforeLast = `(select format('%1$s:%1$s:', transaction_id)::pg_snapshot
     from audit_log.audit_entries where organization_id = '${id}'
     order by organization_id desc, transaction_id desc offset 120 limit 1)`;
@@ -143,7 +121,7 @@ function requestsOf(id: string): Record<string, string> {
     "after: first page": page(years, { after: "'beginning'" }),
     "after: caught up": page(years, { after: cursor("pg_current_snapshot()") }),
     "after: 100 new ones": page(years, { after: cursor(beforeLast) }),
-    // A variable of `call`, another day in each.
+    // A variable in `call`, another day in each.
     "a random day": "select '(day, day, null, null, 100, 0, false, null)'",
     "a 401": "select ''",
   };
@@ -151,104 +129,46 @@ function requestsOf(id: string): Record<string, string> {
 
 /** Subjects take turns within each round. */
 async function measurePages(subjects: Subject[]): Promise<void> {
-  console.log("\nProcessor time of the database for one request, and its time, in milliseconds");
-  printHead("request", "alone", "as large", "largest", "ratios", "elapsed", "ratios");
+  console.log("\nProcessor time of the database for one request, in milliseconds");
+  printHead("request", "alone", "as large", "largest", "ratios");
   for (const name of Object.keys(requestsOf(""))) {
     const requests = new Map<Subject, string>();
     for (const subject of subjects) {
-      const [[request] = [""]] = await subject.sql.unsafe(requestsOf(subject.id)[name] ?? "")
-        .values();
-      requests.set(subject, request);
+      const [row] = await subject.stack.sql.unsafe(requestsOf(subject.id)[name] ?? "").values();
+      requests.set(subject, row?.[0]);
     }
-    const costs = await byTurns(
-      ROUNDS,
-      subjects,
-      (subject) => call(subject, requests.get(subject) ?? ""),
-    );
-    const of = (kind: "processor" | "elapsed") =>
-      Array.from(costs.values(), (each) => each.map((cost) => cost[kind]));
-    const [processor, elapsed] = [of("processor"), of("elapsed")];
-    const medians = elapsed.map((values) => median(values).toFixed(2)).join(", ");
-    printRow(name, ...comparison(processor, 2), medians, ratiosToFirst(elapsed));
+    const costs = await byTurns(ROUNDS, [...requests], ([subject, query]) => call(subject, query));
+    const columns = Array.from(costs.values());
+    const medians = columns.map((times) => median(times).toFixed(2));
+    printRow(name, ...medians, ratiosToFirst(columns));
   }
 }
 
-/** Calls the function as the Data API does, each call in a transaction of its own; what one has cost. */
-async function call(subject: Subject, request: string) {
-  const { sql, hash } = subject;
+/** Calls the function as the Data API does; what one call has cost. */
+async function call({ stack, hash }: Subject, request: string) {
   const lawful = request
     ? "answer ->> 'decision' = 'accepted' and answer -> 'page' -> 'total' is not null"
     : "answer ->> 'decision' = 'unauthorized'";
   const parameters = request
     ? `${hash}, 'entries', ${request}::audit_log.page_query`
     : "encode(sha256('pck_unknown'), 'hex'), 'entries'";
-  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
-  const [before, started] = [await processorTime(subject), performance.now()];
-  await sql.unsafe(`do $do$
-    declare
-      day date;
-      answer json;
+  await resetLimits(stack.sql);
+  return await costOf(
+    stack,
+    `declare
+      day date := date '2021-01-01' + (random() * ${DAYS - 1})::integer;
+      answer json := audit_log.public_audit_log(${parameters});
     begin
-      for n in 1..${CALLS} loop
-        day := date '2021-01-01' + (random() * ${DAYS - 1})::integer;
-        answer := audit_log.public_audit_log(${parameters});
-        if not (${lawful}) then
-          raise exception 'not as expected: %', left(answer::text, 200);
-        end if;
-        commit;
-      end loop;
-    end $do$`);
-  return {
-    processor: (await processorTime(subject) - before) / CALLS,
-    elapsed: (performance.now() - started) / CALLS,
-  };
-}
-
-/** Processor time of the backend, in milliseconds. */
-async function processorTime({ pid }: Subject): Promise<number> {
-  return Number((await Deno.readTextFile(`/proc/${pid}/schedstat`)).split(" ")[0]) / 1e6;
-}
-
-/** The medians, and the others' ratios to the first one. */
-function comparison(columns: number[][], digits: number): string[] {
-  return [...columns.map((values) => median(values).toFixed(digits)), ratiosToFirst(columns)];
+      if not (${lawful}) then
+        raise exception 'not as expected: %', left(answer::text, 200);
+      end if;
+    end`,
+  );
 }
 
 /** The median of the ratios of each round to the first column. */
 function ratiosToFirst([first = [], ...others]: number[][]): string {
   return others.map((values) => median(ratios(values, first)).toFixed(2)).join(", ");
-}
-
-/** Inserts a second by 1 and 16 writers, one entry a transaction. */
-async function measureWrites(subjects: Subject[]): Promise<void> {
-  console.log("\nInserts a second into one organization");
-  printHead("writers", "alone", "as large", "largest", "ratios");
-  for (const writers of [1, 16]) {
-    const seen = await byTurns(ROUNDS, subjects, async ({ stack, id }, round) => {
-      const insert = insertOf(`'${id}'`, "clock_timestamp()");
-      return (await pgbench(stack.databaseUrl, insert, writers, round ? 5 : 1)).perSecond;
-    });
-    printRow(writers, ...comparison(Array.from(seen.values()), 0));
-  }
-}
-
-/** The cost of sealing a day, for each of its entries. */
-async function measureSeals(subjects: Subject[]): Promise<void> {
-  console.log("\nSealing days: processor time for an entry, in microseconds");
-  printHead("days", "alone", "as large", "largest", "ratios");
-  // What was sealed a moment ago is in memory.
-  for (const name of ["sealed from nothing", "compared again"]) {
-    const seen = await byTurns(ROUNDS, subjects, async (subject, round) => {
-      // About as many entries for each.
-      const days = subject.name === "largest" ? 1 : 20;
-      const before = await processorTime(subject);
-      const [row] = await subject.sql`
-        select sum(audit_log_private.seal_day(${subject.id}, '2024-01-01'::date + day))::int as entries
-        from generate_series(${round * days}::int, ${round * days + days - 1}::int) as day`;
-      return (await processorTime(subject) - before) / row?.["entries"] * 1000;
-    });
-    printRow(name, ...comparison(Array.from(seen.values()), 1));
-  }
 }
 
 /** A night: a new day, and a thirtieth of all sealed days. */
@@ -261,8 +181,7 @@ async function measureUpkeep(sql: postgres.Sql, { entries }: GrownLog): Promise<
     );
   };
   await upkeep("what there is to do");
-  const organizations = Number(flags["sealed-organizations"]);
-  const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
+  const ids = Array.from({ length: SEALED }, (_, n) => organizationId(n + 1));
   const [days] = await sql`
     with days as (
       insert into audit_log_private.days_to_seal (organization_id, day)
@@ -285,8 +204,4 @@ async function measureUpkeep(sql: postgres.Sql, { entries }: GrownLog): Promise<
     join audit_log.audit_entries e on e.organization_id = o.id
       and e.created_at >= '2025-12-31Z' and e.created_at < '2026-01-01Z'`;
   await upkeep(`a night: ${added.count} new entries to seal, ${days?.["count"]} days to compare`);
-  await upkeep("a night with nothing to do");
-  const started = performance.now();
-  for (let n = 0; n < 10; n++) await sql`select audit_log_private.health()`;
-  console.log(`  health(): ${((performance.now() - started) / 10).toFixed(1)} ms`);
 }

@@ -1,14 +1,5 @@
 // @ts-types="npm:@types/autocannon@7.12.7"
 import autocannon from "npm:autocannon@9.0.0";
-import { median } from "./report.ts";
-
-export interface Load {
-  /** Answers a second. */
-  throughput: number;
-  answers: number;
-  /** Milliseconds. */
-  medianLatency: number;
-}
 
 export interface LoadOptions {
   url: string;
@@ -21,52 +12,37 @@ export interface LoadOptions {
 }
 
 /**
- * Sends requests as fast as they are answered; for longer than asked, if few are answered in time.
+ * Sends requests as fast as they are answered, and for longer than asked if few are answered in time. Returns how
+ * many were answered, and how many a second.
  *
- * @throws {Error} if one answer has another status.
+ * @throws {Error} if an answer has another status.
  */
-export async function load(options: LoadOptions): Promise<Load> {
+export async function load(
+  options: LoadOptions,
+): Promise<{ answers: number; throughput: number }> {
   const { url, tokens, connections, seconds, status } = options;
-  const result = await sendRequests({
+  const { latencies, statuses, errors, duration } = await sendRequests({
     url,
     connections,
     duration: seconds,
     timeout: 30,
     requests: tokens.map((token) => ({ headers: { Authorization: `Bearer ${token}` } })),
   });
-  const { latencies, statuses } = result;
-  statuses.delete(status);
   // Requests under way when the time is up are lost: with few answers, those would weigh too much.
   if (latencies.length < 5 * connections && seconds < 60) {
     return await load({ ...options, seconds: seconds * 4 });
   }
-  if (result.errors || statuses.size || latencies.length === 0) {
-    const others = JSON.stringify(Object.fromEntries(statuses));
-    throw new Error(`${url}: ${result.errors} errors, statuses other than ${status}: ${others}`);
+  const others = new Set(statuses.filter((each) => each !== status));
+  if (errors || others.size || latencies.length === 0) {
+    throw new Error(`${url}: ${errors} errors, statuses other than ${status}: ${[...others]}`);
   }
-  return {
-    throughput: latencies.length / result.duration,
-    answers: latencies.length,
-    medianLatency: median(latencies),
-  };
+  return { answers: latencies.length, throughput: latencies.length / duration };
 }
 
-/** What became of requests. */
-export interface Sent {
-  /** How many had each status. */
-  statuses: Map<number, number>;
-  /** Of each answer, in milliseconds. */
-  latencies: number[];
-  /** How many had no answer in time. */
-  errors: number;
-  /** In seconds. */
-  duration: number;
-}
-
-/** Sends requests with autocannon. */
-export async function sendRequests(options: autocannon.Options): Promise<Sent> {
+/** Sends requests with autocannon; the status of each answer, and how many milliseconds it took. */
+export async function sendRequests(options: autocannon.Options) {
   const latencies: number[] = [];
-  const statuses = new Map<number, number>();
+  const statuses: number[] = [];
   const { errors, duration } = await new Promise<autocannon.Result>((resolve, reject) => {
     const instance = autocannon(
       options,
@@ -74,7 +50,7 @@ export async function sendRequests(options: autocannon.Options): Promise<Sent> {
     );
     instance.on("response", (_client, status, _bytes, milliseconds) => {
       latencies.push(milliseconds);
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      statuses.push(status);
     });
   });
   return { statuses, latencies, errors, duration };

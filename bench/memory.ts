@@ -1,80 +1,96 @@
-import { parseArgs } from "node:util";
-import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
-import { measureLargestPages } from "./largest_pages.ts";
-import { sendRequests } from "./load.ts";
+import type postgres from "postgres";
+import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
+import { makeKeys, resetLimits, startBenchStack } from "./stack.ts";
 
-const { values: given } = parseArgs({
-  options: { requests: { type: "string", default: "50000" } },
-});
-const ROUND = 10_000;
-const ROUNDS = Math.max(2, Math.ceil(Number(given.requests) / ROUND));
+export const DAY = "2026-03-01";
+const REQUESTS = 200;
+
+/** The most that the function's process may take at once, in MiB, by how many pages are asked for at a time. */
+const BOUNDS = [
+  { atATime: 1, mebibytes: 130 },
+  { atATime: 4, mebibytes: 150 },
+];
+
 /**
- * Little room for young objects: otherwise what is seen is mostly garbage that nobody has collected
- * yet, some 50 MiB more or less. What leaks is kept all the same.
+ * The longest entry that the table allows, of the characters that take the most room on their way: a control
+ * character is six in JSON, and a character beyond Latin-1 makes a whole JavaScript string twice as large.
  */
-const FLAGS = ["--v8-flags=--max-semi-space-size=1"];
+export const LONGEST = {
+  email: "\u0001".repeat(318) + "@\u0001",
+  name: "\u0001".repeat(199) + "😀",
+  text: "\\".repeat(2042),
+};
+
 /**
- * After the first round the process has what it needs, and then may grow by a tenth. A leak of half a
- * kilobyte a request would be 20 MiB in 40,000 requests, a fifth.
+ * Asks for the largest lawful pages, and prints the most memory that each process had meanwhile. The exit code says
+ * whether the function stayed below its bounds.
  */
-const MAX_GROWTH = 1.1;
-const DAY = "start=2026-03-01&end=2026-03-01";
-
-const isBounded = await measureLargestPages();
-const isFlat = await measureGrowth();
-if (!isBounded || !isFlat) Deno.exitCode = 1;
-
-/** Sends many small requests; whether the function's process has grown by them. */
-async function measureGrowth(): Promise<boolean> {
-  console.log("\nStarting a stack …");
-  await using load = await startFunctionUnderLoad(FLAGS);
-  const { sql, edgeFunction } = load;
-  const tokens = await makeKeys(sql, crypto.randomUUID(), 200);
-  await (await fetch(load.url)).body?.cancel();
-  const memory = [await residentMemory(edgeFunction.pid)];
-  const statuses = new Map<number, number>();
-  printHead("requests", "MiB");
-  printRow(1, memory[0]?.toFixed(1) ?? "");
-  for (let round = 1; round <= ROUNDS; round++) {
-    for (let part = 0; part < 4; part++) {
-      await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
-      await send(load.url, tokens, ROUND / 4, statuses);
-    }
-    memory.push(await residentMemory(edgeFunction.pid));
-    printRow(ROUND * round, memory.at(-1)?.toFixed(1) ?? "");
+export async function measureMemory(): Promise<void> {
+  await using stack = await startBenchStack();
+  const { sql, faults } = stack;
+  const { port, pid } = await stack.startFunction();
+  const organizationId = crypto.randomUUID();
+  const tokens = await makeKeys(sql, organizationId, 20);
+  await insertEntries(sql, organizationId, LONGEST);
+  console.log("\nThe largest pages: the most memory of each process, and processor time of a page");
+  const columns = ["function, MiB", "PostgREST", "a backend", "function, ms", "all processes"];
+  printHead("at a time", "MB", ...columns);
+  for (const { atATime, mebibytes } of BOUNDS) {
+    await resetLimits(sql);
+    const { postgrest, postgres } = await dataApiProcesses(stack.pid, sql);
+    const all = [pid, ...postgrest, ...postgres];
+    for (const each of all) await resetPeak(each);
+    const { result: { succeeded, bytes }, times } = await whileTimed(
+      [[pid], all],
+      () => send(port, tokens, atATime),
+    );
+    const peaks = await Promise.all(
+      [[pid], postgrest, postgres].map((pids) => memoryOf("peak", ...pids)),
+    );
+    printRow(
+      atATime,
+      (bytes / 1e6).toFixed(1),
+      ...peaks.map((peak) => peak.toFixed(0)),
+      ...times.map((time) => (time / REQUESTS).toFixed(1)),
+    );
+    if ((peaks[0] ?? NaN) <= mebibytes && succeeded === REQUESTS) continue;
+    console.log(`FAILED: ${succeeded} of ${REQUESTS} answered; the bound is ${mebibytes} MiB`);
+    Deno.exitCode = 1;
   }
-  const growth = (memory.at(-1) ?? NaN) / (memory[1] ?? NaN);
-  const isFlat = growth <= MAX_GROWTH;
-  const answered = [200, 400, 401, 405].reduce((sum, is) => sum + (statuses.get(is) ?? 0), 0);
-  const isAnswered = answered === ROUNDS * ROUND;
-  console.log(
-    `\n${isFlat ? "flat" : "NOT FLAT"}: ${growth.toFixed(2)} of what it was after ` +
-      `${ROUND} requests, at most ${MAX_GROWTH} allowed\n` +
-      `${isAnswered ? "answers" : "FAILED, answers"}: ${JSON.stringify([...statuses])}`,
-  );
-  return isFlat && isAnswered;
+  for (const fault of faults) console.log(fault);
 }
 
-/** A quarter each: no token, so no call of the database; another method; a bad query; a page. */
-async function send(
-  url: string,
-  tokens: string[],
-  amount: number,
-  statuses: Map<number, number>,
+/** Writes 1,000 entries of one day. */
+export async function insertEntries(
+  sql: postgres.Sql,
+  organizationId: string,
+  { email, name, text }: Record<"email" | "name" | "text", string>,
 ): Promise<void> {
-  const requests = tokens.flatMap((token) => {
-    const headers = { Authorization: `Bearer ${token}` };
-    const { pathname } = new URL(url);
-    return [
-      { path: `${pathname}?${DAY}`, headers: { Authorization: "Bearer pck_typo" } },
-      { path: `${pathname}?${DAY}`, headers, method: "DELETE" as const },
-      { path: `${pathname}?start=2026-02-30&limit=%zz&${"x".repeat(500)}=1`, headers },
-      { path: `${pathname}?${DAY}`, headers },
-    ];
+  const data = sql.json({ t: text });
+  await sql`
+    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
+    select ${organizationId}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${data}
+    from generate_series(1, 1000)`;
+  await sql`analyze audit_log.audit_entries`;
+}
+
+/** Asks a function for a page of the day. */
+export function askForPage(port: number, token = "", limit = 1000): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`, {
+    headers: { Authorization: `Bearer ${token}` },
   });
-  const sent = await sendRequests({ url, connections: 8, amount, requests });
-  for (const [status, count] of sent.statuses) {
-    statuses.set(status, (statuses.get(status) ?? 0) + count);
-  }
+}
+
+async function send(port: number, tokens: string[], atATime: number) {
+  let [sent, succeeded, bytes] = [0, 0, 0];
+  await Promise.all(Array.from({ length: atATime }, async () => {
+    while (sent < REQUESTS) {
+      const response = await askForPage(port, tokens[sent++ % tokens.length]);
+      const body = await response.bytes();
+      if (response.status === 200) succeeded++;
+      bytes = Math.max(bytes, body.length);
+    }
+  }));
+  return { succeeded, bytes };
 }

@@ -1,121 +1,114 @@
-import { parseArgs } from "node:util";
-import { pathToFileURL } from "node:url";
 import { setTimeout as pause } from "node:timers/promises";
-import { type EdgeFunction, startEdgeFunction } from "../local/edge_function.ts";
+import postgres from "postgres";
+import type { EdgeFunction } from "../local/edge_function.ts";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
-import { makeKeys, residentMemory, startFunctionUnderLoad } from "./function_under_load.ts";
-import { DAY, insertEntries, LONGEST, peak, resetPeak } from "./largest_pages.ts";
-import { byTurns, median, printHead, printRow, spread } from "./report.ts";
+import { askForPage, DAY, insertEntries, LONGEST } from "./memory.ts";
+import { memoryOf, resetPeak } from "./processes.ts";
+import { median, printHead, printRow, quantile } from "./report.ts";
+import { type BenchStack, makeKeys, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
 
-// What one key's lawful minute does to others: 60 largest pages at once, read and not read.
-
-const { values: given } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "3" },
-    /** The entry file of another version of the function, to measure it by turns with this one. */
-    before: { type: "string" },
-  },
-});
+/** How many pages one key asks for at once: its lawful minute. */
 const AT_ONCE = 60;
+/** How many requests of the quiet organization are timed while nobody else asks. */
 const ALONE = 300;
 const STALLED_SECONDS = 75;
+const BACKFILL = 200_000;
 
-console.log("Starting a stack …");
-await using load = await startFunctionUnderLoad();
-const { sql, stack } = load;
-const [noisy, quiet] = [crypto.randomUUID(), crypto.randomUUID()];
-const [noisyToken = ""] = await makeKeys(sql, noisy, 1);
-const quietTokens = await makeKeys(sql, quiet, 100);
-await insertEntries(sql, noisy, LONGEST.escaped);
-await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
-
-await using others = new AsyncDisposableStack();
-const functions = new Map<string, EdgeFunction>();
-if (given.before) {
-  const main = pathToFileURL(given.before);
-  functions.set("before", others.use(await startEdgeFunction({ ...stack, main, log: () => {} })));
-}
-functions.set("now", load.edgeFunction);
-
-printHead(
-  "60 at once",
-  "answered 200",
-  "alone, ms: median",
-  "99th",
-  "beside, ms: median",
-  "99th",
-  "ratio",
-  "of 99th",
-  "peak, MiB",
-);
-const seen = await byTurns(Number(given.rounds), [...functions], async ([, { port, pid }]) => {
-  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
-  let isOver = false;
-  const alone = await askQuietly(port, (asked) => asked === ALONE);
-  await resetPeak(pid);
-  const crowd = Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    const response = await ask(port, noisyToken, 1000);
-    return response.status === 200 && (await response.bytes()).length > 5e6;
-  })).finally(() => isOver = true);
-  const beside = await askQuietly(port, () => isOver);
-  const answered = (await crowd).filter(Boolean).length;
-  return { alone, beside, answered, peak: await peak([pid]) };
-});
-for (const [[name], rounds] of seen) {
-  const [alone, aloneLast, beside, besideLast] = (["alone", "beside"] as const).flatMap((key) =>
-    [0.5, 0.99].map((share) => rounds.map((round) => quantile(round[key], share)))
-  );
-  printRow(
-    name,
-    Math.min(...rounds.map(({ answered }) => answered)),
-    ...[alone, aloneLast, beside, besideLast].map((each) => median(each).toFixed(1)),
-    spread(beside?.map((each, n) => each / (alone?.[n] ?? NaN)), 2),
-    spread(besideLast?.map((each, n) => each / (aloneLast?.[n] ?? NaN)), 2),
-    Math.max(...rounds.map(({ peak }) => peak)).toFixed(0),
-  );
+/** What one organization's requests and work do to another's requests. */
+export async function measureNeighbours(rounds: number): Promise<void> {
+  await using stack = await startBenchStack();
+  const { sql } = stack;
+  const [noisy, quiet] = [crypto.randomUUID(), crypto.randomUUID()];
+  const [noisyToken = ""] = await makeKeys(sql, noisy, 1);
+  const quietTokens = await makeKeys(sql, quiet, 100);
+  await insertEntries(sql, noisy, LONGEST);
+  await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
+  const edgeFunction = await stack.startFunction();
+  await measureCrowd({ sql, edgeFunction, noisyToken, quietTokens, rounds });
+  await measureStalledReaders(sql, edgeFunction, noisyToken);
+  await measureWork(stack, quiet, rounds);
+  for (const fault of stack.faults) console.log(fault);
 }
 
-printHead("60 readers that stop or crawl", "before, MiB", "peak", "after 75 s", "when they leave");
-for (const [name, { port, pid }] of functions) {
-  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
-  const before = await residentMemory(pid);
-  await resetPeak(pid);
-  const readers = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, n) => stall(port, n)),
-  );
-  await pause(STALLED_SECONDS * 1000);
-  const figures = [before, await peak([pid]), await residentMemory(pid)];
-  for (const reader of readers) reader.close();
-  await pause(5_000);
-  printRow(name, ...[...figures, await residentMemory(pid)].map((each) => each.toFixed(0)));
-}
-for (const fault of new Set(load.faults.map((line) => JSON.parse(line).error))) console.log(fault);
-
-/** Asks for a page of the day. */
-function ask(port: number, token: string, limit: number): Promise<Response> {
-  return fetch(`http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`, {
-    headers: { Authorization: `Bearer ${token}` },
-  });
+interface Run {
+  sql: postgres.Sql;
+  edgeFunction: EdgeFunction;
+  noisyToken: string;
+  quietTokens: string[];
+  rounds: number;
 }
 
-/** Asks for the quiet organization's first page, one after the other; how long each took. */
-async function askQuietly(port: number, isOver: (asked: number) => boolean): Promise<number[]> {
+/** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
+async function measureCrowd(run: Run): Promise<void> {
+  const { sql, edgeFunction: { port, pid }, noisyToken, quietTokens, rounds } = run;
+  const askQuietly = async (n: number) => {
+    const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);
+    await response.bytes();
+    return response.status === 200;
+  };
+  console.log("\nAnother organization's first page beside 60 largest pages, in milliseconds");
+  printHead("answered 200", "alone: median", "99th", "beside: median", "99th", "peak, MiB");
+  for (let round = 0; round < rounds; round++) {
+    await resetLimits(sql);
+    const alone = await timesOf(askQuietly, (asked) => asked === ALONE);
+    await resetPeak(pid);
+    let isOver = false;
+    const crowd = Promise.all(Array.from({ length: AT_ONCE }, async () => {
+      const response = await askForPage(port, noisyToken);
+      return response.status === 200 && (await response.bytes()).length > 5e6;
+    })).finally(() => isOver = true);
+    const beside = await timesOf(askQuietly, () => isOver);
+    const answered = (await crowd).filter(Boolean).length;
+    const times = [alone, beside].flatMap((each) => [median(each), quantile(each, 0.99)]);
+    const peak = await memoryOf("peak", pid);
+    printRow(answered, ...times.map((ms) => ms.toFixed(1)), peak.toFixed(0));
+  }
+}
+
+/** Asks one after the other; the milliseconds of each. A failed request counts as one that took a whole time-out. */
+async function timesOf(
+  ask: (n: number) => Promise<boolean>,
+  isOver: (asked: number) => boolean,
+): Promise<number[]> {
   const times: number[] = [];
   while (!isOver(times.length)) {
     const start = performance.now();
-    const response = await ask(port, quietTokens[times.length % quietTokens.length] ?? "", 100);
-    await response.bytes();
-    // A failed request counts as one that took the whole time-out.
-    times.push(response.status === 200 ? performance.now() - start : 5_000);
+    times.push(await ask(times.length) ? performance.now() - start : 5_000);
   }
   return times;
 }
 
+/** Prints the memory that 60 readers take who do not read their pages. */
+async function measureStalledReaders(
+  sql: postgres.Sql,
+  { port, pid }: EdgeFunction,
+  token: string,
+): Promise<void> {
+  printHead(
+    "60 readers that stop or crawl",
+    "before, MiB",
+    "peak",
+    "after 75 s",
+    "after they left",
+  );
+  await resetLimits(sql);
+  const before = await memoryOf("now", pid);
+  await resetPeak(pid);
+  const readers = await Promise.all(
+    Array.from({ length: AT_ONCE }, (_, n) => stall(port, token, n)),
+  );
+  await pause(STALLED_SECONDS * 1000);
+  const figures = [before, await memoryOf("peak", pid), await memoryOf("now", pid)];
+  for (const reader of readers) reader.close();
+  await pause(5_000);
+  figures.push(await memoryOf("now", pid));
+  printRow("this function", ...figures.map((mebibytes) => mebibytes.toFixed(0)));
+}
+
 /** Starts a reader that stops after the headers, or after a byte of the body, or reads a byte a second. */
-async function stall(port: number, n: number): Promise<SlowReader> {
-  const server = { hostname: "127.0.0.1", port };
+async function stall(port: number, token: string, n: number): Promise<SlowReader> {
   const path = `/public-audit-log?start=${DAY}&end=${DAY}&limit=1000`;
-  const reader = await SlowReader.ask(server, path, noisyToken);
+  const reader = await SlowReader.ask({ hostname: "127.0.0.1", port }, path, token);
   (async () => {
     await reader.readHeaders();
     if (n % 3 > 0) await reader.readByte();
@@ -124,6 +117,50 @@ async function stall(port: number, n: number): Promise<SlowReader> {
   return reader;
 }
 
-function quantile(values: number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
+/** Prints what a first page takes in the database while it works for another organization. */
+async function measureWork(stack: BenchStack, quiet: string, rounds: number): Promise<void> {
+  const other = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
+  const id = crypto.randomUUID();
+  const whileMore = async (call: string) => {
+    while ((await other.unsafe(`select ${call} as more`))[0]?.["more"]);
+  };
+  const jobs = {
+    "a backfill": () => backfill(other, id),
+    "the upkeep": () => runUpkeep(other),
+    "retention": () => whileMore(`audit_log_private.delete_entries_before('${id}', '2025-07-01')`),
+    "a deletion": () => whileMore(`audit_log_private.delete_organization('${id}')`),
+  };
+  const askQuietly = async (n: number) => {
+    if (n % 50 === 0) await resetLimits(stack.sql);
+    const [row] = await stack.sql`
+      select audit_log.public_audit_log(
+        encode(h.token_hash, 'hex'), 'entries', (${DAY}, ${DAY}, null, null, 100, 0, false, null)
+      )::json ->> 'decision' as decision
+      from audit_log_private.api_key_hashes h where h.organization_id = ${quiet} limit 1`;
+    return row?.["decision"] === "accepted";
+  };
+  console.log("\nIn the database, medians in milliseconds");
+  printHead("a first page beside", "alone", "beside", "ratio");
+  for (let round = 0; round < rounds; round++) {
+    await makeKeys(stack.sql, id, 1);
+    for (const [job, run] of Object.entries(jobs)) {
+      const alone = median(await timesOf(askQuietly, (asked) => asked === ALONE));
+      let isOver = false;
+      const done = run().finally(() => isOver = true);
+      const beside = median(await timesOf(askQuietly, (asked) => isOver && asked > 10));
+      await done;
+      printRow(job, alone.toFixed(2), beside.toFixed(2), (beside / alone).toFixed(2));
+    }
+  }
+  await other.end();
+}
+
+async function backfill(sql: postgres.Sql, organizationId: string): Promise<void> {
+  for (let from = 0; from < BACKFILL; from += 10_000) {
+    await sql`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+      select ${organizationId}, timestamptz '2025-01-01' + n * interval '1 year' / ${BACKFILL}::int,
+        'agent_added', 'ada@example.com', 'Assistant'
+      from generate_series(${from}::int, ${from + 9_999}::int) as n`;
+  }
 }

@@ -1,8 +1,35 @@
 import type postgres from "postgres";
 
+/**
+ * The processor time that processes have used, in milliseconds. It includes their threads (proc(5), `schedstat`),
+ * and their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
+ */
+export async function processorTime(...pids: number[]): Promise<number> {
+  let time = 0;
+  for (const pid of pids) {
+    for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
+      // The thread may have ended since.
+      const text = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
+      time += parseInt(text) / 1e6;
+    }
+    const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+    const ofChildren = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(13, 15);
+    for (const ticks of ofChildren) time += 10 * Number(ticks);
+  }
+  return time;
+}
+
+/** Does something; the processor time that each group of processes has used meanwhile, in milliseconds. */
+export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
+  const before = await Promise.all(groups.map((pids) => processorTime(...pids)));
+  const result = await run();
+  const after = await Promise.all(groups.map((pids) => processorTime(...pids)));
+  return { result, times: after.map((time, n) => time - (before[n] ?? NaN)) };
+}
+
 /** PostgREST's process, and the backends that serve it. */
-export async function dataApiProcesses(stack: number, sql: postgres.Sql) {
-  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${stack}`] })
+export async function dataApiProcesses(gateway: number, sql: postgres.Sql) {
+  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${gateway}`] })
     .output();
   const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);
   const backends = await sql<{ pid: number }[]>`
@@ -13,43 +40,17 @@ export async function dataApiProcesses(stack: number, sql: postgres.Sql) {
   };
 }
 
-/**
- * The processor time that processes have used, and children of theirs that have ended, in milliseconds: the 14th to
- * 17th number of proc(5) `stat`.
- */
-export async function processorTime(pids: number[]): Promise<number> {
-  const times = await Promise.all(pids.map(async (pid) => {
-    const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
-    const numbers = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
-    return 10 * numbers.slice(11, 15).reduce((a, b) => a + b, 0);
+/** The memory in RAM that one of these processes has now, or had at most since `resetPeak`, in MiB. */
+export async function memoryOf(kind: "now" | "peak", ...pids: number[]): Promise<number> {
+  const field = { now: /^VmRSS:\s+(\d+) kB$/m, peak: /^VmHWM:\s+(\d+) kB$/m }[kind];
+  const sizes = await Promise.all(pids.map(async (pid) => {
+    const status = await Deno.readTextFile(`/proc/${pid}/status`);
+    return Number(status.match(field)?.[1]) / 1024;
   }));
-  return times.reduce((a, b) => a + b, 0);
+  return Math.max(...sizes);
 }
 
-/** A Postgres on this machine, and a connection to it. */
-export interface Server {
-  postgres: { dataDir: string };
-  admin: postgres.Sql;
-}
-
-/** The processor time that servers have used since they were started, in milliseconds. */
-export async function serverProcessorTime(servers: readonly Server[]): Promise<number> {
-  let time = 0;
-  for (const { postgres: { dataDir }, admin } of servers) {
-    const postmaster = parseInt(await Deno.readTextFile(`${dataDir}/postmaster.pid`));
-    const backends = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
-    for (const pid of [postmaster, ...backends.map(({ pid }) => pid)]) {
-      // One may have ended since: then the first, their parent, has its time.
-      time += await processorTime([pid]).catch(() => 0);
-    }
-  }
-  return time;
-}
-
-/** Does something; the processor time that groups of processes have used meanwhile, in milliseconds each. */
-export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
-  const before = await Promise.all(groups.map(processorTime));
-  const result = await run();
-  const after = await Promise.all(groups.map(processorTime));
-  return { result, times: after.map((time, n) => time - (before[n] ?? NaN)) };
+/** Forgets the most memory that a process has had (proc(5), `clear_refs`). */
+export async function resetPeak(pid: number): Promise<void> {
+  await Deno.writeTextFile(`/proc/${pid}/clear_refs`, "5");
 }

@@ -1,6 +1,19 @@
+/** Runs the parts that the command line names, or else the first ones. */
+export async function runParts(
+  parts: Record<string, () => Promise<void>>,
+  named: string[],
+  byDefault = Object.keys(parts),
+): Promise<void> {
+  for (const name of named.length > 0 ? named : byDefault) {
+    const run = parts[name];
+    if (!run) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
+    await run();
+  }
+}
+
 /**
  * Measures subjects by turns, forwards in one round and backwards in the next, so that a slow minute of
- * the machine meets them all; the figures of each. Round 0 warms up and does not count.
+ * the machine slows all of them. Returns the figures of each. Round 0 warms up and does not count.
  */
 export async function byTurns<T, F>(
   rounds: number,
@@ -17,9 +30,13 @@ export async function byTurns<T, F>(
   return seen;
 }
 
-/** The middle value. */
 export function median(values: number[] = []): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
+  return quantile(values, 0.5);
+}
+
+/** The value below which this share of the values lies. */
+export function quantile(values: number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
 }
 
 /** The quotients of two lists, round by round. */

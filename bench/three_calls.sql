@@ -23,8 +23,6 @@ $$;
 create or replace function audit_log.bench_floor() returns integer
 language sql volatile set search_path = ''
 as $$ select 1 $$;
-alter table audit_log.bench_api_keys enable row level security;
-alter table audit_log.bench_request_counts enable row level security;
 grant select on audit_log.bench_api_keys to service_role;
 grant select, insert, update on audit_log.bench_request_counts to service_role;
 grant execute on function audit_log.bench_count_request, audit_log.bench_floor to service_role;

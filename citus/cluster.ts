@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import postgres from "postgres";
+import * as processes from "../bench/processes.ts";
 import { databaseUrl } from "../local/postgres.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
 
-/** What Citus needs; `wal_level` is for moving shards. Each node has backends for the others' requests. */
+/** Citus needs these: `wal_level` to move shards, many connections because each node also serves the others. */
 const SETTINGS = [
   "shared_preload_libraries=citus",
   "wal_level=logical",
@@ -15,8 +16,8 @@ const SETTINGS = [
 export type Node = Awaited<ReturnType<typeof startNode>>;
 
 /**
- * Starts a stack as a project has it that was made years ago; not yet a node of anything. Only the first gets the
- * migrations: the others get what it has. `programs` are those of a Postgres 17 with Citus.
+ * Starts a stack that is not a node yet, with the automatic grants of old projects. Only the first node gets the
+ * migrations, because Citus gives the others what it has. `programs`: the folder of a Postgres 17 with Citus.
  */
 export async function startNode(
   started: AsyncDisposableStack,
@@ -25,7 +26,7 @@ export async function startNode(
   const server = { programs, settings: SETTINGS };
   const stack: TemporaryStack = started.use(await startTemporaryStack({ server, isMigrated }));
   const { dataDir, port, adminPassword } = stack.postgres;
-  // The nodes let each other in. This machine is all of them.
+  // Lets the other nodes in, which are on this machine, too.
   await Deno.writeTextFile(join(dataDir, "pg_hba.conf"), "host all all 127.0.0.1/32 trust\n");
   const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
   const admin = postgres(adminUrl, { max: 1, onnotice: () => {} });
@@ -51,7 +52,7 @@ export async function runFile({ admin }: Node, file: string): Promise<void> {
   }
 }
 
-/** Makes one cluster of nodes: the first is the coordinator, and holds organizations as the others do. */
+/** Makes one cluster of nodes. The first is the coordinator, and has organizations like the others. */
 export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
   for (const { postgres } of workers) {
@@ -60,7 +61,7 @@ export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [No
   await admin`select citus_set_node_property('127.0.0.1', ${port}, 'shouldhaveshards', true)`;
 }
 
-/** Functions, tables, shards and columns of a node, with who may do what. */
+/** Lists who may do what with the functions, tables, shards and columns of a node. */
 export async function listPrivileges({ admin }: Node): Promise<string[]> {
   await admin`set citus.override_table_visibility = off`;
   const rows = await admin<{ line: string }[]>`
@@ -77,7 +78,7 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
   return rows.map(({ line }) => line);
 }
 
-/** The index of the node that has an organization. */
+/** Finds the node that has an organization; its index. */
 export async function homeOf(
   [{ admin }, ...workers]: [Node, ...Node[]],
   id: string,
@@ -88,7 +89,7 @@ export async function homeOf(
   return 1 + workers.findIndex(({ postgres }) => postgres.port === row?.["nodeport"]);
 }
 
-/** Moves the shard of an organization to the next node. Resolves to why Citus could not at first. */
+/** Moves the shard of an organization to the next node. Resolves to the errors of failed attempts. */
 export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Promise<string[]> {
   const [{ admin }] = nodes;
   const home = await homeOf(nodes, id);
@@ -101,9 +102,23 @@ export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Pr
           '127.0.0.1', ${from}, '127.0.0.1', ${to}, shard_transfer_mode => 'force_logical')`;
       return failures;
     } catch (error) {
-      // Citus ends a move that waits for writers who wait for it, and undoes it.
+      // When a move and writers wait for each other, Citus ends the move and undoes it.
       if (failures.push(String(error)) === 5) throw error;
       await admin`call citus_cleanup_orphaned_resources()`;
     }
   }
+}
+
+/** Sums up the processor time that the databases of nodes have used since they were started, in milliseconds. */
+export async function processorTime(nodes: readonly Node[]): Promise<number> {
+  let time = 0;
+  for (const { postgres: { dataDir }, admin } of nodes) {
+    const postmaster = parseInt(await Deno.readTextFile(`${dataDir}/postmaster.pid`));
+    const backends = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
+    for (const pid of [postmaster, ...backends.map(({ pid }) => pid)]) {
+      // A backend may have ended since. Then the postmaster, its parent, has its time.
+      time += await processes.processorTime(pid).catch(() => 0);
+    }
+  }
+  return time;
 }

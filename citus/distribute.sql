@@ -27,11 +27,12 @@ begin
   end if;
 end $$;
 
--- Here first: what is made on several nodes by several roles would not see itself before the end.
+-- On this node alone at first: a transaction that makes objects on several nodes in several roles does not see all of
+-- them before its end.
 select set_config('role', relowner::regrole::text, true) from pg_class where oid = 'audit_log.audit_entries'::regclass;
 set local citus.enable_ddl_propagation = off;
 
--- 1. Nodes. A cursor belongs to the node that gave it out: elsewhere it is none, and its reader starts again.
+-- 1. Nodes. A cursor belongs to the node that gave it out. Another node refuses it, and its reader starts again.
 
 alter table audit_log_private.feed_keys drop column is_only;
 alter table audit_log_private.feed_keys add primary key (system_identifier);
@@ -152,7 +153,7 @@ begin
   if home.system_identifier = (pg_control_system()).system_identifier then
     return audit_log_private.snapshot_in_epoch(home.epoch);
   end if;
-  -- Nothing has been written here yet. Whichever node does, all that is there is older than its first transaction.
+  -- This node has not written yet. All entries are older than the first transaction that will write one.
   return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
 end $$;
 
@@ -196,7 +197,12 @@ end $$;
 
 -- 4. The tables, then every function on every node.
 
--- Nothing is unique over nodes but what begins with the organization.
+-- The triggers of actions are dropped below. So privileges keep the owner from renaming and deleting
+-- actions, and from changing what they require.
+revoke update, delete, truncate on audit_log.actions from current_user;
+grant update (description, deprecated_at) on audit_log.actions to current_user;
+
+-- Citus keeps only those keys unique that begin with the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
 
 set local role none;
@@ -227,22 +233,24 @@ begin
     select
       false as is_trigger,
       format('alter table %s drop constraint %I', c.conrelid::regclass, c.conname) as drop,
-      -- None leads from a table that is on every node, or to one that is not distributed.
+      -- Citus takes none from a table that is on every node, or to one that is not distributed.
       case when c.conrelid = any (distributed) and c.confrelid = any (distributed) then
         format('alter table %s add constraint %I %s', c.conrelid::regclass, c.conname, pg_get_constraintdef(c.oid))
       end as creation
     from pg_constraint c
     where c.contype = 'f' and c.conrelid = any (distributed || everywhere)
     union all
-    select true, format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass), pg_get_triggerdef(t.oid)
+    -- Citus has no triggers on a table that is on every node.
+    select true, format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass),
+      case when t.tgrelid = any (distributed) then pg_get_triggerdef(t.oid) end
     from pg_trigger t
-    where not t.tgisinternal and t.tgrelid = any (distributed)
+    where not t.tgisinternal and t.tgrelid = any (distributed || everywhere)
   ) as o;
   execute drops;
   perform create_distributed_table(first, 'id', colocate_with => 'none');
   perform create_distributed_table(t, 'organization_id', colocate_with => first::text) from unnest(distributed[2:]) as t;
   perform create_reference_table(t) from unnest(everywhere) as t;
-  -- What was moved is still in the coordinator's own tables, where nothing reads it.
+  -- The coordinator's own tables still have what was moved. Nothing reads it there.
   perform truncate_local_data_after_distributing_table(t) from unnest(distributed || everywhere) as t;
   -- Citus takes one at a time.
   foreach creation in array creations loop

@@ -1,12 +1,10 @@
-// Grows a project to three nodes on this machine, and shows what holds there. Ends by itself.
+// Grows a project to three nodes on this machine, checks what docs/scaling.md says of them, and ends.
 //
 //   deno task citus /path/to/postgres-17-with-citus/bin
 import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { makeKeys } from "../bench/function_under_load.ts";
-import { organizationId } from "../bench/growth_data.ts";
-import { serverProcessorTime } from "../bench/processes.ts";
-import { runUpkeep } from "../bench/upkeep.ts";
+import { organizationId } from "../bench/data_sets.ts";
+import { makeKeys, runUpkeep } from "../bench/stack.ts";
 import { startPostgres, stopPostgres } from "../local/postgres.ts";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { besideGroups } from "../tests/faults/group_load.ts";
@@ -45,7 +43,7 @@ function say(text: string): void {
   console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
 }
 
-/** Refused on one Postgres and on a lone node, carried out on a cluster, refused there the second time. */
+/** Makes a cluster. distribute.sql must refuse a Postgres without Citus, a lone node, and the second run. */
 async function grow(): Promise<void> {
   await fill(one, tokens.one);
   await fill(first, tokens.cluster);
@@ -67,7 +65,7 @@ async function grow(): Promise<void> {
   }
 }
 
-/** Writes the same organizations and entries everywhere, and makes keys. */
+/** Writes organizations and entries, the same in every call, and makes keys. */
 async function fill({ sql, admin }: cluster.Node, tokens: Map<number, string[]>): Promise<void> {
   for (let n = 1; n <= ORGANIZATIONS; n++) {
     tokens.set(n, await makeKeys(sql, organizationId(n), KEYS + 1));
@@ -82,7 +80,7 @@ async function fill({ sql, admin }: cluster.Node, tokens: Map<number, string[]>)
   await admin`analyze`;
 }
 
-/** Asks a node with a key of an organization, the first of which is for tests of keys. */
+/** Asks a node with a key of an organization. Its first key is for the tests of keys. */
 async function ask(
   node: cluster.Node,
   organization: number,
@@ -117,7 +115,7 @@ function randomQuery(random: Random): Record<string, string> {
   return { start, end, limit, offset, order, ...action ? { action } : {} };
 }
 
-/** Pages and totals are those of one Postgres, whichever node is asked, and nobody else's. */
+/** Compares pages and totals of all nodes with those of one Postgres, and asks whose they are. */
 async function compareAnswers(): Promise<void> {
   let entries = 0;
   await times(QUERIES, async (random) => {
@@ -129,17 +127,17 @@ async function compareAnswers(): Promise<void> {
     entries += items.length;
   });
   tokens.cluster.set(0, tokens.one.get(1) ?? []);
-  assertEquals((await ask(second, 0)).status, 401, "well-formed, and not known there");
+  assertEquals((await ask(second, 0)).status, 401, "a key that this cluster does not know");
   say(`${QUERIES} random queries with ${entries} entries: the same bytes as from one Postgres`);
 }
 
-/** Runs the upkeep on both: the days of the common entries are sealed as the same. */
+/** Runs the upkeep on one Postgres and on the cluster. Both must seal the same days with the same hashes. */
 async function compareSeals(): Promise<void> {
   const seals: Map<string, string>[] = [];
   for (const [asked, all] of [[one, [one]], [first, nodes]] as const) {
-    const time = await serverProcessorTime(all);
+    const time = await cluster.processorTime(all);
     const { seconds } = await runUpkeep(asked.sql);
-    const used = (await serverProcessorTime(all) - time) / 1000;
+    const used = (await cluster.processorTime(all) - time) / 1000;
     const [row] = await asked.sql`select audit_log_private.health() as health`;
     const { altered_days, miscounted_days, is_adopted } = row?.["health"];
     assertEquals([altered_days, miscounted_days, is_adopted], [[], [], true]);
@@ -155,17 +153,17 @@ async function compareSeals(): Promise<void> {
   for (const [day, sha256] of seals[0] ?? []) assertEquals(seals[1]?.get(day), sha256, day);
 }
 
-/** What a request costs all databases together, by how many nodes are asked. */
+/** Measures what a request costs all databases together, by how many nodes are asked. */
 async function measureCosts(): Promise<void> {
   for (const asked of [[one], [first], [first, second], nodes]) {
     const all = asked[0] === one ? asked : nodes;
     const request = (random: Random) =>
       ask(pick(random, asked), 1 + random(ORGANIZATIONS), { ...randomQuery(random), limit: "100" });
     await times(200, request, 6);
-    const [start, time] = [performance.now(), await serverProcessorTime(all)];
+    const [start, time] = [performance.now(), await cluster.processorTime(all)];
     await times(COSTS, request, 6);
     const rate = COSTS / (performance.now() - start) * 1000;
-    const cost = (await serverProcessorTime(all) - time) / COSTS;
+    const cost = (await cluster.processorTime(all) - time) / COSTS;
     const name = all.length === 1 ? one.name : `${asked.length} of ${all.length} nodes`;
     say(
       `asking ${name}: ${cost.toFixed(2)} ms of the databases' processor time a request, ${
@@ -175,7 +173,7 @@ async function measureCosts(): Promise<void> {
   }
 }
 
-/** Of many requests with one key, sent to all nodes at once, 60 are accepted. */
+/** Sends 120 requests with one key to all nodes at once. 60 must be accepted. */
 async function countAccepted(): Promise<void> {
   for (let organization = 1; organization <= 5; organization++) {
     const statuses: number[] = [];
@@ -188,7 +186,7 @@ async function countAccepted(): Promise<void> {
   say("5 keys, 120 requests each at once to all nodes: 60 accepted, 60 refused");
 }
 
-/** From the commit of a revocation on, no node accepts the key. */
+/** Revokes keys while they are used. After the commit, no node may accept them. */
 async function revoke(): Promise<void> {
   let [before, after] = [0, 0];
   for (let organization = 6; organization <= 20; organization++) {
@@ -224,7 +222,7 @@ async function readBesideWriters(): Promise<void> {
   );
 }
 
-/** The feed's own test: every entry once, beside writers on one node and readers of another. */
+/** Runs the feed's own test, with writers on one node and readers of another: each must get every entry once. */
 async function follow(seconds = 20, isMoving = false): Promise<void> {
   const stack = { apiUrl: last.apiUrl, databaseUrl: first.databaseUrl };
   const seen = await followUnderLoad({ stack, seconds, heldSeconds: isMoving ? 1 : 8, isMoving });
@@ -238,7 +236,7 @@ async function follow(seconds = 20, isMoving = false): Promise<void> {
   );
 }
 
-/** Shards move while they are written to, read and followed. */
+/** Moves shards while they are written to, read and followed. */
 async function moveShards(): Promise<void> {
   const following = follow(60, true);
   const moves: string[] = [];
@@ -266,7 +264,7 @@ async function moveShards(): Promise<void> {
   for (const cause of causes) say(`  failed: ${cause}`);
 }
 
-/** A node is killed and started again: its organizations wait, the others do not. */
+/** Kills a node and starts it again. Only requests for its organizations may fail meanwhile. */
 async function killNode(): Promise<void> {
   const asked = [first, second];
   let [answered, waited, retried, back] = [0, 0, 0, 0];
@@ -290,7 +288,7 @@ async function killNode(): Promise<void> {
     }
     back = (performance.now() - back) / 1000;
   });
-  // A connection of the others to it is found to be broken when it is used.
+  // The other nodes find out that a connection to it is broken when they use it.
   await times(40, () => first.sql`select count(*) from audit_log.organizations`.catch(() => {}), 8);
   say(
     `${last.name} killed: ${answered} requests for organizations elsewhere were answered, ${waited} for its own were not; ` +

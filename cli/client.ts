@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** What a program ends with when it does not end well (docs/integrating.md). */
+/** The exit codes of failures (docs/integrating.md). */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
 /** Why reading or delivering ended; the message says what to do. */
@@ -12,12 +12,12 @@ export class AuditLogError extends Error {
   }
 }
 
-/** For what only a person can correct. */
+/** Ends with an error that only a person can correct. */
 export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
-/** A failure after which to try again. */
+/** Says that the same may succeed later. */
 export class Temporary extends Error {
   /** `waitMs`: how long the other side asked to wait. */
   constructor(message: string, readonly waitMs?: number) {
@@ -99,12 +99,12 @@ export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
   }
 }
 
-/** The body of a 200 of the API. */
+/** Asks the API; the body of its answer. */
 export async function ask(address: URL, { key, signal }: FollowOptions): Promise<string> {
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
-  // Of something between here and the API.
+  // The API does not answer so: something between here and it did.
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
     const reason = "it was revoked, has expired, or is none";
@@ -126,7 +126,7 @@ export function timeLimit(signal?: AbortSignal | null): AbortSignal {
   return AbortSignal.any([...signal ? [signal] : [], AbortSignal.timeout(TIMEOUT_MS)]);
 }
 
-/** A request's status and body. What may succeed later is `Temporary`. */
+/** Sends a request; the status and the body of its answer. Throws `Temporary` for what may succeed later. */
 export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
   try {
     const signal = timeLimit(init.signal);
@@ -150,7 +150,7 @@ function retryAfterMs(value: string | null): number | undefined {
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
-/** Tries until it succeeds. Being told how long to wait is no failure. */
+/** Tries until it succeeds. A 429 that says how long to wait is not counted as a failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
   const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
   for (let failures = 1;; failures++) {
@@ -193,7 +193,7 @@ function parsePage(body: string): Page {
   }
 }
 
-/** What fetch throws says only in its cause what has happened. */
+/** Adds the causes of an error: what fetch throws names only there what has happened. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;

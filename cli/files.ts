@@ -6,13 +6,13 @@ import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
-/** Replaces a file in one step, when the text is on the disk. */
+/** Writes a text to the disk, then puts it in the place of a file in one step. */
 export function writeWhole(path: string, text: string): void {
   writeDurably(`${path}.new`, "w", text);
   fs.renameSync(`${path}.new`, path);
 }
 
-/** Writes to a file, opened anew or at its end; how many bytes, when they are on the disk. */
+/** Replaces a file, or appends to it. Returns how many bytes it wrote, when they are on the disk. */
 export function writeDurably(path: string, flags: "w" | "a", text: string): number {
   const bytes = Buffer.from(text);
   try {
@@ -27,7 +27,7 @@ export function writeDurably(path: string, flags: "w" | "a", text: string): numb
   return bytes.length;
 }
 
-/** The place that was saved in a file; `undefined` if there is none yet. */
+/** Reads the place that was saved in a file; `undefined` if there is none yet. */
 export function readPlace<Place extends { after: string }>(path: string): Place | undefined {
   if (!fs.existsSync(path)) return undefined;
   const text = fs.readFileSync(path, "utf8");

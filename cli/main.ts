@@ -93,13 +93,13 @@ const FLAG = { type: "boolean" } as const;
 const RANGE = { start: TEXT, end: TEXT, action: TEXT };
 const SEALED = { folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
 
-/** Half of the limit: the key stays usable beside. */
+/** Uses half of the limit, so that other programs can use the key, too. */
 const POLL_MS = 2_000;
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
-  // A reader that ends, as head does, is no failure.
+  // head, for one, ends before it has read everything: that is no failure.
   process.stdout.on("error", (error) => process.exit(isError(error, "EPIPE") ? 0 : 1));
   try {
     if (command === "--version") return print(metadata.version);
@@ -149,7 +149,7 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** The API that the environment names; `goesOn`: also when caught up. */
+/** Reads from the environment which API to ask, and with which key; `goesOn`: goes on asking when caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
@@ -161,7 +161,7 @@ function api(goesOn = false): FollowOptions {
   return { url: text, key, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
-/** A variable, or what is in the file that NAME_FILE names. Never an argument: others can read those. */
+/** Reads a variable, or the file that NAME_FILE names. Arguments are no place for it: others can read them. */
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
   return file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
@@ -172,14 +172,14 @@ function print(text: string): number {
   return 0;
 }
 
-/** Resolves when the lines have been handed to the reader, which may take its time. */
+/** Prints lines, and resolves when the reader has taken them, however slow it is. */
 function printed({ lines }: { lines: string[] }): Promise<void> {
   return new Promise((resolve, reject) =>
     process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())
   );
 }
 
-/** Keys are left out: what others answer may repeat one. */
+/** Prints a message without keys: an answer that it quotes may repeat one. */
 function say(text: string): void {
   console.error(text.replace(/pck_\w+/g, "pck_…"));
 }

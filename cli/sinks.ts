@@ -2,12 +2,12 @@ import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
 import { type Entry, messageOf, refuse, send, Temporary, timeLimit } from "./client.ts";
 
-/** What is delivered at once. */
+/** Entries that are delivered together. */
 export interface Batch {
   items: Entry[];
-  /** The same, as the API wrote them. */
+  /** The same entries, as the API wrote them. */
   lines: string[];
-  /** Which one it is, from 0 on, and a text that stands for its place in the log: both are the same in a repeat. */
+  /** Its number, from 0 on, and a text that stands for its place in the log. A repeat has the same ones. */
   number: number;
   from: string;
   signal: AbortSignal | null;
@@ -16,7 +16,7 @@ export interface Batch {
 /** Resolves when the other side has confirmed; throws `Temporary` to be called again. */
 export type Sink = (batch: Batch) => Promise<void>;
 
-/** The sink that `--to` names. `token` is in FORWARD_TOKEN: what each takes it for is in its usage. */
+/** Makes the sink that `--to` names. `token` comes from FORWARD_TOKEN; `--help` says what each sink takes it for. */
 export async function sinkFor(to: string, token: string): Promise<Sink> {
   const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
   if (to.startsWith("s3://")) return await s3(new URL(to));
@@ -29,7 +29,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   return webhook(url, token);
 }
 
-/** Posts to an address; the answer of a 2xx. */
+/** Posts to an address; the body of the answer. */
 async function post(url: URL, body: string, init: RequestInit): Promise<string> {
   const answer = await send(url, { ...init, method: "POST", body });
   if (answer.status >= 200 && answer.status < 300) return answer.body;
@@ -75,7 +75,7 @@ function splunk(url: URL, token: string): Sink {
   };
 }
 
-/** Elasticsearch's and OpenSearch's `_bulk`. An entry that is there already is a 409, and no failure. */
+/** Elasticsearch's and OpenSearch's `_bulk`. It answers 409 for an entry that it has already, which is no failure. */
 function elasticsearch(url: URL, token: string): Sink {
   const address = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
   const headers = {
@@ -102,7 +102,7 @@ function elasticsearch(url: URL, token: string): Sink {
 
 type Result = { create: { status: number; error?: unknown } };
 
-/** What is used of the client library. */
+/** The part of the client library that is used. */
 interface S3Library {
   S3Client: new (options: object) => { send(command: object, options: object): Promise<unknown> };
   PutObjectCommand: new (input: object) => object;

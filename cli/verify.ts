@@ -1,5 +1,5 @@
-// Checks exported days against seals, and the seals against one that was kept. All of it can be done by hand:
-// docs/verifying.md.
+// Checks exported days against seals, and the seals against one that was kept. docs/verifying.md does the same by
+// hand.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -29,7 +29,7 @@ const NO_SEAL = "0".repeat(64);
 const LINE_BREAK = 0x0a;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
 
-/** The lines to print, and whether all is as it was sealed. */
+/** Checks; the lines to print, and whether all is as it was sealed. */
 export async function verify(
   options: VerifyOptions,
 ): Promise<{ lines: string[]; isWell: boolean }> {
@@ -157,7 +157,7 @@ function checkDay(day: string, file: FileHash, seals: Seal[], { problems, notes 
 
 type FileHash = { sha256: string; entries: number };
 
-/** The hash of a day's file: of the list of the hashes of each 1000 lines. */
+/** Hashes a day's file: each 1000 lines, and then the list of these hashes. */
 async function hashOf(path: string): Promise<FileHash> {
   const list = createHash("sha256");
   let block = createHash("sha256");

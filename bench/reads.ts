@@ -1,0 +1,229 @@
+import type postgres from "postgres";
+import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_sets.ts";
+import { load, sendRequests } from "./load.ts";
+import { dataApiProcesses, whileTimed } from "./processes.ts";
+import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
+import {
+  type BenchOptions,
+  type BenchStack,
+  costOf,
+  KEPT,
+  resetLimits,
+  startBenchStack,
+} from "./stack.ts";
+
+/** A well-formed token that no key has. */
+const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
+const [START, END] = ["2025-01-01", "2025-12-31"];
+const YEAR = `start=${START}&end=${END}`;
+const DAY = "start=2025-07-01&end=2025-07-01";
+const FIRST = "one day, first page";
+const POLL = "caught up, after=";
+
+/** Reads through this function, beside the handler that one writes first. */
+export async function measureReads({ entries, rounds, seconds }: BenchOptions): Promise<void> {
+  await using stack = await startBenchStack(KEPT);
+  const ours = await stack.startFunction();
+  const other = await stack.startFunction(new URL("three_calls.ts", import.meta.url));
+  const handlers: Handlers = {
+    "function": { url: `http://127.0.0.1:${ours.port}/public-audit-log`, pid: ours.pid },
+    "three calls": { url: `http://127.0.0.1:${other.port}/three-calls`, pid: other.pid },
+    floor: { url: `http://127.0.0.1:${other.port}/floor`, pid: other.pid },
+  };
+  const dataSet = await makeDataSet(stack.sql, entries);
+  const run = { stack, handlers, dataSet, rounds, seconds };
+  await measureLog(run);
+  await measureProcesses(run);
+  await measureSteps(run);
+  await measurePersons(run);
+}
+
+type Handlers = Record<"function" | "three calls" | "floor", { url: string; pid: number }>;
+
+interface Run {
+  stack: BenchStack;
+  handlers: Handlers;
+  dataSet: DataSet;
+  rounds: number;
+  seconds: number;
+}
+
+type Case = Awaited<ReturnType<typeof casesOf>>[number];
+
+async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
+  const { entries, organizationId, tokens, exhaustedToken } = dataSet;
+  const action = `${YEAR}&action=feedback_given`;
+  const [row] = await sql.unsafe(
+    `select ${cursorOf("pg_current_snapshot()", `${organizationId} ${START} ${END}`)} as cursor`,
+  );
+  const queries = {
+    [FIRST]: DAY,
+    "year, first page": YEAR,
+    "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
+    "one action": action,
+    "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
+    "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
+    [POLL]: `${YEAR}&after=${row?.["cursor"]}`,
+  };
+  return [
+    ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, tokens })),
+    { name: "401", query: DAY, status: 401, tokens: [UNKNOWN_TOKEN] },
+    { name: "429", query: DAY, status: 429, tokens: [exhaustedToken] },
+  ];
+}
+
+/** Prints the answers a second of each case. Handlers and cases take turns within each round. */
+async function measureLog(run: Run): Promise<void> {
+  const { stack: { sql }, handlers, dataSet, rounds, seconds } = run;
+  const entries = dataSet.entries.toLocaleString("en");
+  console.log(`\nReads of ${entries} entries, answers a second over 8 connections`);
+  const cases = await casesOf(sql, dataSet);
+  const subjects = cases.flatMap((each) => [
+    { ...each, handler: "function" as const },
+    ...each.name === POLL ? [] : [{ ...each, handler: "three calls" as const }],
+    ...each.name === FIRST ? [{ ...each, handler: "floor" as const }] : [],
+  ]);
+  const seen = await byTurns(rounds, subjects, async (subject, round) => {
+    await prepareLimits(sql, dataSet);
+    const { throughput } = await load({
+      ...subject,
+      url: `${handlers[subject.handler].url}?${subject.query}`,
+      connections: 8,
+      seconds: round ? seconds : seconds / 4,
+    });
+    return throughput;
+  });
+  const throughputs = (handler: keyof Handlers, name: string) =>
+    [...seen].find(([each]) => each.handler === handler && each.name === name)?.[1];
+  const alone = await measureAlone(run, cases);
+  const [first = NaN] = alone;
+  printHead("case", "function, 1/s", "three calls, 1/s", "ratio", "alone, ms", "against one day");
+  for (const [n, { name }] of cases.entries()) {
+    const [ours, theirs] = [throughputs("function", name), throughputs("three calls", name)];
+    const latency = alone[n] ?? NaN;
+    const times = [latency.toFixed(2), (latency / first).toFixed(2)];
+    printRow(name, spread(ours), spread(theirs), spread(ratios(ours, theirs), 1), ...times);
+  }
+  const floor = throughputs("floor", FIRST);
+  const share = spread(ratios(throughputs("function", FIRST), floor), 2);
+  console.log(`\nFloor: ${spread(floor)} answers a second; ${FIRST} is ${share} of it.`);
+}
+
+/**
+ * The median latency of each case over one connection, in milliseconds. The cases take turns with each request,
+ * so that a slow moment of the machine slows all of them.
+ */
+async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Case[]) {
+  const { pathname, origin: url } = new URL(handlers.function.url);
+  const requests = Array.from({ length: 10 }, (_, turn) =>
+    cases.map(({ query, tokens }) => ({
+      path: `${pathname}?${query}`,
+      headers: { Authorization: `Bearer ${tokens[turn % tokens.length]}` },
+    }))).flat();
+  const times = cases.map(() => [] as number[]);
+  for (let part = 0; part < 5 * rounds; part++) {
+    await prepareLimits(stack.sql, dataSet);
+    const options = { url, connections: 1, amount: requests.length, requests };
+    const { latencies, statuses } = await sendRequests(options);
+    for (const [n, latency] of latencies.entries()) {
+      const { name = "", status } = cases[n % cases.length] ?? {};
+      if (statuses[n] !== status) throw new Error(`${name}: status ${statuses[n]}`);
+      times[n % cases.length]?.push(latency);
+    }
+  }
+  return times.map((each) => median(each));
+}
+
+/** Prints the processor time of one request in each process, beside the floor's. */
+async function measureProcesses({ stack, handlers, dataSet, rounds, seconds }: Run) {
+  console.log("\nProcessor time of one day's first page by process, milliseconds a request");
+  const { "function": ours, floor } = handlers;
+  const seen = await byTurns(rounds, [ours, floor], async ({ url, pid }) => {
+    await prepareLimits(stack.sql, dataSet);
+    const { postgrest, postgres } = await dataApiProcesses(stack.pid, stack.sql);
+    const groups = [[pid], [stack.pid], postgrest, postgres, [Deno.pid]];
+    const options = { tokens: dataSet.tokens, status: 200, connections: 8, seconds };
+    const { result, times } = await whileTimed(
+      groups,
+      () => load({ ...options, url: `${url}?${DAY}` }),
+    );
+    return times.map((time) => time / result.answers);
+  });
+  printHead("process", "function", "floor");
+  for (const [n, part] of ["handler", "gateway", "PostgREST", "Postgres", "load"].entries()) {
+    const times = [ours, floor].map((each) => seen.get(each)?.map((times) => times[n] ?? NaN));
+    printRow(part, ...times.map((each) => median(each).toFixed(2)));
+  }
+}
+
+/** Prints the processor time of the steps of one day's first page, each alone in a backend. */
+async function measureSteps(
+  { stack, dataSet: { organizationId: id }, rounds }: Run,
+): Promise<void> {
+  const [key] = await stack.sql`
+    select api_key_id as id, encode(token_hash, 'hex') as hash
+    from audit_log_private.api_key_hashes where organization_id = ${id} limit 1`;
+  const query = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
+  const steps = {
+    "count_request": `audit_log_private.count_request('${id}', '${key?.["id"]}')`,
+    "read_page": `audit_log_private.read_page('${id}', ${query})`,
+    "public_audit_log, with both": `audit_log.public_audit_log('${
+      key?.["hash"]
+    }', 'entries', ${query})`,
+  };
+  const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {
+    await resetLimits(stack.sql);
+    return await costOf(stack, `perform ${step}`);
+  });
+  printHead("step of the SQL", "ms");
+  for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));
+}
+
+/** Prints what the pages of persons cost: the blocks that Postgres reads, and its processor time. */
+async function measurePersons({ stack, dataSet: { organizationId: id, entries } }: Run) {
+  console.log("\nPersons: the blocks that a page of 100 reads, and milliseconds of processor time");
+  const counts = PERSONS.map((person, n) =>
+    Math.ceil(entries / person) - Math.ceil(entries / (PERSONS[n - 1] ?? Infinity))
+  );
+  const page = (address: string, offset: number) =>
+    `audit_log_private.read_page('${id}', ('${START}', '${END}', null, '${address}', 100, ` +
+    `${Math.max(0, offset)}, false, null))`;
+  const pages: Record<string, (address: string, count: number) => string> = {
+    "the total alone": (address, count) => page(address, count),
+    "first page": (address) => page(address, 0),
+    "the last page": (address, count) => page(address, count - 100),
+  };
+  printHead("a person with", ...counts.map((count) => `${count} entries`));
+  for (const [name, callOf] of Object.entries(pages)) {
+    const cells: string[] = [];
+    for (const [n, person] of PERSONS.entries()) {
+      const call = callOf(addressOf(person), counts[n] ?? 0);
+      const processor = await costOf(stack, `perform ${call}`, 5);
+      const [row] = await stack.sql.unsafe(
+        `explain (analyze, buffers, format json) select ${call}`,
+      );
+      const { Plan } = row?.["QUERY PLAN"][0];
+      const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
+      cells.push(`${blocks}, ${processor.toFixed(1)} ms`);
+    }
+    printRow(name, ...cells);
+  }
+}
+
+/** Empties all limits, and uses up that of the exhausted key. */
+async function prepareLimits(sql: postgres.Sql, { exhaustedToken }: DataSet): Promise<void> {
+  await resetLimits(sql);
+  await sql`truncate audit_log.bench_request_counts`;
+  const [key] = await sql`
+    update audit_log_private.rate_limits r
+    set accepted_at = array_fill(clock_timestamp(), array[60])
+    from audit_log_private.api_key_hashes h
+    where h.organization_id = r.organization_id and h.api_key_id = r.api_key_id
+      and h.token_hash = sha256(convert_to(${exhaustedToken}, 'UTF8'))
+    returning r.api_key_id as id`;
+  await sql`
+    insert into audit_log.bench_request_counts
+    select ${key?.["id"]}, date_trunc('minute', now()) + n * interval '1 minute', 60
+    from generate_series(0, 1) as n
+    on conflict (api_key_id, minute) do update set requests = excluded.requests`;
+}
