@@ -2,7 +2,7 @@
 const KEEP_ALIVE = 20_000;
 
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
-const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
+export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
   /** Port of PostgREST. */

@@ -3,13 +3,13 @@
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
 // The Edge Function has a lockfile of its own, because the platform reads the one beside its deno.json. So has
-// each Postgres that is installed for tests only (postgres_versions.ts).
+// each Postgres that is installed for tests only (postgres/versions.ts).
 
 import { cp, glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { lockPostgresVersions } from "./postgres_versions.ts";
+import { lockPostgresVersions } from "./postgres/versions.ts";
 import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
