@@ -9,6 +9,10 @@ const url = new URL("/rest/v1/rpc/public_audit_log", AUDIT_LOG_URL);
 const person = await signUp();
 const { data } = await person.client.auth.getSession();
 const jwt = data.session?.access_token ?? "";
+const forged = await signJwt(
+  { role: "service_role" },
+  "another secret, but as long as the stack's",
+);
 
 /** Calls, on the stack, a function that only the platform may execute; the status and the error's code. */
 async function ask(headers: Record<string, string>): Promise<[status: number, code?: string]> {
@@ -33,10 +37,6 @@ describe("the gateway in front of the Data API", () => {
     }
   });
 
-  const forged = await signJwt(
-    { role: "service_role" },
-    "not the secret of this stack, but as long",
-  );
   const unsigned = jwt.slice(0, jwt.lastIndexOf(".") + 1);
   const refusals: Record<string, [headers: Record<string, string>, code?: RegExp]> = {
     "no header": [{}],

@@ -57,7 +57,7 @@ describe("the pages", () => {
   });
 
   it("name only tasks, files, migrations and tests that exist", async () => {
-    const files = [];
+    const files: string[] = [];
     for await (const path of glob("{supabase/migrations,tests}/**", { cwd: fileURLToPath(ROOT) })) {
       files.push(path);
     }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
@@ -7,7 +7,6 @@ import { redocly } from "../../docs/reference.ts";
 
 const DOCS = fileURLToPath(new URL("../../docs/", import.meta.url));
 const GET = "paths/~1public-audit-log/get";
-const SCHEMAS = "components/schemas";
 const PAGE = "responses/200/content/application~1json/schema/properties";
 
 const Side = z.object({ value: z.unknown().optional() }).optional();
@@ -89,59 +88,36 @@ describe("the contract", () => {
   });
 });
 
-/** A value at a place in the document (RFC 6901); `undefined` takes it away, `-` appends. */
-type Edit = [pointer: string, value: unknown];
+describe("the comparison", () => {
+  it("finds what takes away, narrows or changes a meaning, and passes what only adds", async () => {
+    const { paths, components } = structuredClone(document);
+    const { get } = paths["/public-audit-log"];
+    const { headers, schemas } = components;
+    const [, , action = {}, , , offset = {}] = get.parameters.map(({ schema }) => schema);
+    const breaks: Record<string, () => unknown> = {
+      "parameters/2/schema Enum": () => Object.assign(action, { enum: ["agent_added"] }),
+      "parameters/5/schema default": () => Object.assign(offset, { default: 1 }),
+      "responses/429": () => Reflect.deleteProperty(get.responses, "429"),
+      "headers/RateLimit required": () => Object.assign(headers.RateLimit, { required: false }),
+      "properties/total": () =>
+        Object.assign(schemas.Page.properties, { total: { type: "string" } }),
+      "anyOf/1/properties/agent_name": () =>
+        Reflect.deleteProperty(schemas.OtherEntry.properties, "agent_name"),
+    };
+    const added = { name: "user", in: "query", schema: { type: "string" } };
+    Object.assign(get.responses, { 503: { description: "Later" } });
+    Object.assign(get.parameters, [...get.parameters, added]);
+    assertEquals(await changes(), []);
+    for (const edit of Object.values(breaks)) edit();
+    const found = (await changes()).join("\n");
+    for (const what of Object.keys(breaks)) assertStringIncludes(found, what);
 
-/** The incompatible changes of a document that was edited. */
-async function changesOf(edits: Edit[]): Promise<string[]> {
-  const draft: unknown = structuredClone(document);
-  edits.forEach((edit) => apply(draft, edit));
-  const file = await Deno.makeTempFile({ suffix: ".json" });
-  await Deno.writeTextFile(file, JSON.stringify(draft));
-  const changes = await incompatibleChanges(`${DOCS}openapi.json`, file);
-  await Deno.remove(file);
-  return changes;
-}
-
-function apply(target: unknown, [pointer, value]: Edit): void {
-  const names = pointer.split("/").map((name) => name.replaceAll("~1", "/"));
-  const last = names.pop() ?? "";
-  const place = names.reduce(
-    (object: unknown, name) => (object as Record<string, unknown>)[name],
-    target,
-  );
-  if (Array.isArray(place) && last === "-") place.push(value);
-  else if (value === undefined) delete (place as Record<string, unknown>)[last];
-  else (place as Record<string, unknown>)[last] = value;
-}
-
-/** One edit for each rule above and for each kind of thing in the document, with what must be said of it. */
-const INCOMPATIBLE: Record<string, Edit> = {
-  "parameters/2/schema Enum": [`${GET}/parameters/2/schema/enum`, ["agent_added"]],
-  "parameters/5/schema default": [`${GET}/parameters/5/schema/default`, 1],
-  "responses/429": [`${GET}/responses/429`, undefined],
-  "200/headers/RateLimit required": ["components/headers/RateLimit/required", false],
-  "headers/RateLimit-Policy required": ["components/headers/RateLimit-Policy/required", undefined],
-  "properties/organization_id": [`${SCHEMAS}/Page/properties/organization_id`, undefined],
-  "properties/total": [`${SCHEMAS}/Page/properties/total`, { type: "string" }],
-  "anyOf/1/properties/agent_name": [`${SCHEMAS}/OtherEntry/properties/agent_name`, undefined],
-};
-
-const ADDITIONS: Edit[] = [
-  [`${GET}/parameters/-`, { name: "user", in: "query", schema: { type: "string" } }],
-  [`${GET}/parameters/4/schema/maximum`, 5000],
-  [`${GET}/responses/200/headers/ETag`, { schema: { type: "string" } }],
-  [`${GET}/responses/503`, { description: "Later" }],
-];
-
-describe("a change of the contract", () => {
-  it("that takes away, narrows or changes a meaning is found", async () => {
-    const changes = (await changesOf(Object.values(INCOMPATIBLE))).join("\n");
-    for (const what of Object.keys(INCOMPATIBLE)) assertStringIncludes(changes, what);
-    assert((await changesOf([[`${SCHEMAS}/AuditEntry/anyOf/1`, undefined]])).length > 0);
-  });
-
-  it("that only adds is accepted", async () => {
-    assertEquals(await changesOf(ADDITIONS), []);
+    async function changes(): Promise<string[]> {
+      const file = await Deno.makeTempFile({ suffix: ".json" });
+      await Deno.writeTextFile(file, JSON.stringify({ ...document, paths, components }));
+      const changes = await incompatibleChanges(`${DOCS}openapi.json`, file);
+      await Deno.remove(file);
+      return changes;
+    }
   });
 });
