@@ -97,9 +97,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
   await auth.start();
 
-  progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
   if (isMigrated) {
+    progress(seed ? "migrations and seed" : "migrations");
     await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
       .catch((error) => {
         // Until the first release, migrations are rewritten rather than added to.

@@ -46,22 +46,22 @@ function setUp(answer: (call: Call) => Response | Promise<Response>) {
   return { send, calls, lines };
 }
 
-/** What a decision about an invalid query has. */
+/** The catalogue that comes with the decision about an invalid query. */
 const CATALOGUE = { actions: ["agent_added"] };
 
-/** Every decision but `unauthorized`, with what else is given. */
+/** A decision about a known key, with more fields. */
 function decided(decision: string, given: object = {}): string {
   const counted = { api_key_id: KEY_ID, quota: 60, remaining: 59, reset: 60 };
   return JSON.stringify({ decision, ...counted, ...given });
 }
 
-/** An accepted request's answer, with a page or null. */
+/** The answer to an accepted request, with a page or null. */
 function accepted(page: string): string {
   const start = decided("accepted", { organization_id: ORGANIZATION_ID }).slice(0, -1);
   return `${start},"page":${page}}`;
 }
 
-/** The items of a page have lines of their own. */
+/** An accepted answer whose page has these items, on a line of their own. */
 function acceptedItems(items: string, total = 1): string {
   return accepted(`{"total":${total},"items":\n${items}\n}`);
 }
@@ -244,7 +244,7 @@ describe("handler: an answer cut off", () => {
 });
 
 describe("handler: a fault behind it", () => {
-  /** What the Data API answers, and with which status. */
+  /** Answers of the Data API, with their status (200 if it is left out). */
   const faults: Record<string, [body: string, status?: number]> = {
     "an error of the database": ['{"code":"57014","message":"secret cause"}', 500],
     "a very long error": [`{"code":"XX000","message":"${"secret cause".repeat(1000)}"}`, 500],

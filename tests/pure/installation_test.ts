@@ -139,13 +139,9 @@ describe("installing", () => {
     ) {
       await using project = new Project({ [`supabase/migrations/${newest}_theirs.sql`]: "" });
       project.install();
-      const names = project.migrations();
-      assertEquals(names[1], `${first}_audit_log_01_tables.sql`);
-      assertEquals(names.map((name) => name.replace(/^\d+_/, "")), [
-        "theirs.sql",
-        "audit_log_01_tables.sql",
-        "audit_log_02_people.sql",
-        "audit_log_03_keys.sql",
+      assertEquals(project.migrations().slice(0, 2), [
+        `${newest}_theirs.sql`,
+        `${first}_audit_log_01_tables.sql`,
       ]);
     }
   });
