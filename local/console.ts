@@ -15,9 +15,9 @@ const CONTENT_TYPES: Record<string, string> = {
 export interface ConsoleOptions {
   apiUrl: string;
   publishableKey: string;
-  /** Where its files go. */
+  /** The folder to build into. */
   outDir: string;
-  /** What else the build is told, as in `VITE_SIGN_IN`. */
+  /** More variables for the build, as in `VITE_SIGN_IN`. */
   choices?: Record<string, string>;
 }
 

@@ -58,7 +58,7 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
   };
 }
 
-/** Replaces the `apikey` by the JWT that PostgREST needs; returns why not, if it cannot. */
+/** Replaces the `apikey` by the JWT that PostgREST needs; returns the reason if it cannot. */
 function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string | undefined {
   const key = headers.get("apikey");
   if (key === null) return "No API key found in request";

@@ -76,11 +76,11 @@ export async function packagedPostgrest(path: string): Promise<PostgrestProgram>
 }
 
 export interface PostgrestOptions {
-  /** Where callers reach it, by way of the gateway. */
+  /** Where callers reach the gateway in front of it. */
   apiUrl: string;
-  /** As whom it connects: `authenticator`. */
+  /** The database, as the role `authenticator`. */
   databaseUrl: string;
-  /** What signs the JWTs of the callers. */
+  /** The secret that signs the callers' JWTs. */
   jwtSecret: string;
   /** Given each line that it prints. */
   log: (line: string) => void;
