@@ -63,7 +63,16 @@ describe("1. Install", () => {
       insert into public.memberships (organization_id, user_id, level)
       values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
     before = new Set(await thingsOutside());
-    assertStringIncludes(await project.install(), "Next, in that project:");
+    const printed = await project.install();
+    for (
+      const step of [
+        "npx supabase db push",
+        "audit_log to the exposed schemas",
+        "npx supabase functions deploy public-audit-log",
+        "insert into audit_log.organizations",
+        "docs/adopting.md",
+      ]
+    ) assertStringIncludes(printed, step);
 
     const files = project.migrations();
     const ours = files.filter((name) => name.includes("_audit_log_"));
