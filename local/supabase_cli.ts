@@ -1,27 +1,22 @@
-const VERSION = "3.1.0";
-const ROOT = new URL("..", import.meta.url);
+const SPECIFIER = "supabase@3.1.0";
+const OPTIONS = {
+  cwd: new URL("..", import.meta.url),
+  // The databases are on loopback. Without this mode, the CLI prints a warning to standard output.
+  env: { DO_NOT_TRACK: "1", PGSSLMODE: "disable" },
+  stdin: "null",
+} as const;
+
+let found: Promise<string[]> | undefined;
 
 /**
  * Runs the real Supabase CLI in this repository and resolves to its output. The commands used here need no
- * Docker. Runs through `npx` if there is one, else through Deno.
+ * Docker.
  *
  * @throws {Error} with the CLI's error message, if it fails or does not know a key of config.toml.
  */
 export async function supabase(...args: string[]): Promise<string> {
-  const specifier = `supabase@${VERSION}`;
-  const command = await hasNpx()
-    ? new Deno.Command(NPX, { args: ["--yes", specifier, ...args], ...OPTIONS })
-    : new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "--allow-all",
-        "--no-lock",
-        "--node-modules-dir=none",
-        `npm:${specifier}`,
-        ...args,
-      ],
-      ...OPTIONS,
-    });
+  const [program = "", ...prefix] = await (found ??= findCli());
+  const command = new Deno.Command(program, { args: [...prefix, ...args], ...OPTIONS });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
   const output = decoder.decode(stdout) + decoder.decode(stderr);
@@ -32,19 +27,17 @@ export async function supabase(...args: string[]): Promise<string> {
   throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
 }
 
-const NPX = Deno.build.os === "windows" ? "npx.cmd" : "npx";
-const OPTIONS = {
-  cwd: ROOT,
-  // The databases are on loopback. Without this mode, the CLI prints a warning to standard output.
-  env: { DO_NOT_TRACK: "1", PGSSLMODE: "disable" },
-  stdin: "null",
-} as const;
-
-async function hasNpx(): Promise<boolean> {
+/** The command that npx installs, or that Deno runs where there is no npx. It is found once: npx takes a second. */
+async function findCli(): Promise<string[]> {
+  const args = ["--yes", `--package=${SPECIFIER}`, "--call=command -v supabase"];
   try {
-    return (await new Deno.Command(NPX, { args: ["--version"], ...OPTIONS }).output()).success;
+    const { success, stdout, stderr } = await new Deno.Command("npx", { args, ...OPTIONS })
+      .output();
+    if (success) return [new TextDecoder().decode(stdout).trim()];
+    throw new Error(`npx cannot install ${SPECIFIER}: ${new TextDecoder().decode(stderr)}`);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    const flags = ["--allow-all", "--no-lock", "--node-modules-dir=none"];
+    return [Deno.execPath(), "run", ...flags, `npm:${SPECIFIER}`];
   }
 }

@@ -5,8 +5,7 @@ import { parseArgs } from "node:util";
 const USAGE = `Options of deno task start, status and reset:
   --api-port=54321   port of the API
   --db-port=54322    port of Postgres
-  --data-dir=…       folder of all data (default: local/data)
-  -h, --help         print this`;
+  --data-dir=…       folder of all data (default: local/data)`;
 
 const { apiPort, databasePort, dataDir, given } = readOptions();
 
@@ -29,18 +28,13 @@ export function taskCommand(task: string, changes: Record<string, number> = {}):
 
 function readOptions() {
   try {
-    const { help, ...given } = parseArgs({
+    const given = parseArgs({
       options: {
         "api-port": { type: "string" },
         "db-port": { type: "string" },
         "data-dir": { type: "string" },
-        "help": { type: "boolean", short: "h" },
       },
     }).values;
-    if (help) {
-      console.log(USAGE);
-      Deno.exit();
-    }
     const apiPort = readPort("api-port", given["api-port"] ?? "54321");
     const databasePort = readPort("db-port", given["db-port"] ?? "54322");
     if (apiPort === databasePort) throw new RangeError("--api-port and --db-port are the same");

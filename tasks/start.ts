@@ -56,7 +56,7 @@ async function main(): Promise<void> {
 
   const fault = await Promise.race([
     stopRequest.promise,
-    stack.functionEnded.then((code) => `The function's process has ended, with code ${code}.`),
+    stack.functionEnded.then((end) => `The function's process has ended (${end}).`),
   ]);
   await Deno.remove(STATUS_FILE);
   if (fault) throw new Error(`${fault} Start again: ${taskCommand("start")}`);

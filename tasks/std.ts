@@ -15,7 +15,7 @@ const OFFLINE: Record<string, string> = {
  * the same names are mapped to packages of the npm registry.
  */
 export async function stdFlags(): Promise<string[]> {
-  // deno-std has no types: to Deno's own resolution it is untyped, to that of node_modules without exports.
+  // deno-std has no types. Deno's own resolution accepts that, and that of node_modules does not.
   const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
   if (await jsrAnswers()) return flags;
   console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");

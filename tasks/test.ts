@@ -1,6 +1,6 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { findBrowser } from "../tests/browser/find_browser.ts";
-import { installPostgres } from "./postgres_versions.ts";
+import { installPostgres } from "./postgres/versions.ts";
 import { closingLine, runTests } from "./run_tests.ts";
 
 const NAMES = [

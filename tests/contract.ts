@@ -5,7 +5,7 @@ import document from "../docs/openapi.json" with { type: "json" };
 
 const ajv = new Ajv2020({ strict: true });
 addFormats.default(ajv);
-// To it, all of the document is one schema with keywords of its own.
+// Ajv takes the whole document for one schema, and must know its keywords.
 ajv.addVocabulary(Object.keys(document));
 ajv.addSchema({ $id: "contract", ...document }, undefined, undefined, false);
 
@@ -22,7 +22,7 @@ interface DocumentedResponse {
   content: Record<string, { schema: { $ref?: string; type?: string }; example: object | string }>;
 }
 
-/** What each line of NDJSON is. */
+/** The schema of a line of NDJSON. */
 const ENTRY = "#/components/schemas/AuditEntry";
 
 /** The statuses that docs/openapi.json documents. */
@@ -70,13 +70,13 @@ async function differences({ url, status, headers, body }: Response): Promise<st
   ];
 }
 
-/** What of an answer is JSON: all of it, or each line. */
+/** The JSON values of a body: one, or one for each line of NDJSON. */
 function bodiesOf(type: string, text: string): unknown[] {
   if (!type.endsWith("ndjson")) return [JSON.parse(text)];
   return text.split("\n").slice(0, -1).map((line) => JSON.parse(line));
 }
 
-/** A header's value as its schema has it: a whole number is one. */
+/** Reads a header's value: digits are a number, as in its schema. */
 function headerValue(text: string | null): string | number | null {
   return text !== null && /^\d+$/.test(text) ? Number(text) : text;
 }

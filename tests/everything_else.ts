@@ -1,6 +1,6 @@
 import type postgres from "postgres";
 
-/** Everything in the database but our two schemas, one line of text for each thing. */
+/** Lists everything in the database outside our two schemas, one line of text for each thing. */
 export async function everythingElse(run: postgres.ISql): Promise<string[]> {
   const rows = await run<{ thing: string }[]>`
     with others as (

@@ -1,4 +1,4 @@
-/** A server of a test's own. */
+/** A server that a test has started. */
 export interface Loopback extends AsyncDisposable {
   /** Without a slash at its end. */
   url: string;

@@ -11,6 +11,9 @@ import { runDeno } from "../run_program.ts";
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = "supabase/migrations";
 
+/** A version of tomorrow, shorter than most: the Supabase CLI orders versions as text. */
+const TOMORROW = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10).replaceAll("-", "");
+
 /** Their migrations. They use names that the service uses too, in schemas of their own. */
 const THEIRS = {
   "0001_names.sql": `
@@ -20,20 +23,18 @@ const THEIRS = {
     create type public.audit_action as enum ('mine');
     create function public.create_api_key(name text) returns text language sql as 'select $1';
     create function private.require_admin(id integer) returns integer language sql as 'select $1';`,
-  "20250101000000_platform.sql": `
+  [`${TOMORROW}_platform.sql`]: `
     create table public.organizations (id text primary key, name text);
     create table public.memberships (
-      organization_id text not null references public.organizations on delete cascade,
-      user_id uuid not null references auth.users on delete cascade,
+      organization_id text references public.organizations on delete cascade,
+      user_id uuid references auth.users on delete cascade,
       level integer not null,
       primary key (organization_id, user_id)
     );
     create table public.agents (
       id uuid primary key default gen_random_uuid(),
       organization_id text not null references public.organizations,
-      name text,
-      sid text,
-      created_by uuid
+      name text, sid text, created_by uuid
     );
     create table public.conversations (
       id uuid primary key default gen_random_uuid(),
@@ -45,23 +46,20 @@ const THEIRS = {
       id bigint primary key generated always as identity,
       organization_id text not null references public.organizations,
       conversation_id uuid references public.conversations,
-      user_id uuid,
-      body text
+      user_id uuid, body text
     );
     create table public.feedback (
       id bigint primary key generated always as identity,
       organization_id text not null references public.organizations,
       message_id bigint references public.messages,
-      user_id uuid,
-      thumb text
+      user_id uuid, thumb text
     );
     create table public.events (
       id bigint primary key generated always as identity,
       organization_id text not null references public.organizations,
       happened_at timestamptz not null default now(),
       kind text not null,
-      email text,
-      agent text,
+      email text, agent text,
       details jsonb not null default '{}'
     );
     -- People insert agents themselves, and may do nothing else.
@@ -78,7 +76,7 @@ export interface Account {
   client: SupabaseClient;
 }
 
-/** What a call of the Data API came to. */
+/** The result of a call of the Data API. */
 export type Answer = { code: string } | { data: unknown };
 
 /**
@@ -95,14 +93,11 @@ export class ExistingProject implements AsyncDisposable {
     this.sql = postgres(stack.databaseUrl, { onnotice: () => {} });
   }
 
+  /** Starts the stack, and writes the folder. Nothing is pushed yet. */
   static async start(): Promise<ExistingProject> {
-    const project = new ExistingProject(await startTemporaryStack());
-    await project.sql.unsafe(
-      "drop schema audit_log, audit_log_private, supabase_migrations cascade",
-    );
+    const project = new ExistingProject(await startTemporaryStack({ isMigrated: false }));
     project.write("supabase/config.toml", 'project_id = "theirs"\n');
     for (const [name, text] of Object.entries(THEIRS)) project.write(`${MIGRATIONS}/${name}`, text);
-    await project.push();
     return project;
   }
 
@@ -151,7 +146,39 @@ export class ExistingProject implements AsyncDisposable {
     return rows.map(({ file }) => file);
   }
 
-  /** The organization in the log that is one of theirs. */
+  /** Adds a recipe of examples/adopting as their migration. */
+  addRecipes(...names: string[]): void {
+    const texts = names.map((name) => [`audit_log_${name}`, recipe(`${name}.sql`)]);
+    this.addMigrations(Object.fromEntries(texts));
+  }
+
+  /** Makes an organization of theirs. */
+  async newOrganization(): Promise<string> {
+    const id = `acme-${crypto.randomUUID()}`;
+    await this.sql`insert into public.organizations (id, name) values (${id}, 'Acme')`;
+    return id;
+  }
+
+  /** A conversation of a person with an agent, both new. */
+  async newConversation(
+    organizationId: string,
+    userId: string,
+    { name = "Assistant", sid = "AG1", run = this.sql }: {
+      name?: string | null;
+      sid?: string | null;
+      run?: postgres.ISql;
+    } = {},
+  ) {
+    const [agent] = await run`
+      insert into public.agents (organization_id, name, sid, created_by)
+      values (${organizationId}, ${name}, ${sid}, ${userId}) returning id`;
+    const [conversation] = await run`
+      insert into public.conversations (organization_id, agent_id, user_id)
+      values (${organizationId}, ${agent?.["id"]}, ${userId}) returning id`;
+    return { id: conversation?.["id"] as string, agentId: agent?.["id"] as string };
+  }
+
+  /** The organization of the log that stands for one of theirs. */
   async organization(externalId: string): Promise<{ id: string; name: string }> {
     const [row] = await this.sql<{ id: string; name: string }[]>`
       select id, name from audit_log.organizations where external_id = ${externalId}`;
@@ -192,7 +219,7 @@ export class ExistingProject implements AsyncDisposable {
     }
   }
 
-  /** Makes a key as an administrator, and returns what it can read. */
+  /** Makes a key as an administrator; its token. */
   async keyOf(person: SupabaseClient, organizationId: string): Promise<string> {
     const given = { organization_id: organizationId, name: "test" };
     const answer = await this.call(person, "create_api_key", given);
@@ -223,6 +250,20 @@ export class ExistingProject implements AsyncDisposable {
     await this.stack[Symbol.asyncDispose]();
     await Deno.remove(this.folder, { recursive: true });
   }
+}
+
+/** A file of examples/adopting. */
+export function recipe(name: string): string {
+  return Deno.readTextFileSync(join(ROOT, "examples/adopting", name));
+}
+
+const page = await Deno.readTextFile(join(ROOT, "docs/adopting.md"));
+
+/** The block of docs/adopting.md that contains a text. */
+export function blockOf(language: string, part: string): string {
+  const blocks = page.matchAll(new RegExp(`^ *\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
+  for (const [, block = ""] of blocks) if (block.includes(part)) return block;
+  throw new Error(`docs/adopting.md has no ${language} with ${part}`);
 }
 
 /** Whether a call failed because PostgREST, which reads the schema anew after a push, is not done yet. */

@@ -1,5 +1,5 @@
-// Code that should not be in the function's process: what could it do there? Run by
-// edge_function_test.ts; answers /?attempt=… with the error, or with "done".
+// Tries what malicious code could try in the function's process. edge_function_test.ts runs it.
+// It answers /?attempt=… with the error, or with "done".
 
 const ATTEMPTS: Record<string, (stranger: string) => unknown> = {
   "read a file": () => Deno.readTextFile(new URL(import.meta.url)),

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type postgres from "postgres";
 import { runUpkeep } from "../../local/upkeep.ts";
 import { freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
-import { applyChanges } from "../../tasks/install_files.ts";
-import { planInstallation } from "../../tasks/installation.ts";
+import { applyChanges } from "../../cli/install/files.ts";
+import { planInstallation } from "../../cli/install/installation.ts";
 import { runDeno } from "../run_program.ts";
 import { ExistingProject, ROOT } from "./existing_project.ts";
 

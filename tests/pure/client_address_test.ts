@@ -13,11 +13,11 @@ describe("clientAddress()", () => {
       ["the nearest proxy's, not what the caller may have sent", {
         "X-Forwarded-For": "198.51.100.1, 203.0.113.7",
       }, "203.0.113.7"],
-      ["none without a header", {}, undefined],
-      ["none that is no address", { "X-Forwarded-For": "unknown" }, undefined],
-      ["none with a port, a zone or a mask", { "X-Forwarded-For": "fe80::1%eth0" }, undefined],
-      ["none with a mask", { "CF-Connecting-IP": "203.0.113.0/24" }, undefined],
-      ["none of 10 kB", { "X-Forwarded-For": "1".repeat(10_000) }, undefined],
+      ["nothing without a header", {}, undefined],
+      ["nothing that is no address", { "X-Forwarded-For": "unknown" }, undefined],
+      ["nothing with a zone", { "X-Forwarded-For": "fe80::1%eth0" }, undefined],
+      ["nothing with a mask", { "CF-Connecting-IP": "203.0.113.0/24" }, undefined],
+      ["nothing of 10 kB", { "X-Forwarded-For": "1".repeat(10_000) }, undefined],
     ] as const
   ) {
     it(`takes ${what}`, () => {

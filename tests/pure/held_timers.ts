@@ -1,11 +1,11 @@
 /** A timer that was set, and not cleared since. */
 export interface Timer {
   milliseconds: number;
-  /** What happens when it is due. */
+  /** Does what the timer was set for. */
   ring: () => void;
 }
 
-/** Runs something while no timer rings by itself: the set has those that wait, in the order in which they were set. */
+/** Runs a function while no timer rings by itself. The set contains the waiting timers, in the order in which they were set. */
 export async function whileTimersAreHeld(
   run: (timers: Set<Timer>) => Promise<void>,
 ): Promise<void> {

@@ -13,21 +13,7 @@ function badParameters(query: string): string[] {
 }
 
 // attacks/hostile_input_test.ts compares many more with a second reading of the contract.
-const NO_DAYS = [
-  "",
-  "2026-1-1",
-  "2026-02-30",
-  "1900-02-29",
-  "0000-01-01",
-  "2026-13-01",
-  "2026-01-00",
-  "2026-01-01T00:00:00Z",
-  "2026-01-01\n",
-  "-2026-01-01",
-  "12026-01-01",
-  "２０２６-01-01",
-  "\0",
-];
+const NO_DAYS = ["", "2026-1-1", "1900-02-29", "0000-01-01", "12026-01-01", "2026-01-01\n", "\0"];
 
 const NO_NUMBERS = ["", " ", "0x10", "1e2", "-1", "+1", "1.0", "10 ", "NaN", "٣", "9".repeat(400)];
 

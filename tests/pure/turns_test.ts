@@ -3,12 +3,12 @@ import { describe, it } from "@std/testing/bdd";
 import { whileTimersAreHeld } from "./held_timers.ts";
 import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
 
-/** Lets everything happen that waits for nothing but promises. */
+/** Runs everything that waits for promises only. */
 async function settle(): Promise<void> {
   for (let n = 0; n < 20; n++) await null;
 }
 
-/** Asks for turns; those that have come, in order. */
+/** Asks for turns, and collects those that have come, in order. */
 function ask(turns: Turns, requests: [key: string, entries: number][]) {
   const come: { key: string; turn: Turn }[] = [];
   for (const [key, entries] of requests) {
@@ -54,7 +54,7 @@ describe("turns", () => {
     assertEquals(come.length, 1);
   });
 
-  it("of all keys have room for three of the largest pages, for more once their true size is known", async () => {
+  it("of all keys together leave room for three largest pages, and for more once their true size is known", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
     const come = ask(turns, keys);
@@ -67,7 +67,7 @@ describe("turns", () => {
     assertEquals(come.length, 10 + 2);
   });
 
-  it("with a small page, or none, never wait for large pages", async () => {
+  it("for a small page, or none, never wait for large pages", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 9 }, (_, n): [string, number] => [`${n}`, 1000]);
     assertEquals(ask(turns, keys).length, 0);

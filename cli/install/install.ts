@@ -1,9 +1,9 @@
 import process from "node:process";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import root from "../deno.json" with { type: "json" };
+import root from "../../deno.json" with { type: "json" };
 import { type Installation, planInstallation } from "./installation.ts";
-import { applyChanges, InstallError } from "./install_files.ts";
+import { applyChanges, InstallError } from "./files.ts";
 
 const USAGE = `public-audit-log install PATH [--dry-run]
 

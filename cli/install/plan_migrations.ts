@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Change, InstallError, listFiles, readFile, unixLines } from "./install_files.ts";
+import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
 
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;

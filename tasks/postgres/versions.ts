@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { packagedPrograms, platformPackage } from "../local/postgres.ts";
+import { packagedPrograms, platformPackage } from "../../local/postgres.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The version that `start` runs, whose package is among the imports of deno.json. */
 const DEFAULT_VERSION = "17";
@@ -12,9 +12,6 @@ const PACKAGE_VERSIONS: Record<string, string> = {
   "15": "15.18.0-beta.17",
   "18": "18.4.0-beta.17",
 };
-
-/** The versions of Postgres that `deno task test --postgres=…` takes. */
-export const POSTGRES_VERSIONS = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
 
 /**
  * The folder of a version's programs; `null` for the version that `start` runs. Installs another version as
@@ -26,7 +23,8 @@ export async function installPostgres(version: string): Promise<string | null> {
   if (version === DEFAULT_VERSION) return null;
   const packageVersion = PACKAGE_VERSIONS[version];
   if (!packageVersion) {
-    throw new RangeError(`--postgres=${version}: must be one of ${POSTGRES_VERSIONS.join(", ")}`);
+    const versions = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
+    throw new RangeError(`--postgres=${version}: must be one of ${versions.join(", ")}`);
   }
   const folder = join(ROOT, "local/data", `postgres-${version}`);
   await Deno.mkdir(folder, { recursive: true });
@@ -45,7 +43,7 @@ export async function lockPostgresVersions(): Promise<void> {
 }
 
 function lockfile(version: string): string {
-  return join(ROOT, "tasks", `postgres_${version}.lock`);
+  return join(ROOT, "tasks/postgres", `${version}.lock`);
 }
 
 /** Installs a package into a folder that has no configuration, not even that of the repository around it. */

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Change, InstallError, listFiles, readFile, unixLines } from "./install_files.ts";
+import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
 import { allByHand, patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
 

@@ -1,0 +1,95 @@
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Milliseconds. */
+const START_TIMEOUT = 30_000;
+const STOP_TIMEOUT = 3_000;
+
+/**
+ * Runs the program in place of this shell, beside a second shell that reads standard input. A line tells that
+ * shell that the program has ended. If the input ends without a line, the process that started all this
+ * was killed, and the second shell kills the program.
+ */
+const RUN = `
+exec 3<&0 </dev/null
+(read -r ended <&3 || kill -9 $$) >/dev/null 2>&1 &
+exec "$0" "$@" 3<&-
+`;
+
+export interface ChildProcessOptions {
+  args?: string[];
+  env: Record<string, string>;
+  /** Whether `env` and the PATH are its whole environment. */
+  clearEnv?: boolean;
+  /** Given each line that it prints, line break included. */
+  onLine: (line: string) => void;
+}
+
+/** A running program. It ends with this process, even if that is killed. */
+export interface ChildProcess extends AsyncDisposable {
+  pid: number;
+  /** Resolves to its signal or exit code when it has ended and its output has been read. */
+  ended: Promise<string>;
+}
+
+/** Starts a program. */
+export function startChildProcess(path: string, options: ChildProcessOptions): ChildProcess {
+  const { args = [], clearEnv = false, env, onLine } = options;
+  const process = new Deno.Command("sh", {
+    args: ["-c", RUN, path, ...args],
+    clearEnv,
+    env: { PATH: Deno.env.get("PATH") ?? "", ...env },
+    // So that Ctrl-C in a terminal does not reach it: this process stops it.
+    detached: true,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const output = [process.stdout, process.stderr].map((stream) => forEachLine(stream, onLine));
+  const ended = process.status.then(async ({ code, signal }) => {
+    // The second shell may have been killed, too.
+    await new Blob(["\n"]).stream().pipeTo(process.stdin).catch(() => {});
+    await Promise.all(output);
+    return signal ?? `code ${code}`;
+  });
+  return {
+    pid: process.pid,
+    ended,
+    async [Symbol.asyncDispose]() {
+      kill(process, "SIGTERM");
+      // A stopped or hanging process ignores SIGTERM.
+      const timer = setTimeout(() => kill(process, "SIGKILL"), STOP_TIMEOUT);
+      await ended;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Resolves when an address answers with success. */
+export async function untilHealthy(url: string): Promise<void> {
+  const deadline = performance.now() + START_TIMEOUT;
+  while (performance.now() < deadline) {
+    const response = await fetch(url).catch(() => null);
+    await response?.body?.cancel();
+    if (response?.ok) return;
+    await delay(50);
+  }
+  throw new Error(`not ready after ${START_TIMEOUT / 1000} s`);
+}
+
+function kill(process: Deno.ChildProcess, signal: Deno.Signal): void {
+  try {
+    process.kill(signal);
+  } catch (error) {
+    // It has ended already.
+    if (!(error instanceof TypeError)) throw error;
+  }
+}
+
+async function forEachLine(
+  stream: ReadableStream<Uint8Array>,
+  onLine: (line: string) => void,
+): Promise<void> {
+  for await (const line of createInterface(Readable.from(stream))) onLine(`${line}\n`);
+}

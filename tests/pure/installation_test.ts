@@ -1,0 +1,350 @@
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { applyChanges, InstallError } from "../../cli/install/files.ts";
+import { type Installation, planInstallation } from "../../cli/install/installation.ts";
+import { patchConfig } from "../../cli/install/patch_config.ts";
+import { runDeno } from "../run_program.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const FUNCTION = "supabase/functions/public-audit-log";
+const MANIFEST = `${FUNCTION}/installed.json`;
+
+/** The time of installing. */
+const NOW = new Date("2026-12-01T10:00:58Z");
+
+/** Texts by path. */
+type Files = Record<string, string>;
+
+/** What is the same in two versions of ours. */
+const KEPT: Files = {
+  "supabase/migrations/20261120000001_tables.sql": "create table a ();\n",
+  "supabase/migrations/20261120000002_people.sql": "create function caller();\n",
+  "supabase/migrations/20261120000003_keys.sql": "create table keys ();\n",
+  [`${FUNCTION}/deno.json`]: "{}\n",
+};
+const OURS: Files = {
+  ...KEPT,
+  [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
+  [`${FUNCTION}/old.ts`]: "export {};\n",
+};
+const NEXT: Files = {
+  ...KEPT,
+  "supabase/migrations/20270101000000_more.sql": "create table more ();\n",
+  [`${FUNCTION}/index.ts`]: "Deno.serve(handler);\n",
+  [`${FUNCTION}/handler.ts`]: "export function handler() {}\n",
+};
+
+const LEAVE = Deno.readTextFileSync(join(ROOT, "examples/adopting/leave.sql"));
+const CONFIG = '[api]\nschemas = ["public"] # theirs\n';
+const PATCHED = patchConfig(CONFIG).text;
+const THEIRS: Files = {
+  "supabase/config.toml": CONFIG,
+  "supabase/migrations/20250101000000_theirs.sql": "create table theirs ();\n",
+  "supabase/functions/theirs/index.ts": "Deno.serve();\n",
+};
+
+/** A project of somebody's, and a version of ours to install into it. */
+class Project implements AsyncDisposable {
+  readonly #folder = Deno.makeTempDirSync();
+  readonly path = join(this.#folder, "theirs");
+
+  constructor(files: Files = THEIRS) {
+    this.write(files);
+  }
+
+  write(files: Files): void {
+    writeFiles(this.path, files);
+  }
+
+  plan(ours: Files = OURS, now: Date = NOW): Installation {
+    const source = join(this.#folder, crypto.randomUUID());
+    writeFiles(source, ours);
+    return planInstallation(source, this.path, { version: "1.2.0", now });
+  }
+
+  install(ours?: Files, now?: Date): Installation {
+    const installation = this.plan(ours, now);
+    applyChanges(this.path, installation.changes);
+    return installation;
+  }
+
+  /** Installing must fail, change nothing and say these words. */
+  refuses(words: string[], ours?: Files): void {
+    const before = this.files();
+    const { message } = assertThrows(() => this.install(ours), InstallError);
+    for (const word of words) assertStringIncludes(message, word);
+    assertEquals(this.files(), before);
+  }
+
+  files(): Files {
+    return readFolder(this.path);
+  }
+
+  migrations(): string[] {
+    return Array.from(Deno.readDirSync(join(this.path, "supabase/migrations")), ({ name }) => name)
+      .sort();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}
+
+function writeFiles(folder: string, files: Files): void {
+  for (const [path, text] of Object.entries(files)) {
+    Deno.mkdirSync(dirname(join(folder, path)), { recursive: true });
+    Deno.writeTextFileSync(join(folder, path), text);
+  }
+}
+
+function readFolder(folder: string, prefix = ""): Files {
+  const files: Files = {};
+  for (const { name, isDirectory } of Deno.readDirSync(folder)) {
+    const path = join(folder, name);
+    if (isDirectory) Object.assign(files, readFolder(path, `${prefix}${name}/`));
+    else files[prefix + name] = Deno.readTextFileSync(path);
+  }
+  return files;
+}
+
+describe("installing", () => {
+  it("adds our migrations after theirs and the function, and leaves their files as they are", async () => {
+    await using project = new Project();
+    const { isFirst, byHand } = project.install();
+    assertEquals([isFirst, byHand], [true, []]);
+    const { [MANIFEST]: manifest = "", ...files } = project.files();
+    assertEquals(JSON.parse(manifest).version, "1.2.0");
+    assertEquals(files, {
+      ...THEIRS,
+      "supabase/config.toml": PATCHED,
+      "supabase/migrations/20261201100058_audit_log_01_tables.sql": "create table a ();\n",
+      "supabase/migrations/20261201100059_audit_log_02_people.sql": "create function caller();\n",
+      "supabase/migrations/20261201100100_audit_log_03_keys.sql": "create table keys ();\n",
+      [`${FUNCTION}/deno.json`]: "{}\n",
+      [`${FUNCTION}/index.ts`]: "Deno.serve();\n",
+      [`${FUNCTION}/old.ts`]: "export {};\n",
+    });
+  });
+
+  it("names our migrations after their newest, also if that lies in the future", async () => {
+    for (
+      const [newest, first] of [
+        ["20991231235959", "21000101000000"],
+        ["20261201100058123", "20261201100059"],
+        ["20261201", "20261202000000"],
+        ["0001", "20261201100058"],
+        ["3", "40000101000000"],
+      ]
+    ) {
+      await using project = new Project({ [`supabase/migrations/${newest}_theirs.sql`]: "" });
+      project.install();
+      assertEquals(project.migrations().slice(0, 2), [
+        `${newest}_theirs.sql`,
+        `${first}_audit_log_01_tables.sql`,
+      ]);
+    }
+  });
+
+  it("works with a folder that has no migrations, no functions or no config.toml", async () => {
+    for (const [path, text] of Object.entries({ ...THEIRS, "supabase/config.json": "{}" })) {
+      await using project = new Project({ [path]: text });
+      project.install();
+      assertEquals(project.install().changes, []);
+    }
+  });
+
+  it("keeps a config.toml that is a link, with its permissions", async () => {
+    await using project = new Project({ "shared.toml": CONFIG, "supabase/migrations/1_a.sql": "" });
+    const shared = join(project.path, "shared.toml");
+    const link = join(project.path, "supabase/config.toml");
+    Deno.chmodSync(shared, 0o600);
+    Deno.symlinkSync("../shared.toml", link);
+    project.install();
+    assertEquals(project.files()["shared.toml"], PATCHED);
+    assertEquals(Deno.lstatSync(link).isSymlink, true);
+    assertEquals((Deno.statSync(shared).mode ?? 0) & 0o777, 0o600);
+  });
+
+  it("says which lines to add where config.toml is missing or is not UTF-8", async () => {
+    await using project = new Project({ "supabase/migrations/1_a.sql": "" });
+    assertEquals(project.install().byHand.length, 2);
+    const place = join(project.path, "supabase/config.toml");
+    Deno.writeFileSync(place, new Uint8Array([0x23, 0x20, 0xe9, 0x0a]));
+    assertEquals(project.install().byHand.length, 2);
+    assertEquals(Deno.readFileSync(place).length, 4);
+  });
+
+  it("goes on where a run was killed, and ends as if it had not been", async () => {
+    await using whole = new Project();
+    const { changes } = whole.install();
+    for (let done = 0; done <= changes.length; done++) {
+      await using project = new Project();
+      applyChanges(project.path, project.plan().changes.slice(0, done));
+      // Killed between writing and renaming.
+      const path = changes[done]?.path;
+      if (path) project.write({ [join(dirname(path), ".audit_log_installing")]: "hal" });
+      project.install();
+      assertEquals(project.files(), whole.files());
+    }
+  });
+
+  it("names the file at which it fails, and later goes on from there", async () => {
+    await using whole = new Project();
+    whole.install();
+    await using project = new Project();
+    const obstacle = join(project.path, FUNCTION, ".audit_log_installing");
+    Deno.mkdirSync(obstacle, { recursive: true });
+    assertThrows(() => project.install(), InstallError, `Stopped at ${FUNCTION}/deno.json`);
+    assertEquals(project.migrations().length, 4);
+    Deno.removeSync(obstacle);
+    project.install();
+    assertEquals(project.files(), whole.files());
+  });
+});
+
+describe("installing again", () => {
+  it("changes nothing, also after Git has changed line ends", async () => {
+    await using project = new Project();
+    project.install();
+    const before = project.files();
+    const { isFirst, changes } = project.install(OURS, new Date());
+    assertEquals([isFirst, changes], [false, []]);
+    for (const [path, text] of Object.entries(before)) {
+      if (path !== "supabase/config.toml") project.write({ [path]: text.replaceAll("\n", "\r\n") });
+    }
+    assertEquals(project.install().changes, []);
+    assertEquals(project.install(NEXT).changes.length, 5);
+  });
+
+  it("adds what is new, and replaces and removes files of the function", async () => {
+    await using project = new Project();
+    project.install();
+    project.write({
+      "supabase/migrations/20270601000000_theirs.sql": "create table later ();\n",
+      [`${FUNCTION}/theirs.ts`]: "export {};\n",
+    });
+    const { [`${FUNCTION}/old.ts`]: _, [MANIFEST]: __, ...before } = project.files();
+    const { changes } = project.install(NEXT);
+    const added = "supabase/migrations/20270601000001_audit_log_04_more.sql";
+    assertEquals(changes.map(({ path, text }) => [path, text === null]), [
+      [added, false],
+      [`${FUNCTION}/handler.ts`, false],
+      [`${FUNCTION}/index.ts`, false],
+      [`${FUNCTION}/old.ts`, true],
+      [MANIFEST, false],
+    ]);
+    const { [MANIFEST]: ___, ...after } = project.files();
+    assertEquals(after, {
+      ...before,
+      [added]: "create table more ();\n",
+      [`${FUNCTION}/handler.ts`]: "export function handler() {}\n",
+      [`${FUNCTION}/index.ts`]: "Deno.serve(handler);\n",
+    });
+    assertEquals(project.install(NEXT).changes, []);
+  });
+
+  it("never touches the seam again: changed, or taken away", async () => {
+    const seam = "supabase/migrations/20261201100059_audit_log_02_people.sql";
+    await using project = new Project();
+    project.install();
+    project.write({ [seam]: "create function caller() -- of theirs\n" });
+    project.install(NEXT);
+    assertEquals(project.files()[seam], "create function caller() -- of theirs\n");
+    Deno.removeSync(join(project.path, seam));
+    const { changes, missing } = project.install(NEXT);
+    assertEquals([changes, missing], [[], ["02_people.sql"]]);
+  });
+
+  it("does not bring back migrations that were squashed", async () => {
+    await using project = new Project();
+    project.install();
+    const folder = join(project.path, "supabase/migrations");
+    for (const name of project.migrations()) Deno.removeSync(join(folder, name));
+    project.write({ "supabase/migrations/20261201100100_squashed.sql": "" });
+    const { missing } = project.install(NEXT);
+    assertEquals(missing, ["01_tables.sql", "02_people.sql", "03_keys.sql"]);
+    assertEquals(project.migrations(), [
+      "20261201100100_squashed.sql",
+      "20261201100101_audit_log_04_more.sql",
+    ]);
+  });
+});
+
+describe("installing changes nothing, and says why,", () => {
+  const keys = "supabase/migrations/20261201100100_audit_log_03_keys.sql";
+  const [index, old] = [`${FUNCTION}/index.ts`, `${FUNCTION}/old.ts`];
+  const edited = { [keys]: "-- edited\n", [index]: "// edited\n", [old]: "// edited\n" };
+  const left = { "supabase/migrations/20261205000000_leave.sql": LEAVE };
+  const twice = { "supabase/migrations/20261205000000_audit_log_01_tables.sql": "" };
+  const afterLast = (version: string) => ({ [`supabase/migrations/${version}_theirs.sql`]: "" });
+  const file = (path: string) => ({ "supabase/config.toml": CONFIG, [path]: "a file" });
+  /** What is there (theirs, what was installed, what was written then), what to install, and what is said. */
+  const refusals: Record<string, [Files, Files | null, Files, Files, string[]]> = {
+    "after a version that none follows": [afterLast("9"), null, {}, OURS, ["9", "rename it"]],
+    "after the last day": [afterLast("99991231235959"), null, {}, OURS, ["rename it"]],
+    "where there is no Supabase project": [{ "client.ts": "" }, null, {}, OURS, ["supabase init"]],
+    "where a file is in the way": [file(FUNCTION), null, {}, OURS, [FUNCTION]],
+    "where a function of that name is theirs": [THEIRS, null, edited, OURS, [index]],
+    "where files of ours were edited": [THEIRS, OURS, edited, OURS, [keys, index]],
+    "where an upgrade would change or remove them": [THEIRS, OURS, edited, NEXT, [
+      keys,
+      index,
+      old,
+    ]],
+    "where a newer version is installed": [THEIRS, NEXT, {}, OURS, ["04_more.sql", "use a newer"]],
+    "where two branches have installed": [THEIRS, OURS, twice, OURS, ["one migration twice"]],
+    "where a later migration drops our schemas": [THEIRS, OURS, left, NEXT, [
+      ...Object.keys(left),
+      "rename our earlier migrations",
+    ]],
+    "where its record has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, ["is damaged"]],
+    "where its record says nothing": [THEIRS, OURS, { [MANIFEST]: "{}" }, OURS, ["is damaged"]],
+  };
+  for (const [where, [theirs, installed, written, ours, words]] of Object.entries(refusals)) {
+    it(where, async () => {
+      await using project = new Project(theirs);
+      if (installed) project.install(installed);
+      project.write(written);
+      project.refuses(words, ours);
+    });
+  }
+
+  it("in this repository", () => {
+    const install = () => planInstallation(ROOT, ROOT, { version: "1.2.0" });
+    assertThrows(install, InstallError, "is this repository");
+  });
+});
+
+describe("deno task install", () => {
+  /** Runs the command in a folder, as `deno task` does. */
+  async function install(folder: string, ...args: string[]) {
+    return await runDeno({
+      args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", ...args],
+      env: { INIT_CWD: folder },
+    });
+  }
+
+  it("changes nothing with --dry-run, and prints what it would change", async () => {
+    await using project = new Project();
+    const { code, stdout } = await install(project.path, ".", "--dry-run");
+    assertEquals(code, 0);
+    assertMatch(stdout, /^would write supabase\/migrations\/\d{14}_audit_log_01_/m);
+    assertMatch(
+      stdout,
+      /^would write supabase\/config.toml, with these lines:\n {2}.*"audit_log"/m,
+    );
+    assertEquals(project.files(), THEIRS);
+  });
+
+  it("exits with 1 and a sentence where it cannot install, and with 2 on a wrong command", async () => {
+    await using project = new Project({ "readme.md": "" });
+    const refused = await install(project.path, ".");
+    assertEquals([refused.code, refused.stdout], [1, ""]);
+    assertMatch(refused.stderr, /^\S+ has no folder supabase [^\n]*\n$/);
+    for (const args of [[], [".", "."], [".", "--force"]]) {
+      assertEquals((await install(project.path, ...args)).code, 2);
+    }
+  });
+});
