@@ -7,6 +7,7 @@ import {
   type Organization,
   type Person,
   signUp,
+  sql,
   writeEntries,
 } from "../helpers.ts";
 
@@ -291,6 +292,13 @@ export function hourly(day: string, count: number): Entry[] {
     created_at: new Date(latest - n * 3_600_000).toISOString(),
     agent_name: `agent ${n}.`,
   }));
+}
+
+/** Seals days of an organization, as the upkeep does. */
+export async function sealDays(id: string, first: string, last: string): Promise<void> {
+  await sql`
+    select audit_log_private.seal_day(${id}, day::date)
+    from generate_series(${first}::date, ${last}::date, '1 day') as day`;
 }
 
 /** Presses the button that copies something; the clipboard's text. */

@@ -106,6 +106,7 @@ describe("hostile data", () => {
     const { page, complaints } = await openLog(
       Object.entries(hostile).map(([name, text], n) => ({
         created_at: new Date(Date.now() - n * 1000).toISOString(),
+        action: "feedback_given",
         user_email: `${name}@example.com`,
         agent_name: text.slice(0, 200),
         data: { "<b>text": text },

@@ -13,6 +13,7 @@ import {
   closeDialog,
   closeEntry,
   CONSOLE_URL,
+  daysAgo,
   entryPanel,
   goTo,
   newAdmin,
@@ -22,6 +23,7 @@ import {
   overflow,
   press,
   row,
+  sealDays,
   shows,
   signIn,
   takePicture,
@@ -129,7 +131,7 @@ async function openScreens() {
       user_email: n < 52 ? "ada@example.com" : `${"very.".repeat(12)}long@example.com`,
     })),
   );
-  await sql`select audit_log_private.upkeep_of(${id})`;
+  await sealDays(id, daysAgo(5), daysAgo(1));
   await sql`
     update audit_log_private.sealed_days set altered_at = now()
     where organization_id = ${id}
