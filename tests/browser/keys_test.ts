@@ -104,7 +104,7 @@ describe("creating a key", () => {
     assertEquals(await keepsToken(page, token), false);
   });
 
-  it("warns before a reload or another site loses the token, which Back does not bring again", async () => {
+  it("warns before a reload or a link away loses the token, and Back does not show it again", async () => {
     const { page } = await openKeys();
     const token = await createInConsole(page);
     const asked = page.waitForEvent("dialog");
@@ -171,7 +171,7 @@ describe("creating a key", () => {
     await shownToken(page);
   });
 
-  it("sends the form once, says so when the answer is lost, and asked again makes no second key", async () => {
+  it("sends the form once, says when its answer is lost, and makes no second key when asked again", async () => {
     const { page } = await openKeys();
     await loseAnswer(page, "create_api_key");
     const calls = recordCalls(page);
@@ -186,7 +186,7 @@ describe("creating a key", () => {
     assertEquals(await row(page, "SIEM").count(), 1);
   });
 
-  it("warns before Back loses the token, also before it has come, and can be repeated when the server fails", async () => {
+  it("warns before Back loses the token, also while it is awaited, and can be repeated when the server fails", async () => {
     const { page } = await openScreen("seals");
     await goTo(page, "API keys");
     const answer = Promise.withResolvers<void>();

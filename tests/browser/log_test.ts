@@ -167,7 +167,7 @@ describe("the log", () => {
     await row(page, name).waitFor();
   });
 
-  it("dims the page and the chart while others are read, and shows the last that was asked for, though one before comes later", async () => {
+  it("dims the page and the chart while it reads others, and ignores an answer that a later request has overtaken", async () => {
     const { page } = await openLog(hourly(daysAgo(1), 60));
     await shows(page, "1–50 of 60 entries");
     const [late, held, answered] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
@@ -240,7 +240,7 @@ describe("the log", () => {
     await press(page, /^Days.*local time$/, "Days are UTC, both included.");
   });
 
-  it("shows new entries by itself while it follows, also one whose time is long past, and no other days", async () => {
+  it("shows new entries by itself while it follows, also one with an old time, and no other days", async () => {
     const { page, organization } = await openLog([
       { created_at: new Date().toISOString(), agent_name: "agent 0" },
     ]);

@@ -166,8 +166,8 @@ async function openScreens() {
   return { page, admin, id, found, check };
 }
 
-describe("each state, for all (axe-core), in light and dark colours and from 320 pixels on:", () => {
-  it("signing in", async () => {
+describe("axe-core finds nothing, light or dark, and nothing is too wide from 320 pixels on, in each state of", () => {
+  it("the sign-in", async () => {
     const { page, admin, found, check } = await openScreens();
     await check("sign-in");
     await press(page, "Forgot your password?");
@@ -248,7 +248,7 @@ describe("each state, for all (axe-core), in light and dark colours and from 320
     assertEquals(found, []);
   });
 
-  it("keys, access and seals", async () => {
+  it("the keys, the access and the seals", async () => {
     const { page, admin, found, check } = await openScreens();
     await signIn(page, admin);
     await goTo(page, "API keys");

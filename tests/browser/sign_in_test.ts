@@ -113,7 +113,7 @@ describe("signing out", () => {
     assertEquals(await keptSessions(elsewhere.page), []);
   });
 
-  it("and another person in, leaves nothing of the first in this tab or another", async () => {
+  it("leaves nothing of the first person in any tab when another signs in", async () => {
     const { admin, organization: { id } } = await newAdmin("Of the first person");
     const { admin: next } = await newAdmin("Of the next");
     const { page } = await openConsole(admin, `#/${id}/keys`);
@@ -147,7 +147,7 @@ describe("organizations", () => {
     assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
   });
 
-  it("one chooses among several, sees nothing of the one before, and the choice is remembered", async () => {
+  it("the chosen one is remembered, and shows nothing of the one before", async () => {
     const { admin, organization: first } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
     await createApiKey(admin, second.id, "of the second");
