@@ -1,9 +1,15 @@
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import { type BrowserContextOptions, chromium, type Page } from "npm:playwright-core@1.65.1";
-import { Buffer } from "node:buffer";
-import { buildConsole } from "../../local/console.ts";
-import { API_URL, newOrganization, type Person, PUBLISHABLE_KEY, signUp } from "../helpers.ts";
+import {
+  type Entry,
+  newOrganization,
+  type Organization,
+  type Person,
+  signUp,
+  sql,
+  writeEntries,
+} from "../helpers.ts";
 
 export type { Page };
 
@@ -16,9 +22,9 @@ export const TIME_ZONE = "America/New_York";
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
 /**
  * A phone, the narrowest that a page should fit (WCAG 2.2, 1.4.10); 1440 pixels at a zoom of 200 %; a
- * usual and a wide screen.
+ * wide and a usual screen.
  */
-export const WIDTHS = [320, 720, 1440, 1920];
+export const WIDTHS = [320, 720, 1920, 1440];
 
 const executablePath = Deno.env.get("CHROMIUM");
 if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");
@@ -42,25 +48,37 @@ export interface OpenedPage {
   origins: Set<string>;
 }
 
-/** Opens the console at one of its addresses; with a person, signed in and on its screen. */
+export interface PageOptions extends BrowserContextOptions {
+  /** Called before the page goes anywhere. */
+  prepare?: ((page: Page) => Promise<unknown>) | undefined;
+}
+
+/** Opens the console at one of its addresses; for a person with that person's session, until its screen is there. */
 export async function openConsole(
   person: Person | null,
   address = "",
-  options: BrowserContextOptions = {},
+  options: PageOptions = {},
 ): Promise<OpenedPage> {
-  const opened = await openPage(`${CONSOLE_URL}${address}`, options);
-  if (person) {
-    await signIn(opened.page, person);
-    // Until its heading is there, that screen's address may replace one that a test goes to.
-    await opened.page.getByRole("heading", { level: 1 }).waitFor();
-  }
+  const url = `${CONSOLE_URL}${address}`;
+  if (!person) return await openPage(url, options);
+  const session = await storedSession(person, "audit-log-console-auth-token");
+  const opened = await openPage(url, { ...options, storageState: session });
+  // Until its heading is there, that screen's address may replace one that a test goes to.
+  await opened.page.getByRole("heading", { level: 1 }).waitFor();
   return opened;
+}
+
+/** What a browser keeps of a person who has signed in, under the name that the console was built with. */
+export async function storedSession({ client }: Person, name: string) {
+  const { data } = await client.auth.getSession();
+  const localStorage = [{ name, value: JSON.stringify(data.session) }];
+  return { cookies: [], origins: [{ origin: new URL(CONSOLE_URL).origin, localStorage }] };
 }
 
 /** Opens a page. */
 export async function openPage(
   url: string,
-  options: BrowserContextOptions = {},
+  { prepare, ...options }: PageOptions = {},
 ): Promise<OpenedPage> {
   const context = await browser.newContext({
     timezoneId: TIME_ZONE,
@@ -78,36 +96,9 @@ export async function openPage(
     if (message.type() !== "info") complaints.push(message.text());
   });
   page.on("request", (request) => origins.add(new URL(request.url()).origin));
+  await prepare?.(page);
   await page.goto(url);
   return { page, complaints, origins };
-}
-
-/** Opens the console as it is built with other choices; with another page around it if that is given. */
-export async function openVariant(
-  choices: Record<string, string>,
-  { around = "", prepare }: { around?: string; prepare?: (page: Page) => Promise<unknown> } = {},
-): Promise<OpenedPage> {
-  const outDir = await Deno.makeTempDir();
-  const serve = await buildConsole({
-    apiUrl: API_URL,
-    publishableKey: PUBLISHABLE_KEY,
-    outDir,
-    choices,
-  });
-  await Deno.remove(outDir, { recursive: true });
-  const opened = await openPage("about:blank");
-  const { page } = opened;
-  await page.route(`${CONSOLE_URL}variant/**`, async (route) => {
-    const response = serve(new URL(route.request().url()).pathname.slice("/variant".length));
-    if (!response) return route.fulfill({ status: 404 });
-    await route.fulfill({
-      contentType: response.headers.get("Content-Type") ?? "",
-      body: Buffer.from(await response.arrayBuffer()),
-    });
-  });
-  await prepare?.(page);
-  await page.goto(around || `${CONSOLE_URL}variant/`);
-  return opened;
 }
 
 /** Fills the sign-in form in; resolves when the person is in. */
@@ -119,16 +110,68 @@ export async function signIn(page: Page, { email, password }: Person): Promise<v
   await page.getByRole("button", { name: new RegExp(`^${email}`) }).waitFor();
 }
 
-/** A person who administers one organization of their own. */
-export async function newAdmin(organizationName?: string) {
+/** A person, and an organization that this person alone administers. */
+export interface Administered {
+  admin: Person;
+  organization: Organization;
+}
+
+export async function newAdmin(organizationName?: string): Promise<Administered> {
   const admin = await signUp();
   return { admin, organization: await newOrganization(admin, organizationName) };
 }
 
-/** Opens the console as an administrator of a new organization. */
-export async function openAsAdmin(organizationName?: string) {
-  const created = await newAdmin(organizationName);
-  return { ...created, ...await openConsole(created.admin) };
+/** Opens a screen of a new organization as its administrator, after something has been prepared there. */
+export async function openScreen(
+  screen: string,
+  prepare?: (created: Administered) => unknown,
+  options?: PageOptions,
+): Promise<OpenedPage & Administered> {
+  const created = await newAdmin();
+  await prepare?.(created);
+  const { admin, organization: { id } } = created;
+  return { ...created, ...await openConsole(admin, `#/${id}/${screen}`, options) };
+}
+
+/** Opens the log of a new organization with these entries. */
+export function openLog(entries: Entry[], search = ""): ReturnType<typeof openScreen> {
+  return openScreen(
+    `log?${search}`,
+    ({ organization: { id } }) => entries.length && writeEntries(id, entries),
+  );
+}
+
+/** Opens the keys of a new organization, which has one named "test". */
+export async function openKeys(prepare?: (created: Administered) => unknown) {
+  const opened = await openScreen("keys", prepare);
+  await row(opened.page, "test").first().waitFor();
+  return opened;
+}
+
+/** Opens a dialog from the menu of a key. */
+export async function openMenu(
+  page: Page,
+  key: string,
+  item: "Rotate …" | "Revoke …",
+): Promise<void> {
+  await row(page, key).first().getByRole("button", { name: /^Actions for/ }).click();
+  await page.getByRole("menuitem", { name: item }).click();
+  await page.getByRole("dialog").waitFor();
+}
+
+/** Presses a button; resolves when the text is there to which that leads, if one is named. */
+export async function press(
+  page: Page,
+  name: string | RegExp,
+  leadsTo?: string | RegExp,
+): Promise<void> {
+  await page.getByRole("button", { name }).click();
+  if (leadsTo) await shows(page, leadsTo);
+}
+
+/** Waits until the page shows a text. */
+export async function shows(page: Page, text: string | RegExp): Promise<void> {
+  await page.getByText(text).waitFor();
 }
 
 /** Goes to a screen by its link. */
@@ -207,6 +250,12 @@ export async function tabTo(page: Page, name: RegExp): Promise<void> {
   throw new Error(`Tab never reaches ${name}`);
 }
 
+/** The days that the address names. */
+export function daysIn(page: Page): (string | null)[] {
+  const search = new URLSearchParams(page.url().split("?")[1]);
+  return [search.get("start"), search.get("end")];
+}
+
 /** Calls of functions of the Data API from here on, by name. */
 export function recordCalls(page: Page): string[] {
   const calls: string[] = [];
@@ -228,7 +277,35 @@ export async function setVisibility(page: Page, state: "hidden" | "visible"): Pr
 export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
 
 export function today(): string {
-  return new Date().toISOString().slice(0, 10);
+  return daysAgo(0);
+}
+
+/** The day a number of days before today, in UTC. */
+export function daysAgo(days: number): string {
+  return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
+}
+
+/** Entries an hour apart, the latest at 23:00 of a day; the agent's name counts them. */
+export function hourly(day: string, count: number): Entry[] {
+  const latest = Date.parse(`${day}T23:00:00Z`);
+  return Array.from({ length: count }, (_, n) => ({
+    created_at: new Date(latest - n * 3_600_000).toISOString(),
+    agent_name: `agent ${n}.`,
+  }));
+}
+
+/** Seals days of an organization, as the upkeep does. */
+export async function sealDays(id: string, first: string, last: string): Promise<void> {
+  await sql`
+    select audit_log_private.seal_day(${id}, day::date)
+    from generate_series(${first}::date, ${last}::date, '1 day') as day`;
+}
+
+/** Presses the button that copies something; the clipboard's text. */
+export async function copy(page: Page, what: string): Promise<string> {
+  await page.getByRole("button", { name: `Copy ${what}` }).click();
+  await page.getByText("Copied").first().waitFor();
+  return await page.evaluate<string>("navigator.clipboard.readText()");
 }
 
 /** Runs a command as somebody who has pasted it into a shell. */
@@ -239,10 +316,16 @@ export async function shell(command: string, env: Record<string, string> = {}): 
 }
 
 /** The rules of accessibility (axe-core) that the page breaks, with the elements that do. */
-export async function violations(page: Page): Promise<string[]> {
+export async function violations(page: Page, rules?: string[]): Promise<string[]> {
   const { violations } = await new AxeBuilder({ page })
-    // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
-    .options({ rules: { "label-content-name-mismatch": { enabled: true } } })
+    .options({
+      // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
+      rules: { "label-content-name-mismatch": { enabled: true } },
+      resultTypes: ["violations"],
+      ...rules && { runOnly: rules },
+    })
+    // Without frames one call is enough. Otherwise all that is right travels to another page and back.
+    .setLegacyMode()
     .analyze();
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }

@@ -1,31 +1,80 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-
-import { CONSOLE_URL, newAdmin, openConsole, openVariant, type Page, signIn } from "./browser.ts";
+import { Buffer } from "node:buffer";
+import { buildConsole, type ServeConsole } from "../../local/console.ts";
+import { API_URL, PUBLISHABLE_KEY } from "../helpers.ts";
+import {
+  CONSOLE_URL,
+  newAdmin,
+  openConsole,
+  openPage,
+  type Page,
+  type PageOptions,
+  press,
+  storedSession,
+} from "./browser.ts";
 
 /** Lets Auth say that it knows these ways to sign in. */
-async function withSettings(page: Page, external: Record<string, boolean>, saml_enabled = false) {
-  await page.route(
-    "**/auth/v1/settings",
-    (route) => route.fulfill({ json: { external, saml_enabled } }),
-  );
+function withSettings(external: Record<string, boolean>, saml_enabled = false): PageOptions {
+  const json = { external, saml_enabled };
+  return {
+    prepare: (page) => page.route("**/auth/v1/settings", (route) => route.fulfill({ json })),
+  };
 }
+
+/** The consoles that were built with other choices: each build takes seconds. */
+const variants = new Map<string, Promise<ServeConsole>>();
+
+async function buildVariant(choices: Record<string, string>): Promise<ServeConsole> {
+  const outDir = await Deno.makeTempDir();
+  const project = { apiUrl: API_URL, publishableKey: PUBLISHABLE_KEY };
+  const serve = await buildConsole({ ...project, outDir, choices });
+  await Deno.remove(outDir, { recursive: true });
+  return serve;
+}
+
+/** Opens the console as it is built with other choices, or a page that has it in a frame. */
+async function openVariant(
+  choices: Record<string, string>,
+  { prepare, ...options }: PageOptions = {},
+  url = `${CONSOLE_URL}variant/`,
+) {
+  const name = JSON.stringify(choices);
+  const building = variants.get(name) ?? buildVariant(choices);
+  variants.set(name, building);
+  const serve = await building;
+  async function serveVariant(page: Page) {
+    await page.route(`${CONSOLE_URL}variant/**`, async (route) => {
+      const response = serve(new URL(route.request().url()).pathname.slice("/variant".length));
+      if (!response) return route.fulfill({ status: 404 });
+      await route.fulfill({
+        contentType: response.headers.get("Content-Type") ?? "",
+        body: Buffer.from(await response.arrayBuffer()),
+      });
+    });
+    await prepare?.(page);
+  }
+  return await openPage(url, { ...options, prepare: serveVariant });
+}
+
+const NARROWED = {
+  VITE_SIGN_IN: "code, google",
+  VITE_AUTH_STORAGE_KEY: "sb-platform-auth-token",
+};
 
 describe("the ways to sign in", () => {
   it("are those that the project's Auth knows", async () => {
-    const { page } = await openConsole(null);
-    await withSettings(page, { email: true, google: true, azure: true, github: false }, true);
-    await page.reload();
-    await page.getByRole("button", { name: "Continue with Google" }).waitFor();
-    await page.getByRole("button", { name: "Continue with Microsoft" }).waitFor();
-    await page.getByRole("button", { name: "Continue with single sign-on" }).waitFor();
+    const settings = { email: true, google: true, azure: true, github: false };
+    const { page } = await openConsole(null, "", withSettings(settings, true));
+    for (const way of ["Google", "Microsoft", "single sign-on"]) {
+      await page.getByRole("button", { name: `Continue with ${way}` }).waitFor();
+    }
     assertEquals(await page.getByRole("button", { name: "GitHub" }).count(), 0);
   });
 
   it("are narrowed by VITE_SIGN_IN", async () => {
-    const { page } = await openVariant({ VITE_SIGN_IN: "code, google" }, {
-      prepare: (page) => withSettings(page, { email: true, google: true, azure: true }, true),
-    });
+    const settings = { email: true, google: true, azure: true };
+    const { page } = await openVariant(NARROWED, withSettings(settings, true));
     await page.getByRole("button", { name: "Continue with Google" }).waitFor();
     await page.getByRole("button", { name: "Send code" }).waitFor();
     assertEquals(await page.getByRole("button", { name: /Microsoft|single sign-on/ }).count(), 0);
@@ -33,17 +82,14 @@ describe("the ways to sign in", () => {
   });
 
   it("lead to a provider with a challenge, and a code of somebody else's flow signs nobody in", async () => {
-    const { page } = await openConsole(null);
-    await withSettings(page, { google: true });
-    await page.reload();
+    const { page } = await openConsole(null, "", withSettings({ google: true }));
     const asked: URL[] = [];
     await page.route("**/auth/v1/authorize**", (route) => {
       asked.push(new URL(route.request().url()));
       const back = asked[0]?.searchParams.get("redirect_to");
       return route.fulfill({ status: 302, headers: { location: `${back}?code=of-another` } });
     });
-    await page.getByRole("button", { name: "Continue with Google" }).click();
-    await page.getByText("The provider did not sign you in.").waitFor();
+    await press(page, "Continue with Google", "The provider did not sign you in.");
     assertEquals(asked[0]?.searchParams.get("code_challenge_method"), "s256");
     // Nothing of it stays in the address.
     assertEquals(page.url().replace(/#\/?$/, ""), CONSOLE_URL);
@@ -53,17 +99,10 @@ describe("the ways to sign in", () => {
 describe("with VITE_AUTH_STORAGE_KEY", () => {
   it("the console has the session of the other application, and offers to end it here only", async () => {
     const { admin } = await newAdmin();
-    const { data } = await admin.client.auth.getSession();
-    const { page } = await openVariant({ VITE_AUTH_STORAGE_KEY: "sb-platform-auth-token" }, {
-      prepare: async (page) => {
-        await page.goto(`${CONSOLE_URL}icon.svg`);
-        await page.evaluate(
-          ([name, session]) => localStorage.setItem(String(name), String(session)),
-          ["sb-platform-auth-token", JSON.stringify(data.session)],
-        );
-      },
+    const { page } = await openVariant(NARROWED, {
+      storageState: await storedSession(admin, NARROWED.VITE_AUTH_STORAGE_KEY),
     });
-    await page.getByRole("button", { name: admin.email }).click();
+    await press(page, admin.email);
     await page.getByRole("menuitem", { name: "Sign out", exact: true }).waitFor();
     assertEquals(await page.getByRole("menuitem", { name: "everywhere" }).count(), 0);
   });
@@ -71,74 +110,43 @@ describe("with VITE_AUTH_STORAGE_KEY", () => {
 
 describe("inside another page", () => {
   const PLATFORM = "http://platform.example";
+  const FRAMED = { VITE_FRAME_ANCESTOR: PLATFORM };
 
-  /** A page with the console in a frame, which answers it with a session. */
-  async function openFramed(ancestor: string, token: string) {
-    const opened = await openVariant(ancestor ? { VITE_FRAME_ANCESTOR: ancestor } : {}, {
-      around: `${PLATFORM}/`,
-      prepare: (page) =>
-        page.route(`${PLATFORM}/`, (route) =>
-          route.fulfill({
-            contentType: "text/html",
-            body: `<iframe src="${CONSOLE_URL}variant/" width=900 height=700></iframe><script>
-              const frame = document.querySelector("iframe");
-              const session = { type: "audit-log-console:session", access_token: "${token}" };
-              addEventListener("message", ({ data, source }) => {
-                window.said = data;
-                source.postMessage(session, "*");
-              });
-              frame.addEventListener("load", () => frame.contentWindow.postMessage(session, "*"));
-            </script>`,
-          })),
-    });
-    return { ...opened, frame: opened.page.frameLocator("iframe") };
-  }
-
-  async function newToken() {
-    const { admin } = await newAdmin("Framed");
+  /** Opens a page with the console in a frame, which answers the console with a person's session. */
+  async function openFramed(choices: Record<string, string>, origin: string) {
+    const { admin } = await newAdmin();
     const { data } = await admin.client.auth.getSession();
-    return { admin, token: data.session?.access_token ?? "" };
+    const body = `<iframe src="${CONSOLE_URL}variant/" width=900 height=700></iframe><script>
+      const frame = document.querySelector("iframe");
+      const access_token = "${data.session?.access_token}";
+      const session = { type: "audit-log-console:session", access_token };
+      addEventListener("message", ({ data, source }) => {
+        window.said = data;
+        source.postMessage(session, "*");
+      });
+      frame.addEventListener("load", () => frame.contentWindow.postMessage(session, "*"));
+    </script>`;
+    const { page } = await openVariant(choices, {
+      prepare: (page) =>
+        page.route(`${origin}/`, (route) => route.fulfill({ contentType: "text/html", body })),
+    }, `${origin}/`);
+    return { admin, page, frame: page.frameLocator("iframe") };
   }
 
   it("the console refuses, unless it is built for that page's origin", async () => {
-    const { token } = await newToken();
-    const { frame } = await openFramed("", token);
+    const { frame } = await openFramed(NARROWED, PLATFORM);
     await frame.getByText("does not open inside another page").waitFor();
   });
 
   it("of that origin, the console takes the session from it, and needs no storage", async () => {
-    const { admin, token } = await newToken();
-    const { frame } = await openFramed(PLATFORM, token);
+    const { admin, frame } = await openFramed(FRAMED, PLATFORM);
     await frame.getByText("No entries").waitFor();
     await frame.getByText(admin.email).waitFor();
   });
 
   it("of another origin, the console takes nothing from it and tells it nothing", async () => {
-    const { token } = await newToken();
-    const { page, frame } = await openFramed("http://another.example", token);
+    const { page, frame } = await openFramed(FRAMED, "http://another.example");
     await frame.getByText("Loading your session from the page around this one").waitFor();
     assertEquals(await page.evaluate("window.said ?? null"), null);
-  });
-});
-
-describe("a link with a session in it", () => {
-  it("neither signs in nor is asked about, also beside a flow that has begun here", async () => {
-    const { admin: stranger } = await newAdmin();
-    const { data } = await stranger.client.auth.getSession();
-    const { page } = await openConsole(null);
-    await page.evaluate(
-      `localStorage.setItem("audit-log-console-auth-token-code-verifier", '"a-verifier"')`,
-    );
-    const calls: string[] = [];
-    page.on("request", (request) => calls.push(request.url()));
-    await page.goto("about:blank");
-    await page.goto(
-      `${CONSOLE_URL}#access_token=${data.session?.access_token}&refresh_token=${data.session?.refresh_token}` +
-        "&expires_in=3600&token_type=bearer",
-    );
-    await page.getByRole("button", { name: "Sign in" }).waitFor();
-    assert(!calls.some((url) => /\/auth\/v1\/(user|token)/.test(url)), calls.join("\n"));
-    const { admin } = await newAdmin();
-    await signIn(page, admin);
   });
 });

@@ -15,17 +15,18 @@ import {
   CONSOLE_URL,
   goTo,
   newAdmin,
-  openAsAdmin,
   openConsole,
+  openScreen,
   type Page,
+  press,
   row,
   setVisibility,
+  shows,
   signIn,
-  today,
 } from "./browser.ts";
 
 async function signOut(page: Page, email: string, how = "Sign out"): Promise<void> {
-  await page.getByRole("button", { name: email }).click();
+  await press(page, email);
   await page.getByRole("menuitem", { name: how, exact: true }).click();
   await page.getByRole("button", { name: "Sign in" }).waitFor();
 }
@@ -56,10 +57,9 @@ describe("signing in", () => {
   it("with a forgotten password takes a new one, by the code that was sent", async () => {
     const { admin } = await newAdmin();
     const { page } = await openConsole(null);
-    await page.getByRole("button", { name: "Forgot your password?" }).click();
+    await press(page, "Forgot your password?");
     await page.getByLabel("E-mail").fill(admin.email);
-    await page.getByRole("button", { name: "Send code" }).click();
-    await page.getByText(`If ${admin.email} has an account`).waitFor();
+    await press(page, "Send code", `If ${admin.email} has an account`);
     // As Auth keeps a code, GoTrue and Supabase Lite each in its way; the message goes nowhere here.
     await sql`
       update auth.users
@@ -71,29 +71,15 @@ describe("signing in", () => {
       where id = ${admin.id}`;
     await page.getByLabel("Code").fill("654321");
     await page.getByLabel("New password", { exact: true }).fill("another password");
-    await page.getByRole("button", { name: "Set password" }).click();
-    await page.getByText("The code is wrong, or it has expired.").waitFor();
+    await press(page, "Set password", "The code is wrong, or it has expired.");
     await page.getByLabel("Code").fill("123456");
-    await page.getByRole("button", { name: "Set password" }).click();
-    await page.getByRole("button", { name: admin.email }).waitFor();
+    await press(page, "Set password");
     await signOut(page, admin.email);
     await signIn(page, { ...admin, password: "another password" });
   });
 
-  it("shows nothing of the person who was signed in before", async () => {
-    const { page, admin } = await openAsAdmin("Of the first person");
-    const { admin: next } = await newAdmin();
-    await page.getByText("Of the first person").first().waitFor();
-    await signOut(page, admin.email);
-    await page.route("**/rest/v1/**", (route) => route.abort());
-    await signIn(page, next);
-    await page.getByText("No answer from the server").waitFor();
-    assert(!(await page.content()).includes("Of the first person"));
-  });
-
   it("again is asked for when the session has ended, and goes on where one was", async () => {
-    const { page, admin } = await openAsAdmin();
-    await goTo(page, "Seals");
+    const { page, admin } = await openScreen("seals");
     // The project's keys were changed: no token of before is good any more.
     await page.evaluate(`for (const [name, value] of Object.entries(localStorage)) {
       if (!name.endsWith("-auth-token")) continue;
@@ -103,7 +89,7 @@ describe("signing in", () => {
       localStorage.setItem(name, JSON.stringify(session));
     }`);
     await page.reload();
-    await page.getByText(/^(Your session has ended|You were signed out)/).waitFor();
+    await shows(page, /^(Your session has ended|You were signed out)/);
     await signIn(page, admin);
     await page.getByRole("heading", { name: "Seals" }).waitFor();
   });
@@ -112,7 +98,8 @@ describe("signing in", () => {
 describe("signing out", () => {
   it("alone leaves the sessions of other browsers; everywhere ends them, and they tell why", async () => {
     const { admin } = await newAdmin();
-    const here = await openConsole(admin);
+    const here = await openConsole(null);
+    await signIn(here.page, admin);
     const elsewhere = await openConsole(admin);
     await signOut(here.page, admin.email);
     const check = elsewhere.page.waitForResponse("**/auth/v1/user");
@@ -122,27 +109,30 @@ describe("signing out", () => {
     await signOut(here.page, admin.email, "Sign out everywhere");
     // Someone looks at the other one again.
     await setVisibility(elsewhere.page, "visible");
-    await elsewhere.page.getByText("You were signed out elsewhere. Sign in again.").waitFor();
+    await shows(elsewhere.page, "You were signed out elsewhere. Sign in again.");
     assertEquals(await keptSessions(elsewhere.page), []);
   });
 
-  it("and another person in, in one tab, leaves nothing of the first in the other", async () => {
-    const { page, admin } = await openAsAdmin("Of the first person");
+  it("leaves nothing of the first person in any tab when another signs in", async () => {
+    const { admin, organization: { id } } = await newAdmin("Of the first person");
     const { admin: next } = await newAdmin("Of the next");
-    await goTo(page, "API keys");
-    await row(page, "test").waitFor();
-    await page.getByRole("button", { name: "Create key" }).click();
+    const { page } = await openConsole(admin, `#/${id}/keys`);
+    await press(page, "Create key");
     const another = await page.context().newPage();
     await another.goto(CONSOLE_URL);
+    await shows(another, "Of the first person");
     await signOut(another, admin.email);
-    await page.getByText("Your session has ended. Sign in again.").waitFor();
+    await shows(page, "Your session has ended. Sign in again.");
+    await another.route("**/rest/v1/**", (route) => route.abort());
     await signIn(another, next);
-    await page.getByRole("button", { name: next.email }).waitFor();
-    await page.getByText("You do not administer the organization in the address").waitFor();
-    assert(!(await page.content()).includes("Of the first person"));
+    await shows(another, "No answer from the server");
+    await shows(page, "You do not administer the organization in the address");
+    for (const tab of [page, another]) {
+      assert(!(await tab.content()).includes("Of the first person"));
+    }
     assertEquals(await page.getByRole("dialog").count(), 0);
     await page.getByRole("link", { name: "Of the next" }).click();
-    await page.getByText("No entries").waitFor();
+    await shows(page, "No entries");
   });
 });
 
@@ -152,38 +142,29 @@ describe("organizations", () => {
     const member = await signUp();
     await addMember(organization.id, member, "member");
     const { page } = await openConsole(member, `#/${organization.id}/keys`);
-    await page.getByText("Ask an administrator of Analytical Engines").waitFor();
+    await shows(page, "Ask an administrator of Analytical Engines");
     assertEquals(await page.getByRole("navigation").count(), 0);
     assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
   });
 
-  it("one chooses among several, and the choice is remembered", async () => {
-    const { admin } = await newAdmin("Analytical Engines");
+  it("the chosen one is remembered, and shows nothing of the one before", async () => {
+    const { admin, organization: first } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
     await createApiKey(admin, second.id, "of the second");
-    const { page } = await openConsole(admin);
+    await writeEntries(first.id, [
+      { created_at: new Date().toISOString(), agent_name: "of the first" },
+    ]);
+    const { page } = await openConsole(admin, `#/${first.id}/log`);
+    await shows(page, "of the first");
+    await page.route("**/rpc/read_audit_log", () => {});
     await chooseOrganization(page, "Difference Engines");
-    await goTo(page, "API keys");
-    await row(page, "of the second").waitFor();
+    await shows(page, "Loading entries");
+    assert(!(await page.content()).includes("of the first"));
     // Another visit, without anything in the address.
     await page.goto("about:blank");
     await page.goto(CONSOLE_URL);
     await goTo(page, "API keys");
     await row(page, "of the second").waitFor();
-  });
-
-  it("shows nothing of the organization before while the log of the next is read", async () => {
-    const { admin } = await newAdmin();
-    const first = await newOrganization(admin, "Difference Engines");
-    await writeEntries(first.id, [
-      { created_at: new Date().toISOString(), agent_name: "of the first" },
-    ]);
-    const { page } = await openConsole(admin);
-    await page.getByText("of the first").waitFor();
-    await page.route("**/rpc/read_audit_log", () => {});
-    await chooseOrganization(page, "Test");
-    await page.getByText("Loading entries").waitFor();
-    assert(!(await page.content()).includes("of the first"));
   });
 
   it("shows nothing of one that the person does not administer, not even by its address", async () => {
@@ -194,34 +175,34 @@ describe("organizations", () => {
     const { page } = await openConsole(admin);
     for (const screen of ["log", "keys", "access", "seals"]) {
       await page.goto(`${CONSOLE_URL}#/${other.id}/${screen}`);
-      await page.getByText("You do not administer the organization in the address").waitFor();
+      await shows(page, "You do not administer the organization in the address");
       assert(!/secret|The other one/.test(await page.content()));
     }
     await page.getByRole("link", { name: "One's own" }).click();
-    await page.getByText("No entries").waitFor();
+    await shows(page, "No entries");
     assert(page.url().includes(organization.id));
   });
 
   it("says so when one has ceased to be an administrator", async () => {
-    const { page, organization: { id } } = await openAsAdmin();
-    await page.getByText("No entries").waitFor();
+    const { page, organization: { id } } = await openScreen("log");
+    await shows(page, "No entries");
     await client("service_role").from("organization_members").delete()
       .eq("organization_id", id).throwOnError();
     await goTo(page, "API keys");
-    await page.getByText("You do not administer this organization any more.").waitFor();
+    await shows(page, "You do not administer this organization any more.");
     await page.reload();
-    await page.getByText("You administer no organization").waitFor();
+    await shows(page, "You administer no organization");
   });
 });
 
 describe("without a connection", () => {
   it("a banner says so, and goes away with what it was about", async () => {
-    const { page, organization } = await openAsAdmin();
-    await page.getByText("No entries").waitFor();
+    const { page, organization } = await openScreen("log");
+    await shows(page, "No entries");
     await page.context().setOffline(true);
-    await page.getByText("You are offline.").waitFor();
+    await shows(page, "You are offline.");
     await goTo(page, "API keys");
-    await page.getByText("No answer from the server").waitFor();
+    await shows(page, "No answer from the server");
     await page.context().setOffline(false);
     await page.getByText("You are offline.").waitFor({ state: "hidden" });
     await row(page, "test").waitFor();
@@ -230,29 +211,26 @@ describe("without a connection", () => {
   });
 
   it("a screen that got no answer is read again by itself", async () => {
-    const { page } = await openAsAdmin();
-    await page.getByText("No entries").waitFor();
-    await page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 });
-    await page.reload();
-    await page.getByText("No answer from the server").waitFor();
-    await page.getByText("No entries").waitFor();
+    const { page } = await openScreen("log", undefined, {
+      prepare: (page) =>
+        page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 }),
+    });
+    await shows(page, "No answer from the server");
+    await shows(page, "No entries");
     await page.getByText("No answer from the server").waitFor({ state: "hidden" });
   });
 
   it("a session that Auth cannot renew outlasts the outage", async () => {
-    const { page } = await openAsAdmin();
-    await page.getByText("No entries").waitFor();
+    const { page } = await openScreen("log");
+    await shows(page, "No entries");
     // It has expired in the meantime, and the server takes the expired token for none.
     await page.route("**/auth/v1/**", (route) => route.abort());
-    await page.route("**/rest/v1/**", (route) =>
-      route.fulfill({
-        status: 401,
-        json: { code: "42501", message: "permission denied", details: null, hint: null },
-      }));
+    const refusal = { code: "42501", message: "permission denied", details: null, hint: null };
+    await page.route("**/rest/v1/**", (route) => route.fulfill({ status: 401, json: refusal }));
     await goTo(page, "API keys");
-    await page.getByText("Your session could not be renewed").waitFor();
+    await shows(page, "Your session could not be renewed");
     await page.unrouteAll({ behavior: "ignoreErrors" });
-    await page.getByRole("button", { name: "Try again" }).click();
+    await press(page, "Try again");
     await row(page, "test").waitFor();
   });
 });
@@ -270,7 +248,6 @@ describe("a link to the console", () => {
     });
     return [
       `#${session}`,
-      `#${session}&type=magiclink`,
       `#${session}&type=recovery`,
       `?${session}`,
       `#/${organization.id}/keys?${session}`,
@@ -283,44 +260,54 @@ describe("a link to the console", () => {
     ];
   }
 
-  it("signs nobody in", async () => {
-    const { page } = await openConsole(null);
+  /** Follows each of these links in a tab of its own; the requests that the tabs sent. */
+  async function follow(page: Page, look: (tab: Page, ending: string) => Promise<unknown>) {
     const calls: string[] = [];
-    page.on("request", (request) => {
-      // How people sign in here, it may ask.
-      if (request.url().endsWith("/auth/v1/settings")) return;
-      if (/\/(auth|rest)\/v1\//.test(request.url())) calls.push(request.url());
-    });
     for (const ending of await endings()) {
-      await page.goto("about:blank");
-      await page.goto(`${CONSOLE_URL}${ending}`);
-      await page.getByRole("button", { name: "Sign in" }).waitFor();
-      assertEquals(await page.evaluate("localStorage.length"), 0, ending);
+      const tab = await page.context().newPage();
+      tab.on("request", (request) => calls.push(`${request.method()} ${request.url()}`));
+      await tab.goto(`${CONSOLE_URL}${ending}`);
+      await look(tab, ending);
+      await tab.close();
     }
-    assertEquals(calls, []);
+    return calls;
+  }
+
+  it("signs nobody in, also beside a flow that has begun here", async () => {
+    const { page } = await openConsole(null);
+    const calls = await follow(page, async (tab, ending) => {
+      await tab.getByRole("button", { name: "Sign in" }).waitFor();
+      assertEquals(await tab.evaluate("localStorage.length"), 0, ending);
+    });
+    // How people sign in here, it may ask.
+    const asked = calls.filter((call) => /\/(auth|rest)\/v1\/(?!settings$)/.test(call));
+    assertEquals(asked, []);
+    const verifier = "audit-log-console-auth-token-code-verifier";
+    await page.evaluate(`localStorage.setItem("${verifier}", '"a-verifier"')`);
+    const [withSession] = await endings();
+    await page.goto("about:blank");
+    const isAsked = page.waitForRequest(/\/auth\/v1\/(user|token)/, { timeout: 20_000 });
+    await page.goto(`${CONSOLE_URL}${withSession}`);
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    const { admin } = await newAdmin();
+    await signIn(page, admin);
+    assert((await isAsked).url().includes("grant_type=password"));
   });
 
   it("signs nobody out or into another account, and neither makes nor revokes a key", async () => {
-    const { page, admin, organization } = await openAsAdmin();
-    await page.getByText("No entries").waitFor();
+    const { page, admin, organization } = await openScreen("log");
+    await shows(page, "No entries");
     const session = await page.evaluate("JSON.stringify({ ...localStorage })");
-    const calls: string[] = [];
-    page.on("request", (request) => {
-      const isCheck = request.url().endsWith("/auth/v1/user") && request.method() === "GET";
-      if (/\/auth\/v1\/|\/(create|revoke|rotate)_api_key/.test(request.url()) && !isCheck) {
-        calls.push(request.url());
-      }
+    const calls = await follow(page, async (tab, ending) => {
+      await tab.getByRole("button", { name: admin.email }).waitFor();
+      await tab.getByText(/No entries|You do not administer the organization/).first().waitFor();
+      assertEquals(await tab.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
+      assert(!/The stranger's|has leaked/.test(await tab.content()), ending);
     });
-    for (const ending of await endings()) {
-      await page.goto("about:blank");
-      await page.goto(`${CONSOLE_URL}${ending}`);
-      await page.getByRole("button", { name: admin.email }).waitFor();
-      await page.getByText(/No entries|You do not administer the organization/).first().waitFor();
-      assertEquals(await page.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
-      assert(!(await page.content()).includes("The stranger's"), ending);
-      assert(!(await page.content()).includes("has leaked"), ending);
-    }
-    assertEquals(calls, []);
-    assertEquals((await get(organization.token, `start=${today()}&end=${today()}`)).status, 200);
+    const changes = calls.filter((call) =>
+      /\/auth\/v1\/|\/(create|revoke|rotate)_api_key/.test(call) && !/^GET .*\/user$/.test(call)
+    );
+    assertEquals(changes, []);
+    assertEquals((await get(organization.token)).status, 200);
   });
 });
