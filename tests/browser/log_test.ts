@@ -475,9 +475,6 @@ describe("following", () => {
     }]);
     await page.getByRole("button", { name: "Follow" }).click();
     await page.getByText("Following. 1 entry").waitFor();
-    // Nothing else claims to show other days.
-    await page.getByRole("button", { name: "Days Live, since today" }).waitFor();
-    assertEquals(await page.getByRole("listbox").count(), 0);
     await writeEntries(organization.id, [{
       created_at: new Date().toISOString(),
       agent_name: "agent 1",
@@ -496,6 +493,20 @@ describe("following", () => {
     await page.getByText("Following. 3 entries").waitFor();
     await chooseRange(page, "30 days");
     await page.getByText("1–3 of 3 entries").waitFor();
+  });
+});
+
+describe("following a log of many days", () => {
+  it("claims to show today only: neither the choice of days nor the chart contradicts the list", async () => {
+    const { page } = await openLog(
+      [{ created_at: `${daysAgo(3)}T00:00:00Z` }, { created_at: `${today()}T00:00:00Z` }],
+      "range=30d",
+    );
+    await page.getByRole("listbox").waitFor();
+    await page.getByRole("button", { name: "Follow" }).click();
+    await page.getByText(`Following. 1 entry since ${today()} 00:00 UTC`).waitFor();
+    await page.getByRole("button", { name: "Days Live, since today" }).waitFor();
+    assertEquals(await page.getByRole("listbox").count(), 0);
   });
 });
 

@@ -5,7 +5,9 @@ import {
   CONSOLE_URL,
   entryPanel,
   focused,
+  goTo,
   newAdmin,
+  NO_DATABASE,
   openAsAdmin,
   openConsole,
   openPage,
@@ -63,12 +65,30 @@ describe("by keyboard alone", () => {
     await tabTo(page, /^Organization$/);
     assertEquals(await page.getByRole("option", { name: /^Customer/ }).count(), 0);
     await page.keyboard.press("ArrowDown");
-    // As people count.
-    const names = await page.getByRole("option", { name: /^Customer/ }).allInnerTexts();
-    assertEquals(names, names.map((_, n) => `Customer ${n + 1}`));
     await page.getByRole("option", { name: "Customer 12" }).click();
     await page.getByText("No entries").waitFor();
     assertEquals(await focused(page), "Organization");
+  });
+});
+
+describe("organizations", () => {
+  it("stand in the order in which people count", async () => {
+    const { admin } = await newAdmin("Customer 10");
+    await newOrganization(admin, "Customer 2");
+    const { page } = await openConsole(admin);
+    await page.getByRole("combobox", { name: "Organization" }).click();
+    const names = await page.getByRole("option", { name: /^Customer/ }).allInnerTexts();
+    assertEquals(names, ["Customer 2", "Customer 10"]);
+  });
+});
+
+describe("a database that does not answer", () => {
+  it("is told in a sentence, and not as PGRST002", async () => {
+    const { page } = await openAsAdmin();
+    await page.route("**/rpc/list_api_keys", (route) => route.fulfill(NO_DATABASE));
+    await goTo(page, "API keys");
+    await page.getByText("The database does not answer. Try again in a minute.").waitFor();
+    assertEquals(await page.getByText("PGRST002").count(), 0);
   });
 });
 
