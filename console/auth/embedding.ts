@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { auth } from "../shared/transport.ts";
 
-/** The one origin whose pages may have this one in a frame; none, unless the build names it. */
+/** The one origin whose pages may have this one in a frame. Without it, none may. */
 export const FRAME_ANCESTOR = import.meta.env.VITE_FRAME_ANCESTOR ?? "";
 
 const MESSAGE = z.object({

@@ -5,20 +5,16 @@ import { type LogDays, useLogDays } from "../log/data.ts";
 import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { useOrganization } from "../shell/organization.ts";
-import { Empty, Failure, Head, Hint, Lead, Loading, State, Time } from "../shared/parts.tsx";
+import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { type Seal, SEAL_COLOURS, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
 
-const ADDRESS = z.object(RANGE);
-
-export function readSealsAddress(search: unknown): z.infer<typeof ADDRESS> {
-  return z.parse(ADDRESS, search);
-}
+export const SEALS_ADDRESS = z.object(RANGE);
 
 const route = getRouteApi("/$organizationId/seals");
 
-/** Each day with its seal: what an administrator copies to prove later that the log is as it was. */
+/** Each day with its seal. With a copy of it, an administrator proves later that the log is as it was. */
 export function Seals() {
   const { id: organizationId } = useOrganization();
   const address = route.useSearch();
@@ -40,14 +36,14 @@ export function Seals() {
         preset="30d"
         onChange={(range) => navigate({ search: range })}
       />
-      <Failure error={days.error} onRetry={days.refetch} />
-      {days.isPending && <Loading what="seals" />}
-      {days.data && (
-        <div aria-busy={days.isPlaceholderData}>
-          <Deletion days={days.data} />
-          <Days days={days.data} />
-        </div>
-      )}
+      <Answer query={days} what="seals">
+        {(data) => (
+          <div aria-busy={days.isPlaceholderData}>
+            <Deletion days={data} />
+            <Days days={data} />
+          </div>
+        )}
+      </Answer>
     </>
   );
 }
@@ -64,7 +60,7 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
   );
 }
 
-/** Whether entries are deleted. */
+/** Says whether entries are deleted. */
 function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
   return (
     <>
