@@ -33,6 +33,7 @@ const THEME = createTheme({
     Menu: {
       defaultProps: {
         position: "bottom-end",
+        shadow: "md",
         // It stays in the landmark of its button, and has nothing but items in it.
         withinPortal: false,
         withInitialFocusPlaceholder: false,

@@ -26,7 +26,7 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Keeps up",
-    width: "160px",
+    width: "176px",
     cell: ({ key }) => key && <KeepsUp apiKey={key} />,
   },
   {
@@ -85,9 +85,9 @@ export function Access() {
     <>
       <Head title="Access" />
       <Lead>
-        Applications with a key and administrators who have read the log of{" "}
-        <bdi>{organization.name}</bdi>. Refused requests got a 400: they had a mistake. Days are
-        UTC, and are kept for 400 days.
+        Keys and administrators that have read the log of{" "}
+        <bdi>{organization.name}</bdi>. Refused requests had a mistake (400). Days are UTC, and kept
+        for 400 days.
       </Lead>
       <RangePicker
         address={address}

@@ -90,7 +90,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
             value={[...columns]}
             onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
           >
-            <Group gap="md" mt={6}>
+            <Group gap="lg" mt={6}>
               {COLUMNS.map((name) => <Checkbox key={name} size="xs" value={name} label={name} />)}
             </Group>
           </Checkbox.Group>

@@ -3,18 +3,11 @@ import { dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import { type ApiKey, isLive } from "./data.ts";
 
-export const STATES: Record<ApiKey["state"], string> = {
-  active: "Active",
-  expiring: "Expires soon",
-  expired: "Expired",
-  revoked: "Revoked",
-};
-
-const COLOURS: Record<ApiKey["state"], string> = {
-  active: "var(--good)",
-  expiring: "var(--soon)",
-  expired: "var(--waiting)",
-  revoked: "var(--waiting)",
+export const STATES: Record<ApiKey["state"], { name: string; colour: string }> = {
+  active: { name: "Active", colour: "var(--good)" },
+  expiring: { name: "Expires soon", colour: "var(--soon)" },
+  expired: { name: "Expired", colour: "var(--waiting)" },
+  revoked: { name: "Revoked", colour: "var(--waiting)" },
 };
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -39,24 +32,23 @@ function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): [string, string
 
 /** Whether a key keeps up; of a dead key, its state. */
 export function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
-  const { state } = apiKey;
-  const [text, colour] = isLive(apiKey)
-    ? keepsUp(apiKey)
-    : [STATES[state].toLowerCase(), COLOURS[state]];
-  return <State colour={colour}>{text}</State>;
+  const { name, colour } = STATES[apiKey.state];
+  if (!isLive(apiKey)) return <State colour={colour}>{name.toLowerCase()}</State>;
+  const [text, keptUpColour] = keepsUp(apiKey);
+  return <State colour={keptUpColour}>{text}</State>;
 }
 
 /** The state of a key, and what became of it. `all` has the key's successor. */
 export function KeyState({ apiKey, all }: { apiKey: ApiKey; all: ApiKey[] }) {
   const { state, revoked_at, revoked_by_email, successor_id, last_used_at } = apiKey;
   const successor = all.find(({ id }) => id === successor_id);
+  const revokedBy = revoked_by_email ? `by ${revoked_by_email}` : "";
   return (
     <>
-      <State colour={COLOURS[state]}>{STATES[state]}</State>
+      <State colour={STATES[state].colour}>{STATES[state].name}</State>
       {revoked_at && (
-        <Hint>
-          <Time value={revoked_at}>{dayOf(revoked_at)}</Time>
-          {revoked_by_email && ` by ${revoked_by_email}`}
+        <Hint title={revokedBy}>
+          <Time value={revoked_at}>{dayOf(revoked_at)}</Time> {revokedBy}
         </Hint>
       )}
       {isLive(apiKey) && !successor && last_used_at && <Hint>{keepsUp(apiKey)[0]}</Hint>}

@@ -51,7 +51,7 @@ export function KeyTable(props: KeyTableProps) {
       cell: ({ created_at, created_by_email }) => (
         <>
           <Time value={created_at}>{dayOf(created_at)}</Time>
-          {created_by_email && <Hint>by {created_by_email}</Hint>}
+          {created_by_email && <Hint title={created_by_email}>by {created_by_email}</Hint>}
         </>
       ),
     },

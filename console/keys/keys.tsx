@@ -18,7 +18,7 @@ import { RotateKey } from "./rotate_key.tsx";
 
 const STATE_CHOICES = [
   { value: "", label: "All states" },
-  ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
+  ...Object.entries(STATES).map(([value, { name }]) => ({ value, label: name })),
 ];
 
 export const KEYS_ADDRESS = z.object({

@@ -123,6 +123,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
   const json = JSON.stringify(entry, null, 2);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
+      <Group gap="xs" my={6}>
+        <Copy label="ID" text={entry.id} />
+        <Copy label="JSON" text={json} />
+        <Copy label="link" text={location.href} />
+      </Group>
       <Tabs.List>
         <Tabs.Tab value="fields">Fields</Tabs.Tab>
         <Tabs.Tab value="json">JSON</Tabs.Tab>
@@ -134,11 +139,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
             <Hint>{formatTime(entry.created_at, "local", true)} {TIME_ZONE}</Hint>
           </Field>
           <Field name="Action">
-            <code>{entry.action}</code>
+            <code>{entry.action}</code>{" "}
             <Only what="action" onClick={() => onFilter({ action: entry.action })} />
           </Field>
           <Field name="User">
-            <bdi>{entry.user_email}</bdi>
+            <bdi>{entry.user_email}</bdi>{" "}
             <Only what="person" onClick={() => onFilter({ person: entry.user_email })} />
           </Field>
           <Field name="Agent">
@@ -157,22 +162,15 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
       <Tabs.Panel value="json">
         <Written title="JSON" text={json} />
       </Tabs.Panel>
-      <Group gap="xs" mt="sm">
-        <Copy label="ID" text={entry.id} />
-        <Copy label="JSON" text={json} />
-        <Copy label="link" text={location.href} />
-      </Group>
     </Tabs>
   );
 }
 
 function Only({ what, onClick }: { what: string; onClick: () => void }) {
   return (
-    <div>
-      <Anchor component="button" type="button" fz="inherit" onClick={onClick}>
-        Only this {what}
-      </Anchor>
-    </div>
+    <Anchor component="button" display="inline-block" fz="inherit" onClick={onClick}>
+      Only this {what}
+    </Anchor>
   );
 }
 

@@ -1,7 +1,8 @@
 import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { SEAL_COLOURS, SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
+import { SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
 import { addDays, count, countDays, type Days } from "../shared/days.ts";
+import { State } from "../shared/parts.tsx";
 import { hourOf, type LogDays } from "./data.ts";
 import styles from "./histogram.module.css";
 
@@ -78,10 +79,9 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           highest {highest.toLocaleString("en")}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
             .map((state) => (
-              <span key={state}>
-                <span className={styles.mark} style={{ background: SEAL_COLOURS[state] }} />
-                {SEAL_STATES[state]}
-              </span>
+              <Text span inherit key={state} ml="sm">
+                <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}</State>
+              </Text>
             ))}
         </Text>
       </Group>
@@ -113,7 +113,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
             aria-label={bar.label}
             aria-selected={anchor !== null && index >= from && index <= to}
             tabIndex={index === at ? 0 : -1}
-            style={{ borderColor: SEAL_COLOURS[bar.state] }}
+            style={{ borderColor: SEAL_STATES[bar.state].colour }}
             onFocus={() => setHand(index)}
             onBlur={() => anchor === null && setHand(null)}
           >
@@ -186,7 +186,7 @@ function barsByDay(days: LogDays): Bar[] {
 }
 
 function newBar(name: string, tick: string, bar: Omit<Bar, "label" | "tick">): Bar {
-  const state = SEAL_STATES[bar.state].toLowerCase();
+  const state = SEAL_STATES[bar.state].name.toLowerCase();
   const label = [`${name}: ${count(bar.entries, "entry", "entries")}`, state].filter(Boolean);
   return { ...bar, tick, label: label.join(", ") };
 }

@@ -172,7 +172,7 @@ function Altered({ days }: { days: string[] }) {
       <Group gap="xs">
         <span>
           The entries of {day} {days.length > 1 && `and ${count(days.length - 1, "other day")} `}
-          were changed after sealing.
+          changed after sealing.
         </span>
         <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>
           Show the day

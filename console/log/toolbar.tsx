@@ -100,7 +100,7 @@ function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
         onChange={setAction}
       />
       <Group justify="flex-end">
-        <Button type="submit" variant="filled" size="compact-sm">Show</Button>
+        <Button type="submit" variant="filled">Show</Button>
       </Group>
     </Stack>
   );

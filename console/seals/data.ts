@@ -60,19 +60,12 @@ export function useLatestSeal(organization_id: string) {
   });
 }
 
-export const SEAL_COLOURS: Record<SealState, string> = {
-  altered: "var(--bad)",
-  open: "var(--waiting)",
-  sealed: "var(--good)",
-  empty: "transparent",
-};
-
 /** Whether the seal proves that a day's entries are unchanged. The worst state comes first. */
 export const SEAL_STATES = {
-  altered: "Altered after sealing",
-  open: "Not yet sealed",
-  sealed: "Sealed",
-  empty: "",
+  altered: { name: "Altered after sealing", colour: "var(--bad)" },
+  open: { name: "Not yet sealed", colour: "var(--waiting)" },
+  sealed: { name: "Sealed", colour: "var(--good)" },
+  empty: { name: "", colour: "transparent" },
 } as const;
 export type SealState = keyof typeof SEAL_STATES;
 

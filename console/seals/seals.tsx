@@ -8,7 +8,7 @@ import { useOrganization } from "../shell/organization.ts";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { type Seal, SEAL_COLOURS, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
+import { type Seal, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
 
 export const SEALS_ADDRESS = z.object(RANGE);
 
@@ -158,7 +158,7 @@ function SealedState({ day, days }: { day: string; days: LogDays }) {
   const seal = days.seals.get(day);
   return (
     <>
-      <State colour={SEAL_COLOURS[state]}>{SEAL_STATES[state]}</State>
+      <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}</State>
       {seal && state === "sealed" && seal.entries !== (days.counts.get(day) ?? 0) && (
         <Hint>
           with {seal.entries.toLocaleString("en")}{" "}

@@ -21,9 +21,9 @@ export function Lead({ children }: { children: ReactNode }) {
   return <Text inherit c="dimmed" maw="80ch">{children}</Text>;
 }
 
-/** Small print below a value. */
-export function Hint({ children }: { children: ReactNode }) {
-  return <Text component="div" inherit fz={12} lh={1.4} c="dimmed">{children}</Text>;
+/** Small print below a value. `title` is for a text that may be cut off. */
+export function Hint({ title, children }: { title?: string; children: ReactNode }) {
+  return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
 /** A word with a coloured dot. */
@@ -127,22 +127,26 @@ export interface DropdownProps {
 export function Dropdown({ icon, label, children }: DropdownProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (
-    <Popover opened={isOpen} onChange={setIsOpen} trapFocus returnFocus position="bottom-start">
+    <Popover
+      opened={isOpen}
+      onChange={setIsOpen}
+      trapFocus
+      returnFocus
+      shadow="md"
+      position="bottom-start"
+    >
       <Popover.Target>
         <Button
           className={styles.dropdown ?? ""}
           style={{ justifySelf: "start" }}
           leftSection={<Icon name={icon} />}
-          onClick={() =>
-            setIsOpen(!isOpen)}
+          onClick={() => setIsOpen(!isOpen)}
         >
           {label}
         </Button>
       </Popover.Target>
       <Popover.Dropdown>
-        {children(() =>
-          setIsOpen(false)
-        )}
+        {children(() => setIsOpen(false))}
       </Popover.Dropdown>
     </Popover>
   );

@@ -157,7 +157,7 @@ function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => vo
       </Suspense>
       <Group justify="space-between" gap="xs">
         <Hint>Days are UTC, both included.</Hint>
-        <Button type="submit" variant="filled" size="compact-sm">Show</Button>
+        <Button type="submit" variant="filled">Show</Button>
       </Group>
     </Stack>
   );
