@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import { useApiKeys } from "../keys/data.ts";
 import { KeepsUp } from "../keys/key_state.tsx";
 import { count, dayOf, formatRelative } from "../shared/days.ts";
-import { Answer, Empty, Head, Hint, Lead, Time } from "../shared/parts.tsx";
+import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, sorted, SORTING, Table } from "../shared/table.tsx";
 import { compareNames, useOrganization } from "../shell/organization.ts";
@@ -17,12 +17,8 @@ const COLUMNS: Column<Reader>[] = [
     width: "minmax(0, 1fr)",
     sort: { by: "reader", compare: (a, b) => compareNames(a.name, b.name) },
     isRowHeader: true,
-    cell: ({ name, kind }) => (
-      <>
-        <bdi title={name}>{name}</bdi>
-        <Hint>{kind}</Hint>
-      </>
-    ),
+    cell: ({ name }) => <bdi title={name}>{name}</bdi>,
+    hint: ({ kind }) => kind,
   },
   {
     name: "Keeps up",
@@ -58,16 +54,8 @@ const COLUMNS: Column<Reader>[] = [
     name: "Last",
     width: "140px",
     sort: { by: "last", compare: (a, b) => Date.parse(a.last_at) - Date.parse(b.last_at) },
-    cell: ({ last_at, last_address }) => (
-      <>
-        <Time value={last_at}>{formatRelative(last_at)}</Time>
-        {last_address && (
-          <Hint>
-            from <code>{last_address}</code>
-          </Hint>
-        )}
-      </>
-    ),
+    cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
+    hint: ({ last_address }) => last_address && `from ${last_address}`,
   },
 ];
 

@@ -12,9 +12,9 @@ const INTERVAL_OF_A_ROW_MS = 100;
 const READS = z.object({
   day: z.string(),
   api_key_id: z.nullable(z.string()),
-  /** Of a key. */
+  /** A key's name. */
   name: z.nullable(z.string()),
-  /** Of an administrator. */
+  /** An administrator's id. */
   user_id: z.nullable(z.string()),
   user_email: z.nullable(z.string()),
   requests: z.number(),
@@ -43,7 +43,7 @@ export function useReads({ start, end }: Days) {
 export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "entries"> {
   id: string;
   name: string;
-  /** Administrator, or which key. */
+  /** "Administrator", or which key. */
   kind: string;
   first_at: string;
   last_at: string;

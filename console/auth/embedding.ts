@@ -17,7 +17,7 @@ export function listenToAncestor(): void {
   addEventListener("message", ({ origin, source, data }) => {
     if (origin !== FRAME_ANCESTOR || source !== parent) return;
     const { data: message } = z.safeParse(MESSAGE, data);
-    // Renewed by that page only: two who renew one session would end it.
+    // Only that page renews the session: two who renew it would end it.
     if (message) void auth.setSession({ ...message, refresh_token: "none" });
   });
   // Only a page of that origin gets it.

@@ -41,8 +41,8 @@ export default function Factors({ onClose }: { onClose: () => void }) {
         {factors.isPending && <Loading what="your factors" />}
         {factors.data?.length === 0 && !added && (
           <p>
-            None yet. With one, signing in also takes a code that an app on your phone shows. Keep a
-            way to reach whoever runs this project: without the phone, only they let you in again.
+            You have none yet. With one, signing in also takes a code from an app on your phone. If
+            you lose the phone, only whoever runs this project can let you in again.
           </p>
         )}
         {factors.data?.map(({ id, friendly_name, created_at }) => (

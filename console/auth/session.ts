@@ -57,7 +57,7 @@ export async function signOut(scope: "local" | "global"): Promise<void> {
   settle(await auth.signOut({ scope }).finally(() => cause = ENDED));
 }
 
-/** Asks Auth whether the session still exists; auth-js ends it here if it was ended elsewhere. */
+/** Asks Auth whether the session still exists. If it was ended elsewhere, it ends here, too. */
 export async function checkSession(): Promise<boolean> {
   cause = ENDED_ELSEWHERE;
   const { error } = await auth.getUser();

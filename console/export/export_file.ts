@@ -43,7 +43,7 @@ export interface ExportOptions {
   onProgress: (progress: { written: number; total: number }) => void;
 }
 
-/** The text of an export. It reads page after page, with one in memory at a time. */
+/** The text of an export. It reads a page when the file has taken the one before. */
 export function exportText(options: ExportOptions): ReadableStream<string> {
   const { filter, columns, signal, onProgress } = options;
   let written = 0;

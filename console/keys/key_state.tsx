@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
-import { Hint, State, Time } from "../shared/parts.tsx";
+import { State } from "../shared/parts.tsx";
 import { type ApiKey, isLive } from "./data.ts";
 
 export const STATES: Record<ApiKey["state"], { name: string; colour: string }> = {
@@ -38,33 +39,23 @@ export function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
   return <State colour={keptUpColour}>{text}</State>;
 }
 
-/** The state of a key, and what became of it. `all` has the key's successor. */
-export function KeyState({ apiKey, all }: { apiKey: ApiKey; all: ApiKey[] }) {
-  const { state, revoked_at, revoked_by_email, successor_id, last_used_at } = apiKey;
+/** What became of a key. `all` has its successor. */
+export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
+  const { revoked_at, revoked_by_email, successor_id, last_used_at } = apiKey;
+  if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
   const successor = all.find(({ id }) => id === successor_id);
-  const revokedBy = revoked_by_email ? `by ${revoked_by_email}` : "";
+  if (!successor) return isLive(apiKey) && last_used_at && keepsUp(apiKey)[0];
   return (
     <>
-      <State colour={STATES[state].colour}>{STATES[state].name}</State>
-      {revoked_at && (
-        <Hint title={revokedBy}>
-          <Time value={revoked_at}>{dayOf(revoked_at)}</Time> {revokedBy}
-        </Hint>
-      )}
-      {isLive(apiKey) && !successor && last_used_at && <Hint>{keepsUp(apiKey)[0]}</Hint>}
-      {successor && !revoked_at && (
-        <Hint>
-          rotated to{" "}
-          <Link
-            from="/$organizationId/keys"
-            to="."
-            search={{ search: successor.hint }}
-            title="Show its successor"
-          >
-            {successor.hint}
-          </Link>
-        </Hint>
-      )}
+      rotated to{" "}
+      <Link
+        from="/$organizationId/keys"
+        to="."
+        search={{ search: successor.hint }}
+        title="Show its successor"
+      >
+        {successor.hint}
+      </Link>
     </>
   );
 }

@@ -2,12 +2,12 @@ import { ActionIcon, Menu } from "@mantine/core";
 import type { Reads } from "../access/data.ts";
 import { addDays, count, dayOf, type Days, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Hint, Time } from "../shared/parts.tsx";
+import { Hint, State, Time } from "../shared/parts.tsx";
 import styles from "../shared/table.module.css";
 import { type Column, sorted, Table } from "../shared/table.tsx";
 import { compareNames } from "../shell/organization.ts";
 import { type ApiKey, isLive } from "./data.ts";
-import { KeyState } from "./key_state.tsx";
+import { explainState, STATES } from "./key_state.tsx";
 import type { KeysAddress, Opened } from "./keys.tsx";
 
 /** Keys on a page. */
@@ -34,26 +34,21 @@ export function KeyTable(props: KeyTableProps) {
       width: "minmax(0, 1.7fr)",
       sort: { by: "name", compare: (a, b) => compareNames(a.name, b.name) },
       isRowHeader: true,
-      cell: ({ name, hint }) => (
-        <>
-          <bdi title={name}>{name}</bdi>
-          <Hint>
-            <code>{hint}</code>
-          </Hint>
-        </>
-      ),
+      cell: ({ name }) => <bdi title={name}>{name}</bdi>,
+      hint: ({ hint }) => <code>{hint}</code>,
     },
-    { name: "State", width: "150px", cell: (key) => <KeyState apiKey={key} all={all} /> },
+    {
+      name: "State",
+      width: "150px",
+      cell: ({ state }) => <State colour={STATES[state].colour}>{STATES[state].name}</State>,
+      hint: (key) => explainState(key, all),
+    },
     {
       name: "Created",
       width: "minmax(0, 1fr)",
       sort: { by: "created", compare: (a, b) => time(a.created_at) - time(b.created_at) },
-      cell: ({ created_at, created_by_email }) => (
-        <>
-          <Time value={created_at}>{dayOf(created_at)}</Time>
-          {created_by_email && <Hint title={created_by_email}>by {created_by_email}</Hint>}
-        </>
-      ),
+      cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
+      hint: ({ created_by_email }) => created_by_email && `by ${created_by_email}`,
     },
     {
       name: "Expires",
@@ -62,30 +57,19 @@ export function KeyTable(props: KeyTableProps) {
         by: "expires",
         compare: (a, b) => time(a.expires_at, NEVER) - time(b.expires_at, NEVER),
       },
-      cell: ({ expires_at, state }) =>
-        expires_at
-          ? (
-            <>
-              <Time value={expires_at}>{dayOf(expires_at)}</Time>
-              {state !== "revoked" && <Hint>{formatRelative(expires_at)}</Hint>}
-            </>
-          )
-          : "never",
+      cell: ({ expires_at }) =>
+        expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
+      hint: ({ expires_at, state }) =>
+        expires_at && state !== "revoked" && formatRelative(expires_at),
     },
     {
       name: "Last used",
       width: "148px",
       sort: { by: "used", compare: (a, b) => time(a.last_used_at) - time(b.last_used_at) },
-      cell: ({ last_used_at, requests_last_minute, quota }) => (
-        <>
-          {last_used_at
-            ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time>
-            : "never"}
-          {requests_last_minute > 0 && (
-            <Hint>{requests_last_minute} of {quota} in the last minute</Hint>
-          )}
-        </>
-      ),
+      cell: ({ last_used_at }) =>
+        last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
+      hint: ({ requests_last_minute, quota }) =>
+        requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
     },
     {
       name: "Last 30 days",
@@ -141,7 +125,7 @@ function Usage({ reads, days }: { reads: Reads[] | undefined; days: Days }) {
           return <rect key={index} x={index * 3} y={20 - height} width={2} height={height} />;
         })}
       </svg>
-      <Hint>{count(total, "request")}, {ofToday} today</Hint>
+      <Hint>{`${count(total, "request")}, ${ofToday} today`}</Hint>
     </>
   );
 }

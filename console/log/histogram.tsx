@@ -8,7 +8,7 @@ import styles from "./histogram.module.css";
 
 /** With more days, a bar stands for several of them. Otherwise it would be thinner than a phone's pixel. */
 const MAX_BARS = 120;
-/** The ticks of hours are as close as seven of them have room. */
+/** Ticks are at one of these distances: the closest with at most seven of them. */
 const HOURS_BETWEEN_TICKS = [4, 8, 12, 24];
 const MAX_TICKS = 7;
 

@@ -90,7 +90,16 @@ function Days({ days }: { days: LogDays }) {
     {
       name: "State",
       width: "minmax(0, 1fr)",
-      cell: (day) => <SealedState day={day} days={days} />,
+      cell: (day) => {
+        const { name, colour } = SEAL_STATES[sealState(day, days)];
+        return <State colour={colour}>{name}</State>;
+      },
+      hint: (day) => {
+        const sealed = seals.get(day)?.entries ?? 0;
+        const isOther = sealState(day, days) === "sealed" && sealed !== (counts.get(day) ?? 0);
+        return isOther &&
+          `with ${count(sealed, "entry", "entries")}; the change is declared with the next seal`;
+      },
     },
     {
       name: "Entries",
@@ -150,21 +159,5 @@ function DayLink({ day }: { day: string }) {
     >
       {day}
     </Link>
-  );
-}
-
-function SealedState({ day, days }: { day: string; days: LogDays }) {
-  const state = sealState(day, days);
-  const seal = days.seals.get(day);
-  return (
-    <>
-      <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}</State>
-      {seal && state === "sealed" && seal.entries !== (days.counts.get(day) ?? 0) && (
-        <Hint>
-          with {seal.entries.toLocaleString("en")}{" "}
-          entries; the change is declared with the next seal
-        </Hint>
-      )}
-    </>
   );
 }

@@ -21,8 +21,9 @@ export function Lead({ children }: { children: ReactNode }) {
   return <Text inherit c="dimmed" maw="80ch">{children}</Text>;
 }
 
-/** Small print below a value. `title` is for a text that may be cut off. */
-export function Hint({ title, children }: { title?: string; children: ReactNode }) {
+/** Small print below a value. A plain text is also the tooltip, because it may be cut off. */
+export function Hint({ children }: { children: ReactNode }) {
+  const title = typeof children === "string" ? children : undefined;
   return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 

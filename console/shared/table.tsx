@@ -1,6 +1,7 @@
 import { VisuallyHidden } from "@mantine/core";
 import { memo, type MouseEvent, type ReactNode } from "react";
 import * as z from "zod/mini";
+import { Hint } from "./parts.tsx";
 import styles from "./table.module.css";
 
 export interface Column<T> {
@@ -14,6 +15,8 @@ export interface Column<T> {
   /** Hides the name above the column, and on a phone beside its value. */
   isNameHidden?: boolean;
   cell: (row: T) => ReactNode;
+  /** Small print below the cell. */
+  hint?: (row: T) => ReactNode;
 }
 
 /** How the address says which column sorts a table. */
@@ -113,8 +116,9 @@ interface RowProps<T> {
 const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
   return (
     <tr role="row" aria-selected={isOpen || undefined}>
-      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, cell }) => {
+      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, cell, hint }) => {
         const Cell = isRowHeader ? "th" : "td";
+        const small = hint?.(row);
         return (
           <Cell
             key={name}
@@ -123,6 +127,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
             data-number={isNumber}
           >
             {cell(row)}
+            {small && <Hint>{small}</Hint>}
           </Cell>
         );
       })}

@@ -30,7 +30,7 @@ export function Nothing() {
       <Head title="Nothing to administer" />
       <p>
         You administer no organization. Ask an administrator of {names || "your organization"}{" "}
-        to make you one, then reload this page.
+        to make you an administrator, too, then reload this page.
       </p>
     </>
   );

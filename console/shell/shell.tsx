@@ -106,7 +106,7 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       searchable={administered.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
-      // In the landmark where its field is.
+      // It stays in the landmark of its field.
       comboboxProps={{ withinPortal: false }}
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
