@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
-// Builds the admin console into a folder of static files, for one project. Its address and its
-// publishable key are in the files; both are public.
+// Builds the admin console into a folder of static files, for one project. The files have the project's address and
+// publishable key in them. Both are public.
 
 const [outDir = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
 for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
@@ -21,9 +21,9 @@ await build({
   build: {
     outDir: resolve(outDir),
     chunkSizeWarningLimit: 1000,
-    // Never in an address of data:, which the page's policy refuses.
+    // The page's policy refuses assets in addresses of data:.
     assetsInlineLimit: 0,
-    // As old as the scripts allow: light-dark() stays as it is written.
+    // The oldest browsers that the scripts allow. They know light-dark(), so it stays as it is written.
     cssTarget: ["chrome123", "firefox124", "safari17.5"],
   },
 });

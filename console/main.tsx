@@ -8,41 +8,45 @@ import { FRAME_ANCESTOR, listenToAncestor } from "./auth/embedding.ts";
 import { Broken } from "./shared/parts.tsx";
 import { IS_EMBEDDED } from "./shared/transport.ts";
 
-// Built on Mantine. Tried beside it with the same screen, Radix Themes 3.3 weighs a little more (202 kB
-// against 195, compressed), has neither calendar nor pagination, and writes HTML from text, which the
-// page's policy stops: the screen stays empty. Mantine obeys the policy when its variables come from
-// style.css and its dialogs do not lock scrolling.
+// Mantine obeys the page's policy when its variables come from style.css and its dialogs do not lock scrolling.
+// Of Radix Themes 3.3 the policy leaves an empty screen, because it writes HTML from text.
 
-// The page's policy lets no text become HTML.
+// The policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
 
-const DIALOG = {
-  defaultProps: {
-    // It would write a style element, which the page's policy forbids.
-    lockScroll: false,
-    // Mantine's header element would be a second banner of the page.
-    attributes: { header: { role: "presentation" } },
-    closeButtonProps: { "aria-label": "Close" },
-    styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
-  },
-};
-const SMALL = { defaultProps: { size: "xs" } };
 const THEME = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
-    ActionIcon: { defaultProps: { size: 30 } },
-    Button: SMALL,
-    Modal: DIALOG,
+    ActionIcon: { defaultProps: { size: 30, variant: "subtle", color: "gray" } },
+    Button: { defaultProps: { size: "xs", variant: "default" } },
+    Modal: {
+      defaultProps: {
+        // A lock writes a style element, which the page's policy forbids.
+        lockScroll: false,
+        // Mantine's header element would be a second banner of the page.
+        attributes: { header: { role: "presentation" } },
+        closeButtonProps: { "aria-label": "Close" },
+        styles: { title: { fontSize: 15, fontWeight: 600, overflowWrap: "anywhere", minWidth: 0 } },
+      },
+    },
     Menu: {
       defaultProps: {
         position: "bottom-end",
-        // In the landmark where its button is, with nothing but items in it.
+        shadow: "md",
+        // It stays in the landmark of its button, and has nothing but items in it.
         withinPortal: false,
         withInitialFocusPlaceholder: false,
       },
     },
-    NativeSelect: SMALL,
+    NativeSelect: { defaultProps: { size: "xs" } },
+    Pagination: {
+      defaultProps: {
+        size: "sm",
+        getItemProps: (page: number) => ({ "aria-label": `Page ${page}` }),
+        getControlProps: (control: string) => ({ "aria-label": `${control} page` }),
+      },
+    },
     PasswordInput: { defaultProps: { size: "xs", withAsterisk: false } },
     Select: { defaultProps: { size: "xs", allowDeselect: false } },
     TextInput: { defaultProps: { size: "xs", autoComplete: "off", withAsterisk: false } },

@@ -1,4 +1,4 @@
-// What browsers have and TypeScript has no types for yet.
+// Types that TypeScript does not have yet.
 
 /** JSON.parse source text access (ECMAScript 2026). */
 interface JSON {
@@ -17,7 +17,7 @@ interface Window {
   showSaveFilePicker?(options: { suggestedName: string }): Promise<FileSystemFileHandle>;
 }
 
-/** What a build is told. */
+/** The choices of a build. */
 interface ImportMetaEnv {
   readonly VITE_SUPABASE_URL: string;
   readonly VITE_SUPABASE_PUBLISHABLE_KEY: string;

@@ -6,15 +6,15 @@ import { useOrganization } from "../shell/organization.ts";
 import { call } from "../shared/transport.ts";
 
 const REFRESH_INTERVAL_MS = 60_000;
-/** So long for each row: a month of 1,000 keys weighs megabytes, and is read once an hour. */
+/** Added up over all rows: a month of 1,000 keys weighs megabytes, and is read once an hour. */
 const INTERVAL_OF_A_ROW_MS = 100;
 
 const READS = z.object({
   day: z.string(),
   api_key_id: z.nullable(z.string()),
-  /** Of a key. */
+  /** A key's name. */
   name: z.nullable(z.string()),
-  /** Of an administrator. */
+  /** An administrator's id. */
   user_id: z.nullable(z.string()),
   user_email: z.nullable(z.string()),
   requests: z.number(),
@@ -27,7 +27,7 @@ const READS = z.object({
 /** What a key or an administrator read on a day. */
 export type Reads = z.infer<typeof READS>;
 
-/** Who read the log on which day, in the order of days. */
+/** Who read the log on which day. Earlier days come first. */
 export function useReads({ start, end }: Days) {
   const { id } = useOrganization();
   const days = { organization_id: id, start_date: start, end_date: end };
@@ -43,16 +43,16 @@ export function useReads({ start, end }: Days) {
 export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "entries"> {
   id: string;
   name: string;
-  /** Administrator, or which key. */
+  /** "Administrator", or which key. */
   kind: string;
   first_at: string;
   last_at: string;
   last_address: string | null;
-  /** Of a reader with a key that there still is. */
+  /** Undefined for an administrator and a deleted key. */
   key: ApiKey | undefined;
 }
 
-/** What each reader read in all days together. */
+/** Adds up what each reader read on all days. */
 export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
   const byId = new Map(keys.map((key) => [key.id, key]));
   const readers = new Map<string, Reader>();

@@ -3,36 +3,36 @@ import { useMutation } from "@tanstack/react-query";
 import type { FormEvent, ReactNode } from "react";
 import { Failure } from "../shared/parts.tsx";
 
-type Fields = Record<"email" | "password" | "code" | "domain", string>;
+type Field = "email" | "password" | "code" | "domain";
 
 export interface AuthFormProps {
+  text?: ReactNode;
   action: string;
-  onSubmit: (fields: Fields) => Promise<void>;
+  /** `field` reads a field of the form. */
+  onSubmit: (field: (name: Field) => string) => Promise<unknown>;
   children: ReactNode;
 }
 
-/** A form of a few fields and one button. */
-export function AuthForm({ action, onSubmit, children }: AuthFormProps) {
+/** A form with a text, a few fields and one button. */
+export function AuthForm({ text, action, onSubmit, children }: AuthFormProps) {
   const attempt = useMutation({ mutationFn: onSubmit });
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
-    const text = (name: keyof Fields) => String(form.get(name) ?? "").trim();
     if (attempt.isPending) return;
-    attempt.mutate({
-      email: text("email"),
-      password: String(form.get("password") ?? ""),
-      code: text("code"),
-      domain: text("domain"),
+    attempt.mutate((name) => {
+      const text = String(form.get(name) ?? "");
+      return name === "password" ? text : text.trim();
     });
   }
   return (
     <form onSubmit={submit}>
       <Stack gap="md">
+        {text && <p role="status">{text}</p>}
         {children}
         <Failure error={attempt.error} />
-        {/* Never disabled: a press while the page is busy must not get lost. */}
-        <Button type="submit" fullWidth aria-busy={attempt.isPending}>
+        {/* Never disabled: otherwise a press while the page is busy gets lost. */}
+        <Button type="submit" variant="filled" fullWidth aria-busy={attempt.isPending}>
           {attempt.isPending ? "One moment …" : action}
         </Button>
       </Stack>

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { auth } from "../shared/transport.ts";
 
-/** The one origin whose pages may have this one in a frame; none, unless the build names it. */
+/** The one origin whose pages may have this one in a frame. Without it, none may. */
 export const FRAME_ANCESTOR = import.meta.env.VITE_FRAME_ANCESTOR ?? "";
 
 const MESSAGE = z.object({
@@ -17,7 +17,7 @@ export function listenToAncestor(): void {
   addEventListener("message", ({ origin, source, data }) => {
     if (origin !== FRAME_ANCESTOR || source !== parent) return;
     const { data: message } = z.safeParse(MESSAGE, data);
-    // Renewed by that page only: two who renew one session would end it.
+    // Only that page renews the session: two who renew it would end it.
     if (message) void auth.setSession({ ...message, refresh_token: "none" });
   });
   // Only a page of that origin gets it.

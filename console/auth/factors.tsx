@@ -9,7 +9,7 @@ import { settle } from "./sign_in_with.ts";
 
 const KEY = ["factors"];
 
-/** The person's second factors: to add one, or take one away. */
+/** Adds and removes the person's second factors. */
 export default function Factors({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const refresh = () => client.invalidateQueries({ queryKey: KEY });
@@ -41,8 +41,8 @@ export default function Factors({ onClose }: { onClose: () => void }) {
         {factors.isPending && <Loading what="your factors" />}
         {factors.data?.length === 0 && !added && (
           <p>
-            None yet. With one, signing in also takes a code that an app on your phone shows. Keep a
-            way to reach whoever runs this project: without the phone, only they let you in again.
+            You have none yet. With one, signing in also takes a code from an app on your phone. If
+            you lose the phone, only whoever runs this project can let you in again.
           </p>
         )}
         {factors.data?.map(({ id, friendly_name, created_at }) => (
@@ -52,7 +52,6 @@ export default function Factors({ onClose }: { onClose: () => void }) {
               <Hint>added {friendly_name || dayOf(created_at)}</Hint>
             </div>
             <Button
-              variant="default"
               onClick={() =>
                 removal.mutate(id)}
             >
@@ -63,14 +62,15 @@ export default function Factors({ onClose }: { onClose: () => void }) {
         {added
           ? (
             <AuthForm
+              text="Scan this with your authenticator app, or type the key in. Then type its code."
               action="Add"
-              onSubmit={async ({ code }) => {
-                settle(await auth.mfa.challengeAndVerify({ factorId: added.id, code }));
+              onSubmit={async (field) => {
+                const answer = { factorId: added.id, code: field("code") };
+                settle(await auth.mfa.challengeAndVerify(answer));
                 enrolment.reset();
                 await refresh();
               }}
             >
-              <p>Scan this with your authenticator app, or type the key in. Then type its code.</p>
               <img src={added.totp.qr_code} alt="The key as a QR code" width={180} height={180} />
               <Copyable title="Key" label="key" text={added.totp.secret} />
               <TextInput {...CODE} />
@@ -78,7 +78,7 @@ export default function Factors({ onClose }: { onClose: () => void }) {
           )
           : (
             <Group justify="flex-end">
-              <Button onClick={() => enrolment.mutate()}>Add an app</Button>
+              <Button variant="filled" onClick={() => enrolment.mutate()}>Add an app</Button>
             </Group>
           )}
       </Stack>

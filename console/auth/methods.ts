@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { check, fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/transport.ts";
 
-/** Providers whose names are not just their codes with a capital. */
+/** Names that are not just the provider's code with a capital. */
 const NAMES: Record<string, string> = {
   azure: "Microsoft",
   bitbucket: "Bitbucket",
@@ -20,28 +20,20 @@ export interface Provider {
   name: string;
 }
 
-/** The ways in which people sign in to this console. */
-export interface Methods {
-  password: boolean;
-  code: boolean;
-  saml: boolean;
-  providers: Provider[];
-}
-
 const SETTINGS = z.object({
   external: z.record(z.string(), z.boolean()),
   saml_enabled: z.optional(z.boolean()),
 });
 
-/** Those that the build allows: all, unless it names some, as in `password,google`. */
+/** The build may name the ways that it allows, as in `password,google`. */
 const ALLOWED = import.meta.env.VITE_SIGN_IN?.split(",").map((name) => name.trim()).filter(Boolean);
 
 function isAllowed(name: string): boolean {
   return !ALLOWED?.length || ALLOWED.includes(name);
 }
 
-/** What the project's Auth knows, as far as the build allows; until it has said so, a password. */
-export function useMethods(): Methods {
+/** The ways that the project's Auth knows and the build allows. Until Auth answers, only a password. */
+export function useMethods() {
   const { data } = useQuery({
     queryKey: ["auth settings"],
     queryFn: async ({ signal }) => {

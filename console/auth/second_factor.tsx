@@ -1,6 +1,6 @@
 import type { Session } from "@supabase/auth-js";
 import { NativeSelect, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { useInputState } from "@mantine/hooks";
 import { auth } from "../shared/transport.ts";
 import { AuthForm, CODE } from "./auth_form.tsx";
 import { signOut } from "./session.ts";
@@ -11,27 +11,27 @@ import { settle } from "./sign_in_with.ts";
 export function SecondFactor({ session }: { session: Session }) {
   const factors = (session.user.factors ?? [])
     .filter((factor) => factor.status === "verified" && factor.factor_type === "totp");
-  const [factorId, setFactorId] = useState(factors[0]?.id ?? "");
+  const [factorId, setFactorId] = useInputState(factors[0]?.id ?? "");
   return (
     <Page>
       {factors.length === 0
         ? <p>Your account's second factor is of a kind that this console does not know.</p>
         : (
           <AuthForm
+            text={`Type the code that your authenticator app shows for ${session.user.email}.`}
             action="Verify"
-            onSubmit={async ({ code }) =>
-              settle(await auth.mfa.challengeAndVerify({ factorId, code }))}
+            onSubmit={async (field) =>
+              settle(await auth.mfa.challengeAndVerify({ factorId, code: field("code") }))}
           >
-            <p>Type the code that your authenticator app shows for {session.user.email}.</p>
             {factors.length > 1 && (
               <NativeSelect
                 label="App"
-                data={factors.map(({ id, friendly_name }) => ({
+                data={factors.map(({ id, friendly_name: name }) => ({
                   value: id,
-                  label: friendly_name || id,
+                  label: name || id,
                 }))}
                 value={factorId}
-                onChange={({ currentTarget: { value } }) => setFactorId(value)}
+                onChange={setFactorId}
               />
             )}
             <TextInput {...CODE} />

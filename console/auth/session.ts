@@ -4,7 +4,7 @@ import { auth, RequestError, STORAGE, STORAGE_KEY } from "../shared/transport.ts
 import { comeBack, explain, settle } from "./sign_in_with.ts";
 
 export interface SessionState {
-  /** `undefined` while it is being read, `null` when nobody has signed in. */
+  /** `undefined` until it is read, `null` when nobody has signed in. */
   session: Session | null | undefined;
   /** Why the person has to sign in again, if not by their own doing. */
   reason: string;
@@ -12,19 +12,19 @@ export interface SessionState {
 
 const ENDED = "Your session has ended. Sign in again.";
 const ENDED_ELSEWHERE = "You were signed out elsewhere. Sign in again.";
-/** What the next end of the session is due to; empty when the person wished it in this tab. */
+/** Why the session may end next. Empty when the person ends it in this tab. */
 let cause = ENDED;
 
-/** The session of the person; kept in this browser by auth-js, and renewed by it. */
+/** The person's session. auth-js keeps it in this browser, and renews it. */
 export function useSession(): SessionState {
   const [state, setState] = useState<SessionState>({ session: undefined, reason: "" });
   useEffect(() => {
     const { data } = auth.onAuthStateChange((event, session) => {
-      // A recovery code signs in before the new password is set: not seen before that has happened.
+      // A recovery code signs in at once. The console waits until the new password is set.
       if (isRecovering && session) return;
-      // Either may be the first. Before the router reads the address.
+      // Either event may be the first. The router reads the address afterwards.
       const hasComeBack = /^(INITIAL_SESSION|SIGNED_IN)$/.test(event) && comeBack();
-      // Now: by the time that the state is set, the cause is another.
+      // Read now: when the state is set, the cause is another.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };
       // auth-js may tell the end of a session twice.
       setState((previous) => session === null && previous.session === null ? previous : next);
@@ -57,7 +57,7 @@ export async function signOut(scope: "local" | "global"): Promise<void> {
   settle(await auth.signOut({ scope }).finally(() => cause = ENDED));
 }
 
-/** Asks Auth whether the session still exists; auth-js ends it here if it was ended elsewhere. */
+/** Asks Auth whether the session still exists. If it was ended elsewhere, it ends here, too. */
 export async function checkSession(): Promise<boolean> {
   cause = ENDED_ELSEWHERE;
   const { error } = await auth.getUser();
@@ -66,19 +66,12 @@ export async function checkSession(): Promise<boolean> {
   return !error;
 }
 
-export interface NewPassword {
-  email: string;
-  /** As it stands in the message. */
-  code: string;
-  password: string;
-}
-
 let isRecovering = false;
 
-/** Sets a new password with a code. A code and not a link, since a link signs in whoever follows it. */
-export async function resetPassword({ email, code, password }: NewPassword): Promise<void> {
+/** Sets a new password with the code in the message. A link would sign in whoever follows it. */
+export async function resetPassword(email: string, token: string, password: string): Promise<void> {
   isRecovering = true;
-  const verified = await auth.verifyOtp({ email, token: code, type: "recovery" });
+  const verified = await auth.verifyOtp({ email, token, type: "recovery" });
   isRecovering = false;
   settle(verified);
   const updated = await auth.updateUser({ password });

@@ -1,6 +1,7 @@
 import {
   Alert,
   Anchor,
+  Box,
   Button,
   Divider,
   Group,
@@ -12,127 +13,93 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Failure, Lead } from "../shared/parts.tsx";
-import { AuthForm, CODE } from "./auth_form.tsx";
+import { auth } from "../shared/transport.ts";
+import { AuthForm, type AuthFormProps, CODE } from "./auth_form.tsx";
 import { type Provider, useMethods } from "./methods.ts";
 import { resetPassword } from "./session.ts";
-import styles from "./sign_in.module.css";
-import {
-  sendCode,
-  sendRecoveryCode,
-  signInWithCode,
-  signInWithDomain,
-  signInWithPassword,
-  signInWithProvider,
-} from "./sign_in_with.ts";
+import { sendCode, settle, signInWithDomain, signInWithProvider } from "./sign_in_with.ts";
 
 type Step =
   | "sign in"
   | "ask for a code"
   | "type the code"
   | "forgotten"
-  | "set a password"
+  | "set password"
   | "domain";
-
-const EMAIL = {
-  label: "E-mail",
-  name: "email",
-  type: "email",
-  autoComplete: "username",
-  required: true,
-  autoFocus: true,
-};
 
 export function SignIn({ reason }: { reason: string }) {
   const methods = useMethods();
   const [chosen, setStep] = useState<Step>("sign in");
   const [email, setEmail] = useState("");
-  // Without passwords, the code comes first.
-  const step = chosen === "sign in" && !methods.password && methods.code
-    ? "ask for a code"
-    : chosen;
   const isFirst = chosen === "sign in";
-  const sent = <p role="status">If {email} has an account here, a code is on its way.</p>;
-  return (
-    <Page>
-      {reason && isFirst && <Alert color="yellow" role="status">{reason}</Alert>}
-      {isFirst && (
-        <Stack gap="xs">
-          {methods.providers.map((provider) => <With key={provider.id} provider={provider} />)}
-          {methods.saml && (
-            <Button variant="default" fullWidth onClick={() => setStep("domain")}>
-              Continue with single sign-on
-            </Button>
-          )}
-          {(methods.providers.length > 0 || methods.saml) && (methods.password || methods.code) && (
-            <Divider label="or" />
-          )}
-        </Stack>
-      )}
-      {step === "sign in" && methods.password && (
-        <AuthForm
-          key={step}
-          action="Sign in"
-          onSubmit={({ email, password }) => signInWithPassword(email, password)}
-        >
-          <TextInput {...EMAIL} defaultValue={email} />
+  // Without passwords, the code comes first.
+  const step = isFirst && !methods.password && methods.code ? "ask for a code" : chosen;
+  const hasOthers = methods.providers.length > 0 || methods.saml;
+  const emailField = (
+    <TextInput
+      label="E-mail"
+      name="email"
+      type="email"
+      autoComplete="username"
+      defaultValue={email}
+      required
+      autoFocus
+    />
+  );
+  const sent = `If ${email} has an account here, a code is on its way.`;
+  const forms: Record<Step, AuthFormProps> = {
+    "sign in": {
+      action: "Sign in",
+      onSubmit: async (field) => {
+        const person = { email: field("email"), password: field("password") };
+        settle(await auth.signInWithPassword(person));
+      },
+      children: (
+        <>
+          {emailField}
           <PasswordInput
             label="Password"
             name="password"
             autoComplete="current-password"
             required
           />
-        </AuthForm>
-      )}
-      {(step === "ask for a code" || step === "forgotten") && (
-        <AuthForm
-          key={step}
-          action="Send code"
-          onSubmit={async ({ email }) => {
-            await (step === "forgotten" ? sendRecoveryCode(email) : sendCode(email));
-            setEmail(email);
-            setStep(step === "forgotten" ? "set a password" : "type the code");
-          }}
-        >
-          <p>
-            You get a message with a code, with which you{" "}
-            {step === "forgotten" ? "set a new password" : "sign in"}.
-          </p>
-          <TextInput {...EMAIL} defaultValue={email} />
-        </AuthForm>
-      )}
-      {step === "type the code" && (
-        <AuthForm
-          key={step}
-          action="Sign in"
-          onSubmit={({ code }) => signInWithCode(email, code)}
-        >
-          {sent}
-          <TextInput {...CODE} />
-        </AuthForm>
-      )}
-      {step === "domain" && (
-        <AuthForm
-          key={step}
-          action="Continue"
-          onSubmit={({ domain }) => signInWithDomain(domain.replace(/^.*@/, ""))}
-        >
-          <p>Your organization's identity provider is found by its domain.</p>
-          <TextInput
-            label="Domain, or your e-mail address"
-            name="domain"
-            placeholder="example.com"
-            required
-            autoFocus
-          />
-        </AuthForm>
-      )}
-      {step === "set a password" && (
-        <AuthForm
-          key={step}
-          action="Set password"
-          onSubmit={({ code, password }) => resetPassword({ email, code, password })}
-        >
-          {sent}
+        </>
+      ),
+    },
+    "ask for a code": {
+      action: "Send code",
+      onSubmit: async (field) => {
+        await sendCode(field("email"));
+        setEmail(field("email"));
+        setStep("type the code");
+      },
+      text: "You get a message with a code. Sign in with it.",
+      children: emailField,
+    },
+    "type the code": {
+      action: "Sign in",
+      // Supabase Lite refuses the type `email`. Auth takes both.
+      onSubmit: async (field) =>
+        settle(await auth.verifyOtp({ email, token: field("code"), type: "magiclink" })),
+      text: sent,
+      children: <TextInput {...CODE} />,
+    },
+    forgotten: {
+      action: "Send code",
+      onSubmit: async (field) => {
+        settle(await auth.resetPasswordForEmail(field("email")));
+        setEmail(field("email"));
+        setStep("set password");
+      },
+      text: "You get a message with a code. Set a new password with it.",
+      children: emailField,
+    },
+    "set password": {
+      action: "Set password",
+      onSubmit: (field) => resetPassword(email, field("code"), field("password")),
+      text: sent,
+      children: (
+        <>
           <TextInput {...CODE} />
           <PasswordInput
             label="New password"
@@ -141,8 +108,39 @@ export function SignIn({ reason }: { reason: string }) {
             minLength={6}
             required
           />
-        </AuthForm>
+        </>
+      ),
+    },
+    domain: {
+      action: "Continue",
+      onSubmit: (field) => signInWithDomain(field("domain")),
+      text: "The domain leads to your organization's identity provider.",
+      children: (
+        <TextInput
+          label="Domain, or your e-mail address"
+          name="domain"
+          placeholder="example.com"
+          required
+          autoFocus
+        />
+      ),
+    },
+  };
+  return (
+    <Page>
+      {reason && isFirst && <Alert color="yellow" role="status">{reason}</Alert>}
+      {isFirst && hasOthers && (
+        <Stack gap="xs">
+          {methods.providers.map((provider) => <With key={provider.id} provider={provider} />)}
+          {methods.saml && (
+            <Button fullWidth onClick={() => setStep("domain")}>
+              Continue with single sign-on
+            </Button>
+          )}
+          {(methods.password || methods.code) && <Divider label="or" />}
+        </Stack>
       )}
+      {(step !== "sign in" || methods.password) && <AuthForm key={step} {...forms[step]} />}
       {isFirst && methods.password && (
         <>
           {methods.code && (
@@ -156,12 +154,12 @@ export function SignIn({ reason }: { reason: string }) {
   );
 }
 
-/** The frame of what one sees before one is in. */
+/** The frame of all that comes before the console. */
 export function Page({ children }: { children: ReactNode }) {
   return (
-    <main className={styles.page}>
+    <Box component="main" mih="100vh" px="md" pt="12vh" bg="var(--soft)">
       <title>Sign in – Audit log</title>
-      <Paper withBorder radius="lg" shadow="sm" p="xl">
+      <Paper withBorder radius="lg" shadow="sm" p="xl" w="100%" maw={440} mx="auto">
         <Stack gap="md">
           <Group gap="sm">
             <img src="./icon.svg" alt="" width={28} height={28} />
@@ -171,7 +169,7 @@ export function Page({ children }: { children: ReactNode }) {
           {children}
         </Stack>
       </Paper>
-    </main>
+    </Box>
   );
 }
 
@@ -187,9 +185,7 @@ function With({ provider: { id, name } }: { provider: Provider }) {
   const attempt = useMutation({ mutationFn: () => signInWithProvider(id) });
   return (
     <>
-      <Button variant="default" fullWidth onClick={() => attempt.mutate()}>
-        Continue with {name}
-      </Button>
+      <Button fullWidth onClick={() => attempt.mutate()}>Continue with {name}</Button>
       <Failure error={attempt.error} />
     </>
   );

@@ -1,37 +1,40 @@
-import { Alert, Button, Checkbox, Group, NativeSelect, Stack } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Loader, NativeSelect, Stack } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { useEffect, useState } from "react";
-import type { ApiKey, NewApiKey } from "../keys/data.ts";
-import { KeyDialog, quoted, TOKEN_LOST } from "../keys/form_dialog.tsx";
+import { type ApiKey, type NewApiKey, useApiKeys } from "../keys/data.ts";
+import { KeyDialog, quoted } from "../keys/form_dialog.tsx";
 import { Copyable } from "../shared/copy.tsx";
+import { formatRelative } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
 import { Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { COLLECTORS } from "./collectors.ts";
-import { FirstRequest } from "./first_request.tsx";
+
+const POLL_MS = 3_000;
 
 export interface ConnectProps {
-  /** With its token right after it was made: once, and only here. */
+  /** A new key comes with its token, once, and only here. */
   apiKey: NewApiKey | ApiKey;
   onClose: () => void;
 }
 
-/** How an application uses a key. Nothing but the confirmed button closes it while it shows the token. */
+/** How an application uses a key. While it shows the token, only the confirmed button closes it. */
 export function Connect({ apiKey, onClose }: ConnectProps) {
+  const { id, name } = apiKey;
   const token = "token" in apiKey ? apiKey.token : null;
   const [isStored, setIsStored] = useState(false);
-  const [chosen, setChosen] = useState("curl");
-  const collector = COLLECTORS.find(({ id }) => id === chosen) ?? COLLECTORS[0];
-  // The browser's Back would show the page as it was left.
+  const [chosen, setChosen] = useInputState("curl");
+  const collector = COLLECTORS.find(({ name }) => name === chosen) ?? COLLECTORS[0];
+  // Otherwise the browser's Back would show the token again.
   useEffect(() => {
     addEventListener("pagehide", onClose);
     return () => removeEventListener("pagehide", onClose);
   }, [onClose]);
   return (
     <KeyDialog
-      title={token
-        ? `Copy the token of ${quoted(apiKey.name)} now`
-        : `Connect ${quoted(apiKey.name)}`}
+      title={token ? `Copy the token of ${quoted(name)} now` : `Connect ${quoted(name)}`}
       isBusy={token !== null}
-      warning={TOKEN_LOST}
+      hasToken
       onClose={onClose}
     >
       {token && (
@@ -44,9 +47,9 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
       )}
       <NativeSelect
         label="Connect"
-        data={COLLECTORS.map(({ id, name }) => ({ value: id, label: name }))}
+        data={COLLECTORS.map(({ name }) => name)}
         value={chosen}
-        onChange={({ currentTarget: { value } }) => setChosen(value)}
+        onChange={setChosen}
       />
       {collector && (
         <Stack gap="xs">
@@ -58,7 +61,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
           />
         </Stack>
       )}
-      <FirstRequest apiKeyId={apiKey.id} />
+      <FirstRequest apiKeyId={id} />
       {token && (
         <Checkbox
           label="I have stored the token where the application finds it"
@@ -67,8 +70,28 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
         />
       )}
       <Group justify="flex-end">
-        <Button disabled={token !== null && !isStored} onClick={onClose}>Close</Button>
+        <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
+          Close
+        </Button>
       </Group>
     </KeyDialog>
+  );
+}
+
+/** Says when the application has made its first request with a key. */
+function FirstRequest({ apiKeyId }: { apiKeyId: string }) {
+  const { data } = useApiKeys(POLL_MS);
+  const usedAt = data?.find(({ id }) => id === apiKeyId)?.last_used_at;
+  return (
+    <Alert
+      color={usedAt ? "green" : "gray"}
+      role="status"
+      p="xs"
+      icon={usedAt ? <Icon name="check" /> : <Loader size={14} color="gray" aria-hidden />}
+    >
+      {usedAt
+        ? `Connected: last request ${formatRelative(usedAt)}`
+        : "Waiting for the first request …"}
+    </Alert>
   );
 }

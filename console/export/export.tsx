@@ -2,6 +2,7 @@ import {
   Alert,
   Button,
   Checkbox,
+  Divider,
   Group,
   Modal,
   Progress,
@@ -11,21 +12,15 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../log/data.ts";
-import { actionName } from "../shared/action.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
-import { Failure, Hint } from "../shared/parts.tsx";
+import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { useOrganization } from "../shell/organization.ts";
-import { type ColumnName, COLUMNS, exportTo, type Format, openFile } from "./export_file.ts";
+import { type ColumnName, COLUMNS, exportText, type Format, openFile } from "./export_file.ts";
 
-export interface ExportProps {
-  filter: LogFilter;
-  onClose: () => void;
-}
-
-/** Writes all entries of a filter to a file, each once, also while others arrive. */
-export function Export({ filter, onClose }: ExportProps) {
+/** Writes each entry of a filter to a file, once, also while others arrive. */
+export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const [format, setFormat] = useState<Format>("ndjson");
   const [columns, setColumns] = useState<readonly ColumnName[]>(COLUMNS);
@@ -34,31 +29,25 @@ export function Export({ filter, onClose }: ExportProps) {
   const work = useMutation({
     mutationFn: async () => {
       controller.current = new AbortController();
+      const { signal } = controller.current;
       setProgress({ written: 0, total: 0 });
       const { start, end, action, person } = filter;
       const name = ["audit-log", start, end, action, person].filter(Boolean).join("_");
       const file = await openFile(`${name}.${format}`);
-      // The person did not choose a file.
-      if (!file) return null;
+      if (!file) return false;
+      const chosen = format === "csv" ? columns : undefined;
       try {
-        const total = await exportTo(file, {
-          filter,
-          columns: format === "csv" ? columns : undefined,
-          signal: controller.current.signal,
-          onProgress: setProgress,
-        });
-        await file.close();
-        return total;
+        await exportText({ filter, columns: chosen, signal, onProgress: setProgress })
+          .pipeTo(file, { signal });
+        return true;
       } catch (error) {
-        await file.abort();
-        if (controller.current.signal.aborted) return null;
+        if (signal.aborted) return false;
         throw error;
       }
     },
   });
   useEffect(() => () => controller.current.abort(), []);
   const percent = progress.total ? Math.min(100, progress.written / progress.total * 100) : 0;
-  const done = work.data ?? null;
   return (
     <Modal
       opened
@@ -80,13 +69,13 @@ export function Export({ filter, onClose }: ExportProps) {
           )}, oldest first.
         </p>
         <Group gap="xs">
-          <SegmentedControl
+          <SegmentedControl<Format>
             aria-label="Format"
             size="xs"
             disabled={work.isPending}
             data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
             value={format}
-            onChange={(value) => setFormat(value === "csv" ? "csv" : "ndjson")}
+            onChange={setFormat}
           />
           <Hint>
             {format === "csv"
@@ -97,19 +86,12 @@ export function Export({ filter, onClose }: ExportProps) {
         {format === "csv" && (
           <Checkbox.Group
             label="Columns"
+            disabled={work.isPending}
             value={[...columns]}
             onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
           >
-            <Group gap="md" mt={6}>
-              {COLUMNS.map((name) => (
-                <Checkbox
-                  key={name}
-                  size="xs"
-                  value={name}
-                  label={name}
-                  disabled={work.isPending}
-                />
-              ))}
+            <Group gap="lg" mt={6}>
+              {COLUMNS.map((name) => <Checkbox key={name} size="xs" value={name} label={name} />)}
             </Group>
           </Checkbox.Group>
         )}
@@ -121,17 +103,18 @@ export function Export({ filter, onClose }: ExportProps) {
             </p>
           </div>
         )}
-        {done !== null && !work.isPending && (
+        {work.data && (
           <Alert color="green" role="status">
-            {count(done, "entry", "entries")} written: all there were at that moment.
+            {count(progress.written, "entry", "entries")} written: all there were at that moment.
           </Alert>
         )}
         <Failure error={work.error} />
         <Group justify="flex-end">
           {work.isPending
-            ? <Button variant="default" onClick={() => controller.current.abort()}>Cancel</Button>
+            ? <Button onClick={() => controller.current.abort()}>Cancel</Button>
             : (
               <Button
+                variant="filled"
                 disabled={format === "csv" && columns.length === 0}
                 onClick={() => work.mutate()}
               >
@@ -139,6 +122,7 @@ export function Export({ filter, onClose }: ExportProps) {
               </Button>
             )}
         </Group>
+        <Divider />
         <Copyable
           title="The same with an API key, 1,000 entries at a time"
           label="curl"

@@ -6,20 +6,10 @@ export type Format = "ndjson" | "csv";
 export const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
 export type ColumnName = typeof COLUMNS[number];
 
-/** How long until a page that failed is asked for again. */
 const RETRY_MS = 1_000;
 
-/** What takes the text of an export. */
-interface ExportFile {
-  write(text: string): Promise<void>;
-  /** Keeps what was written. */
-  close(): Promise<void>;
-  /** Forgets it. */
-  abort(): Promise<void>;
-}
-
-/** A file on the disk where the browser lets the page write one, else a download; null if none is wanted. */
-export async function openFile(name: string): Promise<ExportFile | null> {
+/** A file on the disk where the browser lets the page write one, else a download. Null if the person wants none. */
+export async function openFile(name: string): Promise<WritableStream<string> | null> {
   if (self.showSaveFilePicker) {
     try {
       const handle = await self.showSaveFilePicker({ suggestedName: name });
@@ -29,12 +19,11 @@ export async function openFile(name: string): Promise<ExportFile | null> {
       throw error;
     }
   }
-  // The browser keeps a Blob outside the page's memory, and on disk when it is large.
+  // The browser keeps a Blob outside the page's memory, and a large one on disk.
   let blob = new Blob();
-  return {
+  return new WritableStream({
     write: (text) => {
       blob = new Blob([blob, text]);
-      return Promise.resolve();
     },
     close: () => {
       const link = document.createElement("a");
@@ -42,40 +31,40 @@ export async function openFile(name: string): Promise<ExportFile | null> {
       link.download = name;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-      return Promise.resolve();
     },
-    abort: () => {
-      blob = new Blob();
-      return Promise.resolve();
-    },
-  };
+  });
 }
 
 export interface ExportOptions {
   filter: LogFilter;
-  /** Of a CSV; without any, it is NDJSON. */
+  /** The columns of a CSV. Without them, the export is NDJSON. */
   columns?: readonly ColumnName[] | undefined;
   signal: AbortSignal;
   onProgress: (progress: { written: number; total: number }) => void;
 }
 
-/** Reads page after page until nothing is left, one in memory at a time. Returns how many entries. */
-export async function exportTo(file: ExportFile, options: ExportOptions): Promise<number> {
+/** The text of an export. It reads a page when the file has taken the one before. */
+export function exportText(options: ExportOptions): ReadableStream<string> {
   const { filter, columns, signal, onProgress } = options;
-  if (columns) await file.write(`${columns.join(",")}\r\n`);
   let written = 0;
-  for (let after = "beginning";;) {
-    const { items, total, next, isCaughtUp } = await readPage(filter, after, signal);
-    const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
-    await file.write(text.join(""));
-    written += items.length;
-    onProgress({ written, total });
-    if (isCaughtUp) return written;
-    after = next;
-  }
+  let after = "beginning";
+  return new ReadableStream({
+    start: (stream) => {
+      if (columns) stream.enqueue(`${columns.join(",")}\r\n`);
+    },
+    pull: async (stream) => {
+      const { items, total, next, isCaughtUp } = await readPage(filter, after, signal);
+      const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
+      stream.enqueue(text.join(""));
+      written += items.length;
+      after = next;
+      onProgress({ written, total });
+      if (isCaughtUp) stream.close();
+    },
+  });
 }
 
-/** A page, asked for twice more when it fails: otherwise one lost answer would cost the whole export. */
+/** Reads a page, and tries twice more. Otherwise one lost answer would cost the whole export. */
 async function readPage(
   filter: LogFilter,
   after: string,
@@ -91,7 +80,7 @@ async function readPage(
   }
 }
 
-/** A record as RFC 4180 has it. `data` stays as it is written: parsed, its long numbers would be rounded. */
+/** A record of RFC 4180. `data` stays as it is written, because parsing would round its long numbers. */
 function csvRecord(item: string, columns: readonly ColumnName[]): string {
   const mark = ',"data":';
   const end = item.indexOf(mark);

@@ -1,10 +1,11 @@
 import { NativeSelect, Stack, TextInput } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { Connect } from "../connect/connect.tsx";
 import { isDay, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { type ApiKey, isLive, useCreateKey } from "./data.ts";
-import { FormDialog, MAY_BE_MADE, TOKEN_LOST } from "./form_dialog.tsx";
+import { FormDialog } from "./form_dialog.tsx";
 
 const MAX_NAME_LENGTH = 100;
 const MAX_YEARS = 5;
@@ -17,18 +18,12 @@ const LIFETIMES = [
   { value: "day", label: "After a day …" },
 ];
 
-export interface CreateKeyProps {
-  /** Those that there are. */
-  keys: ApiKey[];
-  onClose: () => void;
-}
-
-/** Asks for a name and an end, then shows the token. */
-export function CreateKey({ keys, onClose }: CreateKeyProps) {
-  // One for the whole dialog, so that trying again after a lost answer cannot make a second key.
+/** Asks for a name and an end, then shows the token. `keys` are the organization's. */
+export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => void }) {
+  // The id stays, so that trying again after a lost answer cannot make a second key.
   const [id] = useState(() => crypto.randomUUID());
-  const [name, setName] = useState("");
-  const [lifetime, setLifetime] = useState("365");
+  const [name, setName] = useInputState("");
+  const [lifetime, setLifetime] = useInputState("365");
   const [lastDay, setLastDay] = useState("");
   const [isSent, setIsSent] = useState(false);
   const creation = useCreateKey();
@@ -40,10 +35,8 @@ export function CreateKey({ keys, onClose }: CreateKeyProps) {
     <FormDialog
       title="Create an API key"
       action="Create key"
-      busy="Creating …"
       work={creation}
-      ifUnknown={MAY_BE_MADE}
-      warning={TOKEN_LOST}
+      hasToken
       onSubmit={() => {
         setIsSent(true);
         if (nameError || dayError) return null;
@@ -59,7 +52,7 @@ export function CreateKey({ keys, onClose }: CreateKeyProps) {
           data-autofocus
           value={name}
           error={isSent && nameError}
-          onChange={({ currentTarget: { value } }) => setName(value)}
+          onChange={setName}
         />
         <div role="status">
           {namesake && !creation.isPending && (
@@ -75,7 +68,7 @@ export function CreateKey({ keys, onClose }: CreateKeyProps) {
         label="Expires"
         data={LIFETIMES}
         value={lifetime}
-        onChange={({ currentTarget: { value } }) => setLifetime(value)}
+        onChange={setLifetime}
       />
       {lifetime === "day" && (
         <TextInput
@@ -96,12 +89,12 @@ function expiresAt(lifetime: string, lastDay: string): string {
   return new Date(Date.now() + Number(lifetime) * 24 * 60 * 60 * 1000).toISOString();
 }
 
-/** A name as it looks: spaces in a row are shown as one, and an accent may be typed in two ways. */
+/** A name as it looks. Spaces in a row are shown as one, and an accent may be typed in two ways. */
 export function normalized(name: string): string {
   return name.trim().replace(/\s+/g, " ").normalize("NFC");
 }
 
-/** What one can say before the database does, which has more rules and explains them. */
+/** Checks the two simplest rules. The database knows the others, and explains them. */
 function explainName(name: string): string {
   const { length } = [...name.trim().normalize("NFC")];
   if (length === 0) return "A name is needed, not only spaces.";

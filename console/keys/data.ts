@@ -25,16 +25,15 @@ const API_KEY = z.object({
 });
 export type ApiKey = z.infer<typeof API_KEY>;
 
-/** Whether requests with a key are answered. */
 export function isLive({ state }: ApiKey): boolean {
   return state === "active" || state === "expiring";
 }
 
 const REFRESH_INTERVAL_MS = 10_000;
-/** So long for each key: a list of 1,200 weighs half a megabyte, and is read every two minutes. */
+/** Added up over all keys: a list of 1,200 weighs half a megabyte, and is read every two minutes. */
 const INTERVAL_OF_A_KEY_MS = 100;
 
-/** All keys of the organization, active ones first, then the latest first; read again by itself. */
+/** All keys of the organization, active ones first, then the latest first. The list refreshes by itself. */
 export function useApiKeys(interval?: number) {
   const { id } = useOrganization();
   return useQuery({
@@ -44,7 +43,7 @@ export function useApiKeys(interval?: number) {
     // Paused while the tab is hidden.
     refetchInterval: ({ state: { data } }) =>
       interval ?? Math.max(REFRESH_INTERVAL_MS, (data?.length ?? 0) * INTERVAL_OF_A_KEY_MS),
-    // Also when the answer is the same: "2 minutes ago" has become wrong.
+    // An answer that is the same also draws the list again: "2 minutes ago" has become wrong.
     notifyOnChangeProps: "all",
   });
 }
@@ -57,32 +56,33 @@ const NEW_API_KEY = z.object({
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-/** Makes a key with the caller's id, so that asking again makes no second one. Only this answer has its token. */
+// The caller chooses the id of a new key, so that asking again makes no second one. Only the answer has the token.
+
 export function useCreateKey() {
   return useChange((organization_id, request: Own<"create_api_key">) =>
     call(NEW_API_KEY, "create_api_key", { organization_id, ...request })
   );
 }
 
-/** Makes the successor of a key, with the caller's id. Only this answer has its token. */
 export function useRotateKey() {
   return useChange((organization_id, request: Own<"rotate_api_key">) =>
     call(NEW_API_KEY, "rotate_api_key", { organization_id, ...request })
   );
 }
 
-/** Revokes a key. Revoking again changes nothing. */
 export function useRevokeKey() {
   return useChange((organization_id, request: Own<"revoke_api_key">) =>
     call(z.unknown(), "revoke_api_key", { organization_id, ...request })
   );
 }
 
-type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
-/** The arguments that are not the organization's. */
-type Own<Name extends Change> = Omit<Arguments<Name>, "organization_id">;
+/** The arguments of a function without the organization's id. */
+type Own<Name extends "create_api_key" | "rotate_api_key" | "revoke_api_key"> = Omit<
+  Arguments<Name>,
+  "organization_id"
+>;
 
-/** A change of the organization's keys. What became of one that got no answer shows in the list, too. */
+/** Changes the organization's keys, then reads the list again, which shows what became of a lost answer. */
 function useChange<Request, Answer>(
   ask: (organizationId: string, request: Request) => Promise<Answer>,
 ) {

@@ -6,18 +6,16 @@ import { RequestError } from "../shared/transport.ts";
 
 export interface KeyDialogProps {
   title: string;
-  /** Whether only what is inside may close it: nothing is lost by a slip of the finger. */
+  /** Lets only a button inside close the dialog, so that a slip of the finger loses nothing. */
   isBusy: boolean;
-  /** What is lost when one leaves the page meanwhile. */
-  warning?: string | undefined;
+  /** Whether the dialog shows a token now or soon. Then whoever leaves the page is warned. */
+  hasToken?: boolean;
   onClose: () => void;
   children: ReactNode;
 }
 
-export const TOKEN_LOST = "If you leave now, the token is lost";
-
-export function KeyDialog({ title, isBusy, warning, onClose, children }: KeyDialogProps) {
-  const isHeld = isBusy && warning !== undefined;
+export function KeyDialog({ title, isBusy, hasToken, onClose, children }: KeyDialogProps) {
+  const isHeld = isBusy && hasToken === true;
   const leaving = useBlocker({
     shouldBlockFn: () => isHeld,
     enableBeforeUnload: isHeld,
@@ -35,12 +33,10 @@ export function KeyDialog({ title, isBusy, warning, onClose, children }: KeyDial
     >
       <Stack gap="md">
         {isHeld && leaving.status === "blocked" && (
-          <Alert color="red" role="alert" title={warning}>
+          <Alert color="red" role="alert" title="If you leave now, the token is lost">
             <Group gap="xs">
-              <Button size="compact-sm" onClick={leaving.reset}>Stay</Button>
-              <Button size="compact-sm" variant="default" onClick={leaving.proceed}>
-                Leave without it
-              </Button>
+              <Button size="compact-sm" variant="filled" onClick={leaving.reset}>Stay</Button>
+              <Button size="compact-sm" onClick={leaving.proceed}>Leave without it</Button>
             </Group>
           </Alert>
         )}
@@ -52,31 +48,21 @@ export function KeyDialog({ title, isBusy, warning, onClose, children }: KeyDial
 
 export interface FormDialogProps extends Omit<KeyDialogProps, "isBusy"> {
   action: string;
-  /** What the button says meanwhile. */
-  busy: string;
   color?: string;
   work: { error: Error | null; isPending: boolean };
-  /** What may be so when no answer comes. */
-  ifUnknown: string;
   isDisabled?: boolean;
-  /** Sends what was filled in; null when it is not right. */
+  /** Sends the form; null when something in it is wrong. */
   onSubmit: () => Promise<unknown> | null;
 }
 
-/** A dialog with a form, which is sent once, however often it is submitted before the answer. */
+const MAY_BE_MADE =
+  "The key may have been made all the same. Trying again here makes no second one.";
+const MAY_BE_REVOKED = "The key may be revoked all the same. Trying again does no harm.";
+
+/** A dialog with a form. However often it is submitted before the answer, it is sent once. */
 export function FormDialog(props: FormDialogProps) {
-  const {
-    action,
-    busy,
-    color,
-    work,
-    ifUnknown,
-    isDisabled = false,
-    onSubmit,
-    children,
-    ...dialog
-  } = props;
-  // Known at once, unlike the state: a second click in the same moment must not take the answer's place.
+  const { action, color = "blue", work, isDisabled = false, onSubmit, children, ...dialog } = props;
+  // Not a state: a second click in the same moment must see it.
   const isSent = useRef(false);
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -88,6 +74,7 @@ export function FormDialog(props: FormDialogProps) {
     sending.catch(() => {}).finally(() => isSent.current = false);
   }
   const { error, isPending } = work;
+  const ifUnknown = dialog.hasToken ? MAY_BE_MADE : MAY_BE_REVOKED;
   return (
     <KeyDialog {...dialog} isBusy={isPending}>
       <form noValidate onSubmit={submit}>
@@ -99,9 +86,9 @@ export function FormDialog(props: FormDialogProps) {
               : error}
           />
           <Group justify="flex-end" gap="xs">
-            <Button variant="default" disabled={isPending} onClick={dialog.onClose}>Cancel</Button>
-            <Button type="submit" disabled={isDisabled} {...color ? { color } : {}}>
-              {isPending ? busy : action}
+            <Button disabled={isPending} onClick={dialog.onClose}>Cancel</Button>
+            <Button type="submit" variant="filled" color={color} disabled={isDisabled}>
+              {isPending ? "One moment …" : action}
             </Button>
           </Group>
         </Stack>
@@ -110,14 +97,11 @@ export function FormDialog(props: FormDialogProps) {
   );
 }
 
-export const MAY_BE_MADE =
-  "The key may have been made all the same; trying again here makes no second one.";
-
 export function quoted(name: string): string {
   return `“${isolated(name)}”`;
 }
 
-/** A name that cannot turn the direction of the text around it, as in a <bdi>. */
+/** A name that cannot turn the direction of the text around it. Unlike a <bdi>, it is a text. */
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`;
 }

@@ -1,88 +1,80 @@
 import { ActionIcon, Menu } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
 import type { Reads } from "../access/data.ts";
-import { dayOf, type Days, formatRelative } from "../shared/days.ts";
+import { addDays, count, dayOf, type Days, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
-import { type Column, type Sorting, Table } from "../shared/table.tsx";
-import { STATE_COLOURS, STATES } from "./address.ts";
+import styles from "../shared/table.module.css";
+import { type Column, sorted, Table } from "../shared/table.tsx";
+import { compareNames } from "../shell/organization.ts";
 import { type ApiKey, isLive } from "./data.ts";
-import { keepsUp } from "./keeps_up.ts";
-import type { Opened } from "./keys.tsx";
-import { UseChart } from "./use_chart.tsx";
+import { explainState, STATES } from "./key_state.tsx";
+import type { KeysAddress, Opened } from "./keys.tsx";
+
+/** Keys on a page. */
+export const PAGE_SIZE = 25;
 
 export interface KeyTableProps {
   /** Every key of the organization, among them the successors of others. */
   all: ApiKey[];
   keys: ApiKey[];
-  /** Undefined while it has not been read. */
+  page: number;
+  /** Undefined until they are read. */
   readsOf: (key: ApiKey) => Reads[] | undefined;
   days: Days;
-  sorting: Sorting;
+  address: KeysAddress;
+  onChange: (changes: Partial<KeysAddress>) => void;
   onOpen: (opened: Opened) => void;
 }
 
-export function KeyTable({ all, keys, readsOf, days, sorting, onOpen }: KeyTableProps) {
+export function KeyTable(props: KeyTableProps) {
+  const { all, keys, page, readsOf, days, address, onChange, onOpen } = props;
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
       width: "minmax(0, 1.7fr)",
-      sort: "name",
+      sort: { by: "name", compare: (a, b) => compareNames(a.name, b.name) },
       isRowHeader: true,
-      cell: ({ name, hint }) => (
-        <>
-          <bdi title={name}>{name}</bdi>
-          <Hint>
-            <code>{hint}</code>
-          </Hint>
-        </>
-      ),
+      cell: ({ name }) => <bdi title={name}>{name}</bdi>,
+      hint: ({ hint }) => <code>{hint}</code>,
     },
-    { name: "State", width: "150px", cell: (key) => <KeyState apiKey={key} all={all} /> },
+    {
+      name: "State",
+      width: "150px",
+      cell: ({ state }) => <State colour={STATES[state].colour}>{STATES[state].name}</State>,
+      hint: (key) => explainState(key, all),
+    },
     {
       name: "Created",
       width: "minmax(0, 1fr)",
-      sort: "created",
-      cell: ({ created_at, created_by_email }) => (
-        <>
-          <Time value={created_at}>{dayOf(created_at)}</Time>
-          {created_by_email && <Hint>by {created_by_email}</Hint>}
-        </>
-      ),
+      sort: { by: "created", compare: (a, b) => time(a.created_at) - time(b.created_at) },
+      cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
+      hint: ({ created_by_email }) => created_by_email && `by ${created_by_email}`,
     },
     {
       name: "Expires",
       width: "96px",
-      sort: "expires",
-      cell: ({ expires_at, state }) =>
-        expires_at
-          ? (
-            <>
-              <Time value={expires_at}>{dayOf(expires_at)}</Time>
-              {state !== "revoked" && <Hint>{formatRelative(expires_at)}</Hint>}
-            </>
-          )
-          : "never",
+      sort: {
+        by: "expires",
+        compare: (a, b) => time(a.expires_at, NEVER) - time(b.expires_at, NEVER),
+      },
+      cell: ({ expires_at }) =>
+        expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
+      hint: ({ expires_at, state }) =>
+        expires_at && state !== "revoked" && formatRelative(expires_at),
     },
     {
       name: "Last used",
       width: "148px",
-      sort: "used",
-      cell: ({ last_used_at, requests_last_minute, quota }) => (
-        <>
-          {last_used_at
-            ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time>
-            : "never"}
-          {requests_last_minute > 0 && (
-            <Hint>{requests_last_minute} of {quota} in the last minute</Hint>
-          )}
-        </>
-      ),
+      sort: { by: "used", compare: (a, b) => time(a.last_used_at) - time(b.last_used_at) },
+      cell: ({ last_used_at }) =>
+        last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
+      hint: ({ requests_last_minute, quota }) =>
+        requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
     },
     {
       name: "Last 30 days",
       width: "136px",
-      cell: (key) => <UseChart reads={readsOf(key)} days={days} />,
+      cell: (key) => <Usage reads={readsOf(key)} days={days} />,
     },
     {
       name: "Actions",
@@ -95,57 +87,54 @@ export function KeyTable({ all, keys, readsOf, days, sorting, onOpen }: KeyTable
     <Table
       label="API keys"
       columns={columns}
-      rows={keys}
+      rows={sorted(keys, columns, address).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
       idOf={({ id }) => id}
-      sorting={sorting}
+      sorting={address}
+      onSort={onChange}
     />
   );
 }
 
-function KeyState({ apiKey, all }: { apiKey: ApiKey; all: ApiKey[] }) {
-  const { state, revoked_at, revoked_by_email, successor_id } = apiKey;
-  const successor = all.find(({ id }) => id === successor_id);
+const NEVER = Number.MAX_SAFE_INTEGER;
+
+function time(value: string | null, ifNull = 0): number {
+  return value ? Date.parse(value) : ifNull;
+}
+
+/** The requests of a key, by day. */
+function Usage({ reads, days }: { reads: Reads[] | undefined; days: Days }) {
+  if (!reads) return <Hint>…</Hint>;
+  const byDay = new Map(reads.map(({ day, requests }) => [day, requests]));
+  const total = reads.reduce((sum, { requests }) => sum + requests, 0);
+  if (total === 0) return <Hint>none</Hint>;
+  const bars: number[] = [];
+  for (let day = days.start; day <= days.end; day = addDays(day, 1)) bars.push(byDay.get(day) ?? 0);
+  const highest = Math.max(...bars);
+  const ofToday = (byDay.get(today()) ?? 0).toLocaleString("en");
   return (
     <>
-      <State colour={STATE_COLOURS[state]}>{STATES[state]}</State>
-      {revoked_at && (
-        <Hint>
-          <Time value={revoked_at}>{dayOf(revoked_at)}</Time>
-          {revoked_by_email && ` by ${revoked_by_email}`}
-        </Hint>
-      )}
-      {isLive(apiKey) && !successor && apiKey.last_used_at && <Hint>{keepsUp(apiKey)[0]}</Hint>}
-      {successor && !revoked_at && (
-        <Hint>
-          rotated to{" "}
-          <Link
-            from="/$organizationId/keys"
-            to="."
-            search={{ search: successor.hint }}
-            title="Show its successor"
-          >
-            {successor.hint}
-          </Link>
-        </Hint>
-      )}
+      <svg
+        className={styles.usage}
+        viewBox={`0 0 ${bars.length * 3} 20`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`Requests by day: ${bars.join(" ")}`}
+      >
+        {bars.map((requests, index) => {
+          const height = requests ? Math.max(1, requests / highest * 20) : 0;
+          return <rect key={index} x={index * 3} y={20 - height} width={2} height={height} />;
+        })}
+      </svg>
+      <Hint>{`${count(total, "request")}, ${ofToday} today`}</Hint>
     </>
   );
 }
 
-interface ActionsProps {
-  apiKey: ApiKey;
-  onOpen: (opened: Opened) => void;
-}
-
-function Actions({ apiKey, onOpen }: ActionsProps) {
+function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["onOpen"] }) {
   return (
     <Menu>
       <Menu.Target>
-        <ActionIcon
-          variant="subtle"
-          color="gray"
-          aria-label={`Actions for ${apiKey.name}, ${apiKey.hint}`}
-        >
+        <ActionIcon aria-label={`Actions for ${apiKey.name}, ${apiKey.hint}`}>
           <Icon name="dots" />
         </ActionIcon>
       </Menu.Target>
@@ -154,9 +143,7 @@ function Actions({ apiKey, onOpen }: ActionsProps) {
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen({ what: "rotate", apiKey })}>Rotate …</Menu.Item>
         )}
-        <Menu.Item onClick={() => onOpen({ what: "revoke", apiKey })}>
-          Revoke …
-        </Menu.Item>
+        <Menu.Item onClick={() => onOpen({ what: "revoke", apiKey })}>Revoke …</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,29 +1,37 @@
 import { Alert, Button, Group, NativeSelect, Pagination, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import * as z from "zod/mini";
 import { type Reads, useReads } from "../access/data.ts";
 import { Connect } from "../connect/connect.tsx";
 import { count, presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
+import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
+import { SORTING } from "../shared/table.tsx";
 import { useOrganization } from "../shell/organization.ts";
-import { Empty, Failure, Head, Lead, Loading } from "../shared/parts.tsx";
-import { useSearchField } from "./search_field.ts";
-import { type KeysAddress, readKeysAddress, select, STATES } from "./address.ts";
 import { CreateKey } from "./create_key.tsx";
 import { type ApiKey, useApiKeys } from "./data.ts";
-import { KeyTable } from "./key_table.tsx";
+import { STATES } from "./key_state.tsx";
+import { KeyTable, PAGE_SIZE } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
 
-const PAGE_SIZE = 25;
 const STATE_CHOICES = [
   { value: "", label: "All states" },
-  ...Object.entries(STATES).map(([value, label]) => ({ value, label })),
+  ...Object.entries(STATES).map(([value, { name }]) => ({ value, label: name })),
 ];
+
+export const KEYS_ADDRESS = z.object({
+  ...SORTING,
+  search: z.catch(z.optional(z.coerce.string()), undefined),
+  state: z.catch(z.optional(z.enum(Object.keys(STATES) as ApiKey["state"][])), undefined),
+  page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
+});
+export type KeysAddress = z.infer<typeof KEYS_ADDRESS>;
 
 const route = getRouteApi("/$organizationId/keys");
 
-/** A dialog about a key, or about one to be made. */
+/** The open dialog: about a key, or about a new one. */
 export type Opened = { what: "create" } | { what: "rotate" | "revoke" | "connect"; apiKey: ApiKey };
 
 export function Keys() {
@@ -41,12 +49,8 @@ export function Keys() {
   );
   const readsOf = (key: ApiKey): Reads[] | undefined =>
     readsByKey && (readsByKey.get(key.id) ?? []);
-  const chosen = useMemo(() => select(keys.data ?? [], address), [keys.data, address]);
-  const last = Math.max(1, Math.ceil(chosen.length / PAGE_SIZE));
-  const page = Math.min(address.page ?? 1, last);
   const change = (changes: Partial<KeysAddress>, replace = false) =>
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
-  const search = useSearchField(address.search, (search) => change({ search }, true));
   const open = (opened: Opened) => {
     setNews("");
     setOpened(opened);
@@ -56,7 +60,11 @@ export function Keys() {
   return (
     <>
       <Head title="API keys">
-        <Button leftSection={<Icon name="plus" />} onClick={() => open({ what: "create" })}>
+        <Button
+          variant="filled"
+          leftSection={<Icon name="plus" />}
+          onClick={() => open({ what: "create" })}
+        >
           Create key
         </Button>
       </Head>
@@ -77,81 +85,67 @@ export function Keys() {
         )}
       </div>
       <Group gap="xs">
-        <TextInput
-          aria-label="Search keys"
-          placeholder="Name, key or person"
-          type="search"
-          maw={240}
-          flex="1 1 160px"
-          leftSection={<Icon name="search" />}
-          {...search}
-        />
+        <SearchField search={address.search} onChange={(search) => change({ search }, true)} />
         <NativeSelect
           aria-label="State"
           data={STATE_CHOICES}
           value={address.state ?? ""}
           onChange={({ currentTarget: { value } }) =>
-            change({ state: readKeysAddress({ state: value }).state })}
+            change({ state: z.parse(KEYS_ADDRESS, { state: value }).state })}
         />
       </Group>
-      <Failure
-        error={keys.error ?? reads.error}
-        onRetry={() => (keys.refetch(), reads.refetch())}
-      />
-      {keys.isPending && <Loading what="API keys" />}
-      {keys.data && chosen.length === 0 && (keys.data.length === 0
-        ? (
-          <Empty title="No keys yet">
-            <p>Create one for each application that reads the log.</p>
-          </Empty>
-        )
-        : (
-          <Empty title="No such key">
-            <p>Search for something else, or in all states.</p>
-            <Button
-              variant="default"
-              onClick={() => change({ search: undefined, state: undefined })}
-            >
-              Show all keys
-            </Button>
-          </Empty>
-        ))}
-      {keys.data && chosen.length > 0 && (
-        <>
-          <KeyTable
-            all={keys.data}
-            keys={chosen.slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
-            readsOf={readsOf}
-            days={days}
-            sorting={{
-              by: address.sort,
-              isDescending: address.descending === true,
-              onSort: (by) =>
-                change({
-                  sort: readKeysAddress({ sort: by }).sort,
-                  descending: address.sort === by && !address.descending ? true : undefined,
-                }),
-            }}
-            onOpen={open}
-          />
-          <Group justify="space-between">
-            <span role="status">
-              {count(chosen.length, "key")}
-              {last > 1 && `, page ${page} of ${last}`}
-            </span>
-            {last > 1 && (
-              <Pagination
-                size="sm"
-                total={last}
-                value={page}
-                onChange={(page) => change({ page: page === 1 ? undefined : page })}
-                getItemProps={(page) => ({ "aria-label": `Page ${page}` })}
-                getControlProps={(control) => ({ "aria-label": `${control} page` })}
+      <Failure error={keys.error ? null : reads.error} onRetry={reads.refetch} />
+      <Answer query={keys} what="API keys">
+        {(all) => {
+          const found = select(all, address);
+          const last = Math.max(1, Math.ceil(found.length / PAGE_SIZE));
+          const page = Math.min(address.page ?? 1, last);
+          if (all.length === 0) {
+            return (
+              <Empty title="No keys yet">
+                <p>Create one for each application that reads the log.</p>
+              </Empty>
+            );
+          }
+          if (found.length === 0) {
+            return (
+              <Empty title="No such key">
+                <p>Search for something else, or in all states.</p>
+                <Button onClick={() => change({ search: undefined, state: undefined })}>
+                  Show all keys
+                </Button>
+              </Empty>
+            );
+          }
+          return (
+            <>
+              <KeyTable
+                all={all}
+                keys={found}
+                page={page}
+                readsOf={readsOf}
+                days={days}
+                address={address}
+                onChange={change}
+                onOpen={open}
               />
-            )}
-          </Group>
-        </>
-      )}
+              <Group justify="space-between">
+                <span role="status">
+                  {count(found.length, "key")}
+                  {last > 1 && `, page ${page} of ${last}`}
+                </span>
+                {last > 1 && (
+                  <Pagination
+                    total={last}
+                    value={page}
+                    onChange={(page) => change({ page: page === 1 ? undefined : page })}
+                  />
+                )}
+              </Group>
+            </>
+          );
+        }}
+      </Answer>
       {opened?.what === "create" && <CreateKey keys={keys.data ?? []} onClose={onClose} />}
       {opened?.what === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.what === "connect" && <Connect apiKey={opened.apiKey} onClose={onClose} />}
@@ -167,5 +161,41 @@ export function Keys() {
         />
       )}
     </>
+  );
+}
+
+interface SearchFieldProps {
+  search: string | undefined;
+  onChange: (search: string | undefined) => void;
+}
+
+/** The address follows the field. If the field waited for the address, its caret would jump. */
+function SearchField({ search, onChange }: SearchFieldProps) {
+  const ref = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (ref.current && ref.current !== document.activeElement) ref.current.value = search ?? "";
+  }, [search]);
+  return (
+    <TextInput
+      ref={ref}
+      aria-label="Search keys"
+      placeholder="Name, key or person"
+      type="search"
+      maw={240}
+      flex="1 1 160px"
+      leftSection={<Icon name="search" />}
+      defaultValue={search}
+      onChange={({ currentTarget: { value } }) => onChange(value || undefined)}
+    />
+  );
+}
+
+/** The keys that the address asks for, in the database's order. */
+function select(keys: ApiKey[], { search, state }: KeysAddress): ApiKey[] {
+  const text = search?.trim().toLowerCase() ?? "";
+  return keys.filter((key) =>
+    (!state || key.state === state) &&
+    [key.name, key.hint, key.created_by_email, key.revoked_by_email]
+      .some((field) => field?.toLowerCase().includes(text))
   );
 }

@@ -1,5 +1,5 @@
 import { Alert, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { useInputState } from "@mantine/hooks";
 import type { Reads } from "../access/data.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
 import { normalized } from "./create_key.tsx";
@@ -8,7 +8,7 @@ import { FormDialog, isolated, quoted } from "./form_dialog.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
-  /** What it read by day; undefined when that could not be read. */
+  /** Undefined when they could not be read. */
   reads: Reads[] | undefined;
   onRevoked: () => void;
   onClose: () => void;
@@ -16,21 +16,19 @@ export interface RevokeKeyProps {
 
 /** Says what revoking will break, and asks for the key's name. */
 export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps) {
-  const [typed, setTyped] = useState("");
+  const [typed, setTyped] = useInputState("");
   const revocation = useRevokeKey();
   return (
     <FormDialog
       title={`Revoke ${quoted(apiKey.name)}?`}
       action="Revoke key"
-      busy="Revoking …"
       color="red"
       work={revocation}
-      ifUnknown="The key may be revoked all the same; trying again does no harm."
       isDisabled={normalized(typed) !== normalized(apiKey.name)}
       onSubmit={() => revocation.mutateAsync({ api_key_id: apiKey.id }).then(onRevoked)}
       onClose={onClose}
     >
-      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUse(apiKey, reads)}</Alert>
+      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, reads)}</Alert>
       <p>
         From then on every request with <code>{apiKey.hint}</code> gets 401. This cannot be undone.
       </p>
@@ -38,14 +36,14 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
         label={`Type its name to confirm: ${isolated(apiKey.name)}`}
         data-autofocus
         value={typed}
-        onChange={({ currentTarget: { value } }) => setTyped(value)}
+        onChange={setTyped}
       />
     </FormDialog>
   );
 }
 
-/** What will break: who uses the key, as far as its reads tell. */
-function explainUse({ last_used_at }: ApiKey, reads: Reads[] | undefined): string {
+/** Says what will break, as far as the key's requests tell. */
+function explainUsage({ last_used_at }: ApiKey, reads: Reads[] | undefined): string {
   if (!last_used_at) return "It has never been used.";
   const requests = reads?.find(({ day }) => day === today())?.requests ?? 0;
   const from = reads?.findLast(({ last_address }) => last_address)?.last_address;

@@ -1,8 +1,9 @@
 import { NativeSelect } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { Connect } from "../connect/connect.tsx";
 import { type ApiKey, useRotateKey } from "./data.ts";
-import { FormDialog, MAY_BE_MADE, quoted, TOKEN_LOST } from "./form_dialog.tsx";
+import { FormDialog, quoted } from "./form_dialog.tsx";
 
 const OVERLAPS = [
   { value: "0", label: "At once" },
@@ -13,25 +14,18 @@ const OVERLAPS = [
   { value: "90 days", label: "In 90 days" },
 ];
 
-export interface RotateKeyProps {
-  apiKey: ApiKey;
-  onClose: () => void;
-}
-
 /** Makes the successor of a key, and ends the key after an overlap. */
-export function RotateKey({ apiKey, onClose }: RotateKeyProps) {
+export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const [successorId] = useState(() => crypto.randomUUID());
-  const [overlap, setOverlap] = useState("24 hours");
+  const [overlap, setOverlap] = useInputState("24 hours");
   const rotation = useRotateKey();
   if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
   return (
     <FormDialog
       title={`Rotate ${quoted(apiKey.name)}`}
       action="Rotate key"
-      busy="Rotating …"
       work={rotation}
-      ifUnknown={MAY_BE_MADE}
-      warning={TOKEN_LOST}
+      hasToken
       onSubmit={() =>
         rotation.mutateAsync({ api_key_id: apiKey.id, successor_id: successorId, overlap })}
       onClose={onClose}
@@ -44,7 +38,7 @@ export function RotateKey({ apiKey, onClose }: RotateKeyProps) {
         label="The old key ends"
         data={OVERLAPS}
         value={overlap}
-        onChange={({ currentTarget: { value } }) => setOverlap(value)}
+        onChange={setOverlap}
       />
     </FormDialog>
   );

@@ -7,7 +7,6 @@ import { readSeals, type Sealing } from "../seals/data.ts";
 
 const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));
 
-/** The actions that entries may have. */
 export function useActions(organizationId: string) {
   return useQuery({
     queryKey: ["actions", organizationId],
@@ -37,7 +36,6 @@ export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
 const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
 export interface LogPage {
-  /** How many newer entries there are. */
   offset: number;
   total: number;
   items: AuditEntry[];
@@ -54,7 +52,7 @@ export async function readLog(
   return { offset, total, items: parseEntries(items) };
 }
 
-/** One entry, by what identifies it in the log; null when there is none. */
+/** One entry; null when there is none. */
 export async function readEntry(
   organization_id: string,
   { id, created_at }: { id: string; created_at: string },
@@ -72,7 +70,7 @@ const FEED_PAGE = z.object({
   has_more: z.boolean(),
 });
 
-/** Entries that a cursor had not seen, each as the text of its JSON, and the cursor that has. */
+/** Entries after a cursor, each as the text of its JSON, and the next cursor. */
 export interface FeedPage {
   total: number;
   items: string[];
@@ -83,7 +81,7 @@ export interface FeedPage {
 
 const FEED_PAGE_SIZE = 1000;
 
-/** Up to 1000 entries of a filter after a cursor, or from the `beginning`: none is missed or repeated. */
+/** Up to 1000 entries after a cursor, or from the `beginning`. None is missed or repeated. */
 export async function readFeed(
   filter: LogFilter,
   after: string,
@@ -91,7 +89,7 @@ export async function readFeed(
 ): Promise<FeedPage> {
   const query = pageOf(filter, { page_limit: FEED_PAGE_SIZE, after });
   const { total, items, next, has_more } = await call(FEED_PAGE, "read_audit_log", query, signal);
-  // One entry a line: JSON has no line break in it.
+  // Each line is one entry, because the JSON of an entry has no line breaks.
   const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
   return { total, items: lines, next, isCaughtUp: !has_more };
@@ -99,7 +97,7 @@ export async function readFeed(
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 
-/** The arguments with which a page of a filter's entries or seals is read. */
+/** The arguments that ask for a page of a filter's entries or seals. */
 export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
   const query: PageQuery = {
     start_date: filter.start,
@@ -115,7 +113,7 @@ export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
   return { organization_id: filter.organizationId, query };
 }
 
-/** The entries of a JSON array, with every digit of their numbers where the browser can. */
+/** The entries of a JSON array. Where the browser can, their numbers keep every digit. */
 export function parseEntries(text: string): AuditEntry[] {
   const value: unknown = JSON.parse(
     text,
@@ -127,18 +125,16 @@ export function parseEntries(text: string): AuditEntry[] {
 
 const COUNT = z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() });
 
-/** Up to so many days are counted by hour. */
 const MAX_DAYS_BY_HOUR = 7;
 
-/** What the days of a range have. */
+/** The counts and seals of a range of days. */
 export interface LogDays extends Days, Sealing {
-  /** How many entries, of the days that have any. */
+  /** Entries by day. Days without any are left out. */
   counts: Map<string, number>;
-  /** And of their hours, as in `2026-11-22 09`; null of many days. */
+  /** Entries by hour, as in `2026-11-22 09`; null for a long range. */
   hours: Map<string, number> | null;
 }
 
-/** The entries by day and the seals of a filter's days. */
 async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
   const { organizationId, start, end, action, person } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
@@ -160,7 +156,7 @@ export function hourOf(day: string, hour: number): string {
   return `${day} ${String(hour).padStart(2, "0")}`;
 }
 
-/** What the days of a filter have; those of the filter before until the answer is there. */
+/** The days of a filter. Until the answer is there, they are those of the filter before. */
 export function useLogDays(filter: LogFilter) {
   return useQuery({
     queryKey: ["log", filter.organizationId, "days", filter],

@@ -1,29 +1,28 @@
 import { ActionIcon, Anchor, Button, Group, Tabs, Text } from "@mantine/core";
-import { useFocusTrap, useMediaQuery, useMergedRef } from "@mantine/hooks";
+import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
-import { ActionName, actionName } from "../shared/action.tsx";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
-import { Icon } from "../shared/icons.tsx";
-import { Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
+import { Icon, type IconName } from "../shared/icons.tsx";
+import { ActionName, actionName, Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
 import { useOrganization } from "../shell/organization.ts";
-import type { LogAddress } from "./address.ts";
 import { type AuditEntry, readEntry } from "./data.ts";
 import styles from "./entry.module.css";
+import type { LogAddress } from "./log.tsx";
 
 export interface EntryPanelProps {
   /** The entry that the address names. */
   id: string;
   at: string | undefined;
-  /** The entries beside it. */
+  /** The entries in the list. */
   items: AuditEntry[] | undefined;
   isReading: boolean;
   onOpen: (entry: AuditEntry | undefined) => void;
   onFilter: (changes: Partial<LogAddress>) => void;
 }
 
-/** One entry, whole, beside the list. */
+/** One entry with all its fields, beside the list. */
 export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: EntryPanelProps) {
   const organization = useOrganization();
   const index = items?.findIndex((entry) => entry.id === id && (!at || entry.created_at === at)) ??
@@ -39,27 +38,21 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
   const newer = items?.[index - 1];
   const older = index < 0 ? undefined : items?.[index + 1];
   const panel = useRef<HTMLDivElement>(null);
-  // Where it covers the list, the focus stays in it.
+  // The panel covers the list then, and keeps the focus.
   const isOver = useMediaQuery("(max-width: 61.99em)");
   const ref = useMergedRef(panel, useFocusTrap(isOver));
   const close = () => {
     onOpen(undefined);
-    // Back to its row.
     document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
   };
   useEffect(() => panel.current?.focus({ preventScroll: true }), []);
-  useEffect(() => {
-    function press({ key, target, ctrlKey, metaKey, altKey }: KeyboardEvent) {
-      if (ctrlKey || metaKey || altKey || isTyping(target)) return;
-      if (key === "j" && older) onOpen(older);
-      else if (key === "k" && newer) onOpen(newer);
-      else if (key === "Escape" && !document.querySelector("section[role=dialog], [role=menu]")) {
-        close();
-      }
-    }
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  });
+  useHotkeys([
+    ["j", () => older && onOpen(older)],
+    ["k", () => newer && onOpen(newer)],
+    ["Escape", () => {
+      if (!document.querySelector("section[role=dialog], [role=menu]")) close();
+    }],
+  ]);
   return (
     <div
       ref={ref}
@@ -74,7 +67,7 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
         <Group gap={4} wrap="nowrap">
           <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
           <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
-          <ActionIcon variant="subtle" color="gray" aria-label="Close" onClick={close}>
+          <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
         </Group>
@@ -94,8 +87,8 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
             </p>
             <Button
               mt="sm"
-              variant="default"
-              onClick={() => onFilter(at ? { range: undefined, ...dayRange(at) } : {})}
+              onClick={() =>
+                onFilter(at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {})}
             >
               {at ? `Show ${dayOf(at)}` : "Show the log"}
             </Button>
@@ -107,21 +100,19 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
 
 interface StepProps {
   name: string;
-  icon: "up" | "down";
+  icon: IconName;
   to: AuditEntry | undefined;
-  onOpen: (entry: AuditEntry) => void;
+  onOpen: EntryPanelProps["onOpen"];
 }
 
 function Step({ name, icon, to, onOpen }: StepProps) {
   return (
     <ActionIcon
-      variant="subtle"
-      color="gray"
       aria-label={name}
       title={name}
       disabled={!to}
       {...to ? {} : { bg: "transparent" }}
-      onClick={() => to && onOpen(to)}
+      onClick={() => onOpen(to)}
     >
       <Icon name={icon} />
     </ActionIcon>
@@ -132,6 +123,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
   const json = JSON.stringify(entry, null, 2);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
+      <Group gap="xs" my={6}>
+        <Copy label="ID" text={entry.id} />
+        <Copy label="JSON" text={json} />
+        <Copy label="link" text={location.href} />
+      </Group>
       <Tabs.List>
         <Tabs.Tab value="fields">Fields</Tabs.Tab>
         <Tabs.Tab value="json">JSON</Tabs.Tab>
@@ -143,11 +139,11 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
             <Hint>{formatTime(entry.created_at, "local", true)} {TIME_ZONE}</Hint>
           </Field>
           <Field name="Action">
-            <code>{entry.action}</code>
+            <code>{entry.action}</code>{" "}
             <Only what="action" onClick={() => onFilter({ action: entry.action })} />
           </Field>
           <Field name="User">
-            <bdi>{entry.user_email}</bdi>
+            <bdi>{entry.user_email}</bdi>{" "}
             <Only what="person" onClick={() => onFilter({ person: entry.user_email })} />
           </Field>
           <Field name="Agent">
@@ -166,22 +162,15 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
       <Tabs.Panel value="json">
         <Written title="JSON" text={json} />
       </Tabs.Panel>
-      <Group gap="xs" mt="sm">
-        <Copy label="ID" text={entry.id} />
-        <Copy label="JSON" text={json} />
-        <Copy label="link" text={location.href} />
-      </Group>
     </Tabs>
   );
 }
 
 function Only({ what, onClick }: { what: string; onClick: () => void }) {
   return (
-    <div>
-      <Anchor component="button" type="button" fz="inherit" onClick={onClick}>
-        Only this {what}
-      </Anchor>
-    </div>
+    <Anchor component="button" display="inline-block" fz="inherit" onClick={onClick}>
+      Only this {what}
+    </Anchor>
   );
 }
 
@@ -194,14 +183,6 @@ function Field({ name, children }: { name: string; children: React.ReactNode }) 
   );
 }
 
-function dayRange(time: string) {
-  return { start: dayOf(time), end: dayOf(time) };
-}
-
 function isUuid(id: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.matches("input, textarea, select");
 }

@@ -1,12 +1,12 @@
 import { useRouter } from "@tanstack/react-router";
 import { memo, type MouseEvent, useMemo } from "react";
-import { ActionName } from "../shared/action.tsx";
 import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
+import { ActionName } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import type { AuditEntry } from "./data.ts";
 
 export interface EntryTableProps {
-  /** What the address has beside the open entry: links to entries keep it. */
+  /** The address without the open entry. Links to entries keep it. */
   place: string;
   entries: AuditEntry[];
   zone: Zone;
@@ -18,7 +18,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   const { place, entries, zone, openId, onOpen } = props;
   const router = useRouter();
   const columns = useMemo((): Column<AuditEntry>[] => {
-    // One link for all rows: to build a thousand takes longer than to draw the table.
+    // One link for all rows: building a thousand takes longer than drawing the table.
     const [before = "", between = "", after = ""] = router.history.createHref(
       router.buildLocation({
         from: "/$organizationId/log",
@@ -52,7 +52,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    // Whoever selects text in a row does not want to open it; a key press on its link does.
+    // Selecting text in a row does not open it. A key press on its link does, also while text is selected.
     if (event.detail > 0 && !getSelection()?.isCollapsed) return;
     onOpen(entries[row]);
   }

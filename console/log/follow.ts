@@ -3,32 +3,32 @@ import { useMemo } from "react";
 import { today } from "../shared/days.ts";
 import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "./data.ts";
 
-/** How long between two questions when there was nothing new, and when there was more. */
 const POLL_MS = 2_000;
+/** How long until the next question when the answer was not the last page. */
 const MORE_MS = 1;
-/** Entries that stay on the screen. */
+/** How many entries stay on the screen. */
 const KEPT = 500;
 
 export interface Feed {
   cursor: string;
-  /** The latest to arrive first. */
+  /** Those that arrived last come first. */
   entries: AuditEntry[];
-  /** How many have arrived, also those that are not kept. */
+  /** How many have arrived. Only some of them are kept. */
   received: number;
-  /** Whether there has been nothing left to read. */
+  /** Whether it has once read all there was. */
   isCaughtUp: boolean;
 }
 
 const NOTHING: Feed = { cursor: "beginning", entries: [], received: 0, isCaughtUp: false };
 
-/** Follows a log from the beginning of today (UTC): every entry once, also those committed late. */
+/** Follows a log from the beginning of today (UTC). It gives each entry once, also those committed late. */
 export function useFeed({ organizationId, action, person }: LogFilter, isOn: boolean) {
   const start = useMemo(today, [isOn]);
   const { data, error } = useQuery({
     queryKey: ["feed", organizationId, action, person, start],
     enabled: isOn,
     queryFn: async ({ signal, client, queryKey }): Promise<Feed> => {
-      // The cursor and what it has seen are one value: a question that fails changes neither.
+      // The cursor and its entries are one value, so that a failed question changes neither.
       const feed = client.getQueryData<Feed>(queryKey) ?? NOTHING;
       const days = { start, end: "9999-12-31" };
       const filter = { organizationId, action, person, ...days };

@@ -1,14 +1,14 @@
 import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { SEAL_COLOURS, SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
+import { SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
 import { addDays, count, countDays, type Days } from "../shared/days.ts";
+import { State } from "../shared/parts.tsx";
 import { hourOf, type LogDays } from "./data.ts";
 import styles from "./histogram.module.css";
 
-/** With more days a bar would be thinner than a pixel on a phone: it then stands for several. */
+/** With more days, a bar stands for several of them. Otherwise it would be thinner than a phone's pixel. */
 const MAX_BARS = 120;
-const TICKS = 6;
-/** Under hours, a tick stands at one of these distances: as narrow as seven have room. */
+/** Ticks are at one of these distances: the closest with at most seven of them. */
 const HOURS_BETWEEN_TICKS = [4, 8, 12, 24];
 const MAX_TICKS = 7;
 
@@ -24,21 +24,22 @@ interface Bar extends Days {
 
 export interface HistogramProps {
   days: LogDays;
-  /** `newer` is how many entries of the range come after them. */
+  /** `newer` is how many entries of the range come after the chosen days. */
   onSelect: (days: Days, newer: number) => void;
 }
 
 /**
- * Entries by hour or day, and under each bar whether the day is sealed. Days are chosen by dragging, or with
- * the arrow keys, Shift and Enter. Drawn here: of a library's chart none of this would be left.
+ * Entries by hour or day, with the state of the day's seal under each bar. One chooses days by dragging, or with
+ * the arrow keys, Shift and Enter. It is drawn here because a library's chart can do none of this.
  */
 export function Histogram({ days, onSelect }: HistogramProps) {
-  const { bars, tickEvery } = useMemo(() => days.hours ? byHour(days, days.hours) : byDay(days), [
-    days,
-  ]);
+  const bars = useMemo(() => days.hours ? barsByHour(days, days.hours) : barsByDay(days), [days]);
+  const tickEvery = days.hours
+    ? HOURS_BETWEEN_TICKS.find((hours) => bars.length / hours <= MAX_TICKS) ?? 24
+    : Math.ceil(bars.length / MAX_TICKS);
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
   const total = bars.reduce((sum, { entries }) => sum + entries, 0);
-  // What is chosen so far: from the bar where it began to the one that is at hand.
+  // The chosen days reach from the bar where the choice began to the one at hand.
   const [anchor, setAnchor] = useState<number | null>(null);
   const [hand, setHand] = useState<number | null>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -71,17 +72,16 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   }
 
   return (
-    <Paper component="figure" className={styles.figure ?? ""} withBorder px="sm" py={8}>
+    <Paper component="figure" pos="relative" withBorder px="sm" py={8}>
       <Group component="figcaption" justify="space-between" gap={0}>
         <strong>{count(total, "entry", "entries")}</strong>
         <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
           highest {highest.toLocaleString("en")}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
             .map((state) => (
-              <span key={state}>
-                <span className={styles.mark} style={{ background: SEAL_COLOURS[state] }} />
-                {SEAL_STATES[state]}
-              </span>
+              <Text span inherit key={state} ml="sm">
+                <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}</State>
+              </Text>
             ))}
         </Text>
       </Group>
@@ -113,7 +113,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
             aria-label={bar.label}
             aria-selected={anchor !== null && index >= from && index <= to}
             tabIndex={index === at ? 0 : -1}
-            style={{ borderColor: SEAL_COLOURS[bar.state] }}
+            style={{ borderColor: SEAL_STATES[bar.state].colour }}
             onFocus={() => setHand(index)}
             onBlur={() => anchor === null && setHand(null)}
           >
@@ -152,53 +152,41 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   );
 }
 
-interface Bars {
-  bars: Bar[];
-  tickEvery: number;
+function barsByHour(days: LogDays, hours: Map<string, number>): Bar[] {
+  return Array.from({ length: countDays(days) * 24 }, (_, index) => {
+    const day = addDays(days.start, Math.floor(index / 24));
+    const hour = hourOf(day, index % 24);
+    return newBar(`${hour}:00 UTC`, index % 24 === 0 ? day : `${hour.slice(-2)}:00`, {
+      start: day,
+      end: day,
+      entries: hours.get(hour) ?? 0,
+      state: sealState(day, days),
+    });
+  });
 }
 
-function byHour(days: LogDays, hours: Map<string, number>): Bars {
-  const bars: Bar[] = [];
-  for (let day = days.start; day <= days.end; day = addDays(day, 1)) {
-    for (let hour = 0; hour < 24; hour++) {
-      const name = hourOf(day, hour);
-      bars.push(newBar(`${name}:00 UTC`, hour === 0 ? day : `${name.slice(-2)}:00`, {
-        start: day,
-        end: day,
-        entries: hours.get(name) ?? 0,
-        state: sealState(day, days),
-      }));
-    }
-  }
-  const tickEvery = HOURS_BETWEEN_TICKS.find((every) => bars.length / every <= MAX_TICKS) ?? 24;
-  return { bars, tickEvery };
-}
-
-function byDay(days: LogDays): Bars {
+function barsByDay(days: LogDays): Bar[] {
   const total = countDays(days);
   const size = Math.ceil(total / MAX_BARS);
-  const found = Array.from(
-    { length: Math.ceil(total / size) },
-    () => ({ entries: 0, states: new Set<SealState>() }),
-  );
-  // Not day by day: an address may name nine thousand years.
+  const bars = Array.from({ length: Math.ceil(total / size) }, (_, index) => ({
+    start: addDays(days.start, index * size),
+    end: addDays(days.start, Math.min(total, (index + 1) * size) - 1),
+    entries: 0,
+    state: "empty" as SealState,
+  }));
+  // Only the days that have something: an address may name nine thousand years.
   for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
-    const bar = found[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
+    const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
     if (!bar) continue;
     bar.entries += days.counts.get(day) ?? 0;
-    bar.states.add(sealState(day, days));
+    const state = sealState(day, days);
+    if (STATES.indexOf(state) < STATES.indexOf(bar.state)) bar.state = state;
   }
-  const bars = found.map(({ entries, states }, index) => {
-    const start = addDays(days.start, index * size);
-    const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
-    const state = STATES.find((state) => states.has(state)) ?? "empty";
-    return newBar(rangeText(start, end), start, { start, end, entries, state });
-  });
-  return { bars, tickEvery: Math.ceil(bars.length / TICKS) };
+  return bars.map((bar) => newBar(rangeText(bar.start, bar.end), bar.start, bar));
 }
 
 function newBar(name: string, tick: string, bar: Omit<Bar, "label" | "tick">): Bar {
-  const state = SEAL_STATES[bar.state].toLowerCase();
+  const state = SEAL_STATES[bar.state].name.toLowerCase();
   const label = [`${name}: ${count(bar.entries, "entry", "entries")}`, state].filter(Boolean);
   return { ...bar, tick, label: label.join(", ") };
 }

@@ -2,13 +2,13 @@ import { ActionIcon, Alert, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
+import * as z from "zod/mini";
 import { Export } from "../export/export.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
-import { daysOf } from "../shared/range.tsx";
+import { daysOf, RANGE } from "../shared/range.tsx";
 import { useOrganization } from "../shell/organization.ts";
-import type { LogAddress } from "./address.ts";
 import { type AuditEntry, readLog, useLogDays } from "./data.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
@@ -18,6 +18,22 @@ import styles from "./log.module.css";
 import { DEFAULT_PAGE_SIZE, Pages } from "./pages.tsx";
 import { Toolbar } from "./toolbar.tsx";
 
+export const LOG_ADDRESS = z.object({
+  ...RANGE,
+  action: z.catch(z.optional(z.string()), undefined),
+  person: z.catch(z.optional(z.string()), undefined),
+  page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
+  size: z.catch(z.optional(z.literal([100, 1000])), undefined),
+  time: z.catch(z.optional(z.literal("local")), undefined),
+  follow: z.catch(z.optional(z.literal(true)), undefined),
+  /** The id of the open entry, and its `created_at`. Together they identify it. */
+  entry: z.catch(z.optional(z.string()), undefined),
+  at: z.catch(z.optional(z.iso.datetime()), undefined),
+});
+export type LogAddress = z.infer<typeof LOG_ADDRESS>;
+
+const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
+
 const route = getRouteApi("/$organizationId/log");
 
 export function Log() {
@@ -26,7 +42,7 @@ export function Log() {
   const navigate = route.useNavigate();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
-  // The switch answers at once, and the rows follow.
+  // The switch answers at once. The rows follow.
   const shownZone = useDeferredValue(address.time ?? "utc");
   const filter = {
     organizationId: organization.id,
@@ -37,7 +53,7 @@ export function Log() {
   const { page = 1, size = DEFAULT_PAGE_SIZE, follow: isFollowing = false } = address;
   const entries = useQuery({
     queryKey: ["log", organization.id, "page", filter, page, size],
-    // An answer belongs to its key, so a slow one never shows under another filter; and is given up.
+    // An answer belongs to its key, so a slow one never shows under another filter.
     queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
     placeholderData: keepPreviousData,
     enabled: !isFollowing,
@@ -57,15 +73,7 @@ export function Log() {
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<LogAddress>) =>
-    navigate({
-      search: (before) => ({
-        ...before,
-        page: undefined,
-        entry: undefined,
-        at: undefined,
-        ...changes,
-      }),
-    });
+    navigate({ search: (before) => ({ ...before, ...FIRST_PAGE, ...changes }) });
 
   return (
     <>
@@ -74,7 +82,7 @@ export function Log() {
           variant={isFollowing ? "filled" : "default"}
           leftSection={<Icon name="live" />}
           onClick={() => {
-            // The page that comes back is as old as the following.
+            // The page before is as old as the following.
             if (isFollowing) refresh();
             change({ follow: isFollowing ? undefined : true });
           }}
@@ -89,11 +97,7 @@ export function Log() {
         >
           <Icon name="refresh" />
         </ActionIcon>
-        <Button
-          variant="default"
-          leftSection={<Icon name="download" />}
-          onClick={() => setIsExporting(true)}
-        >
+        <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>
       </Head>
@@ -160,7 +164,7 @@ export function Log() {
   );
 }
 
-/** Says that days were changed after sealing, and leads to the first of them. */
+/** Warns of days that were changed after sealing, and leads to the first of them. */
 function Altered({ days }: { days: string[] }) {
   const [day] = days;
   return (
@@ -168,7 +172,7 @@ function Altered({ days }: { days: string[] }) {
       <Group gap="xs">
         <span>
           The entries of {day} {days.length > 1 && `and ${count(days.length - 1, "other day")} `}
-          were changed after sealing.
+          changed after sealing.
         </span>
         <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>
           Show the day

@@ -1,8 +1,8 @@
 import { Button, Group, NativeSelect, Pagination } from "@mantine/core";
 import { count } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import type { LogAddress } from "./address.ts";
 import type { LogPage } from "./data.ts";
+import type { LogAddress } from "./log.tsx";
 
 const PAGE_SIZES = ["50", "100", "1000"];
 export const DEFAULT_PAGE_SIZE = 50;
@@ -11,12 +11,12 @@ export interface PagesProps {
   page: number;
   size: number;
   data: LogPage;
-  /** Whether other entries may be in these days. */
+  /** Whether these days may have other entries, too. */
   isFiltered: boolean;
   onChange: (changes: Partial<LogAddress>) => void;
 }
 
-/** Which entries are shown, of how many, and the way to the others. */
+/** Says which entries are shown, and leads to the others. */
 export function Pages(props: PagesProps) {
   const { page, size, data: { offset, total, items }, isFiltered, onChange } = props;
   const last = Math.max(1, Math.ceil(total / size));
@@ -29,17 +29,11 @@ export function Pages(props: PagesProps) {
         </p>
         <Group gap="xs">
           {isFiltered && (
-            <Button
-              variant="default"
-              onClick={() => onChange({ action: undefined, person: undefined })}
-            >
+            <Button onClick={() => onChange({ action: undefined, person: undefined })}>
               Remove the filter
             </Button>
           )}
-          <Button
-            variant="default"
-            onClick={() => onChange({ range: "90d", start: undefined, end: undefined })}
-          >
+          <Button onClick={() => onChange({ range: "90d", start: undefined, end: undefined })}>
             Show 90 days
           </Button>
         </Group>
@@ -49,9 +43,7 @@ export function Pages(props: PagesProps) {
   if (items.length === 0) {
     return (
       <Empty title="No such page">
-        <Button variant="default" onClick={() => onChange({ page: last })}>
-          Show the last page
-        </Button>
+        <Button onClick={() => onChange({ page: last })}>Show the last page</Button>
       </Empty>
     );
   }
@@ -70,11 +62,9 @@ export function Pages(props: PagesProps) {
             onChange({ size: value === "100" ? 100 : value === "1000" ? 1000 : undefined })}
         />
         <Pagination
-          size="sm"
           total={last}
           value={page}
           onChange={(page) => onChange({ page: page === 1 ? undefined : page })}
-          getItemProps={(page) => ({ "aria-label": `Page ${page}` })}
           getControlProps={(control) => ({
             "aria-label": control === "next" ? "Older entries" : "Newer entries",
           })}

@@ -1,10 +1,10 @@
-import { Button, Group, NativeSelect, Popover, Stack, TextInput } from "@mantine/core";
-import { useState } from "react";
-import { actionName } from "../shared/action.tsx";
+import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { Icon } from "../shared/icons.tsx";
+import { actionName, Dropdown } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import type { LogAddress } from "./address.ts";
 import { useActions } from "./data.ts";
+import type { LogAddress } from "./log.tsx";
 
 export interface ToolbarProps {
   organizationId: string;
@@ -13,42 +13,31 @@ export interface ToolbarProps {
   onZone: (time: LogAddress["time"]) => void;
 }
 
-/** Which entries are shown: days and time zone in one control, and filters that can be taken off. */
+/** Chooses the entries: days and time zone in one control, and filters that can be removed. */
 export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarProps) {
-  const { action, person } = address;
-  const [isOpen, setIsOpen] = useState(false);
+  const { action, person, follow, time = "utc" } = address;
   return (
     <Group gap="xs">
       <RangePicker
         address={address}
-        label={address.follow && "Live, since today"}
-        // What is followed has no end: whoever chooses days wants to see those.
+        label={follow && "Live, since today"}
+        // Following has no end. Whoever chooses days wants to see those.
         onChange={(range) => onChange({ follow: undefined, ...range })}
-        zone={address.time ?? "utc"}
+        zone={time}
         onZone={(zone) => onZone(zone === "local" ? "local" : undefined)}
       />
-      <Popover opened={isOpen} onChange={setIsOpen} trapFocus returnFocus position="bottom-start">
-        <Popover.Target>
-          <Button
-            variant="default"
-            leftSection={<Icon name="filter" />}
-            aria-expanded={isOpen}
-            onClick={() => setIsOpen(!isOpen)}
-          >
-            Filter
-          </Button>
-        </Popover.Target>
-        <Popover.Dropdown>
+      <Dropdown icon="filter" label="Filter">
+        {(close) => (
           <FilterForm
             organizationId={organizationId}
             filter={{ action, person }}
             onSubmit={(filter) => {
-              setIsOpen(false);
+              close();
               onChange(filter);
             }}
           />
-        </Popover.Dropdown>
-      </Popover>
+        )}
+      </Dropdown>
       {action && (
         <Chip
           text={`Action: ${actionName(action)}`}
@@ -65,18 +54,16 @@ export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarPr
   );
 }
 
-type Filter = Pick<LogAddress, "action" | "person">;
-
 interface FilterFormProps {
   organizationId: string;
-  filter: Filter;
-  onSubmit: (filter: Filter) => void;
+  filter: Pick<LogAddress, "action" | "person">;
+  onSubmit: (filter: Pick<LogAddress, "action" | "person">) => void;
 }
 
 function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
   const { data = [], error } = useActions(organizationId);
-  const [action, setAction] = useState(filter.action ?? "");
-  const [person, setPerson] = useState(filter.person ?? "");
+  const [action, setAction] = useInputState(filter.action ?? "");
+  const [person, setPerson] = useInputState(filter.person ?? "");
   const optionsOf = (isDeprecated: boolean) =>
     data.filter(({ deprecated_at }) => (deprecated_at !== null) === isDeprecated)
       .map(({ code }) => ({ value: code, label: actionName(code) }));
@@ -98,7 +85,7 @@ function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
         inputMode="email"
         data-autofocus
         value={person}
-        onChange={({ currentTarget: { value } }) => setPerson(value)}
+        onChange={setPerson}
       />
       <NativeSelect
         label="Action"
@@ -110,10 +97,10 @@ function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
         ]}
         value={action}
         error={error?.message}
-        onChange={({ currentTarget: { value } }) => setAction(value)}
+        onChange={setAction}
       />
       <Group justify="flex-end">
-        <Button type="submit" size="compact-sm">Show</Button>
+        <Button type="submit" variant="filled">Show</Button>
       </Group>
     </Stack>
   );

@@ -25,15 +25,15 @@ export interface Sealing {
   seals: Map<string, Seal>;
   /** Days whose entries were changed silently after they had been sealed. */
   altered: Set<string>;
-  /** After how many days entries are deleted; null is never. */
+  /** After how many days entries are deleted. Null means never. */
   keepDays: SealPage["keep_days"];
-  /** While there is one, no entry is deleted. */
+  /** A hold stops all deletion. */
   holds: SealPage["holds"];
 }
 
 const PAGE_SIZE = 1000;
 
-/** All seals of some days; `pageOf` gives the arguments for a page of them. */
+/** All seals of some days. `pageOf` makes the arguments for a page of them. */
 export async function readSeals(
   pageOf: (page: { page_limit: number; page_offset: number }) => Arguments<"list_seals">,
   signal: AbortSignal,
@@ -52,7 +52,7 @@ export async function readSeals(
   }
 }
 
-/** The end of the organization's chain of seals: whoever keeps it can check all the others. */
+/** The end of the organization's chain of seals. Whoever keeps it can check all the others. */
 export function useLatestSeal(organization_id: string) {
   return useQuery({
     queryKey: ["latest seal", organization_id],
@@ -60,20 +60,12 @@ export function useLatestSeal(organization_id: string) {
   });
 }
 
-/** The worst first. */
-export const SEAL_COLOURS: Record<SealState, string> = {
-  altered: "var(--bad)",
-  open: "var(--waiting)",
-  sealed: "var(--good)",
-  empty: "transparent",
-};
-
-/** Whether a day's entries are proven to be those of the day it was sealed; the worst first. */
+/** Whether the seal proves that a day's entries are unchanged. The worst state comes first. */
 export const SEAL_STATES = {
-  altered: "Altered after sealing",
-  open: "Not yet sealed",
-  sealed: "Sealed",
-  empty: "",
+  altered: { name: "Altered after sealing", colour: "var(--bad)" },
+  open: { name: "Not yet sealed", colour: "var(--waiting)" },
+  sealed: { name: "Sealed", colour: "var(--good)" },
+  empty: { name: "", colour: "transparent" },
 } as const;
 export type SealState = keyof typeof SEAL_STATES;
 

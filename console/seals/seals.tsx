@@ -5,20 +5,16 @@ import { type LogDays, useLogDays } from "../log/data.ts";
 import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { useOrganization } from "../shell/organization.ts";
-import { Empty, Failure, Head, Hint, Lead, Loading, State, Time } from "../shared/parts.tsx";
+import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { type Seal, SEAL_COLOURS, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
+import { type Seal, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
 
-const ADDRESS = z.object(RANGE);
-
-export function readSealsAddress(search: unknown): z.infer<typeof ADDRESS> {
-  return z.parse(ADDRESS, search);
-}
+export const SEALS_ADDRESS = z.object(RANGE);
 
 const route = getRouteApi("/$organizationId/seals");
 
-/** Each day with its seal: what an administrator copies to prove later that the log is as it was. */
+/** Each day with its seal. With a copy of it, an administrator proves later that the log is as it was. */
 export function Seals() {
   const { id: organizationId } = useOrganization();
   const address = route.useSearch();
@@ -40,14 +36,14 @@ export function Seals() {
         preset="30d"
         onChange={(range) => navigate({ search: range })}
       />
-      <Failure error={days.error} onRetry={days.refetch} />
-      {days.isPending && <Loading what="seals" />}
-      {days.data && (
-        <div aria-busy={days.isPlaceholderData}>
-          <Deletion days={days.data} />
-          <Days days={days.data} />
-        </div>
-      )}
+      <Answer query={days} what="seals">
+        {(data) => (
+          <div aria-busy={days.isPlaceholderData}>
+            <Deletion days={data} />
+            <Days days={data} />
+          </div>
+        )}
+      </Answer>
     </>
   );
 }
@@ -64,7 +60,7 @@ function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
   );
 }
 
-/** Whether entries are deleted. */
+/** Says whether entries are deleted. */
 function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
   return (
     <>
@@ -94,7 +90,16 @@ function Days({ days }: { days: LogDays }) {
     {
       name: "State",
       width: "minmax(0, 1fr)",
-      cell: (day) => <SealedState day={day} days={days} />,
+      cell: (day) => {
+        const { name, colour } = SEAL_STATES[sealState(day, days)];
+        return <State colour={colour}>{name}</State>;
+      },
+      hint: (day) => {
+        const sealed = seals.get(day)?.entries ?? 0;
+        const isOther = sealState(day, days) === "sealed" && sealed !== (counts.get(day) ?? 0);
+        return isOther &&
+          `with ${count(sealed, "entry", "entries")}; the change is declared with the next seal`;
+      },
     },
     {
       name: "Entries",
@@ -154,21 +159,5 @@ function DayLink({ day }: { day: string }) {
     >
       {day}
     </Link>
-  );
-}
-
-function SealedState({ day, days }: { day: string; days: LogDays }) {
-  const state = sealState(day, days);
-  const seal = days.seals.get(day);
-  return (
-    <>
-      <State colour={SEAL_COLOURS[state]}>{SEAL_STATES[state]}</State>
-      {seal && state === "sealed" && seal.entries !== (days.counts.get(day) ?? 0) && (
-        <Hint>
-          with {seal.entries.toLocaleString("en")}{" "}
-          entries; the change is declared with the next seal
-        </Hint>
-      )}
-    </>
   );
 }

@@ -1,6 +1,5 @@
 import "@mantine/dates/styles.css";
 import { DatePicker } from "@mantine/dates";
-import styles from "./range.module.css";
 
 export interface CalendarProps {
   start: string | null;
@@ -9,14 +8,14 @@ export interface CalendarProps {
   onChange: (start: string, end: string) => void;
 }
 
-/** A range of days to click; in a file of its own, since it is loaded only when opened. */
+/** A range of days to click. */
 export default function Calendar({ start, end, onChange }: CalendarProps) {
   return (
     <DatePicker
-      className={styles.calendar ?? ""}
       type="range"
       size="sm"
       mx="auto"
+      mih={260}
       allowSingleDateInRange
       {...end ? { defaultDate: end } : {}}
       value={[start, end]}

@@ -4,21 +4,19 @@ import styles from "./parts.module.css";
 import { Icon } from "./icons.tsx";
 
 export interface CopyProps {
-  /** What is copied, as its reader knows it: "ID", "token". */
+  /** Names the text on the button: "Copy token". */
   label: string;
   text: string;
-  /** Show "Copy" alone, where there is one in each row. */
+  /** Shows "Copy" alone, for a button in each row. */
   isShort?: boolean;
 }
 
-/** A button that copies a text. */
 export function Copy({ label, text, isShort }: CopyProps) {
   const clipboard = useClipboard({ timeout: 3000 });
   const result = clipboard.error ? "Select the text and copy it" : clipboard.copied ? "Copied" : "";
   return (
     <Button
       size="compact-xs"
-      variant="default"
       leftSection={<Icon name={clipboard.copied ? "check" : "copy"} size={12} />}
       aria-label={result ? undefined : `Copy ${label}`}
       onClick={() => clipboard.copy(text)}
@@ -30,11 +28,10 @@ export function Copy({ label, text, isShort }: CopyProps) {
 }
 
 export interface CopyableProps extends CopyProps {
-  /** The name of the text. */
   title: string;
 }
 
-/** A text to take elsewhere. */
+/** A text with its name and a button that copies it. */
 export function Copyable({ title, label, text }: CopyableProps) {
   return (
     <div>
@@ -47,7 +44,7 @@ export function Copyable({ title, label, text }: CopyableProps) {
   );
 }
 
-/** A text that is shown as it is written. */
+/** A text with its line breaks and spaces. */
 export function Written({ title, text }: Pick<CopyableProps, "title" | "text">) {
   return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
 }

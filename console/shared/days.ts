@@ -1,4 +1,4 @@
-// Days as the API knows them, `YYYY-MM-DD` in UTC, and how times are written here.
+// Days of the API (`YYYY-MM-DD` in UTC), and times as the console writes them.
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -8,19 +8,14 @@ export interface Days {
   end: string;
 }
 
-/** The ranges that have a name, by how many days they have: they end today. */
-export const PRESETS = { today: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+/** How many days each named range has. All end today. */
+const PRESETS = { today: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
 export type Preset = keyof typeof PRESETS;
-
-export function isPreset(value: string): value is Preset {
-  return value in PRESETS;
-}
 
 export function today(): string {
   return dayOf(Date.now());
 }
 
-/** The days of a preset, as of now. */
 export function presetDays(preset: Preset): Days {
   return { start: addDays(today(), 1 - PRESETS[preset]), end: today() };
 }
@@ -29,12 +24,11 @@ export function addDays(day: string, days: number): string {
   return dayOf(Date.parse(day) + days * DAY_MS);
 }
 
-/** How many days a range has. */
 export function countDays({ start, end }: Days): number {
   return (Date.parse(end) - Date.parse(start)) / DAY_MS + 1;
 }
 
-/** Whether a text is a real day of the years 1000 to 9999: nobody types an earlier one on purpose. */
+/** Whether a text is a real day since the year 1000: nobody types an earlier one on purpose. */
 export function isDay(text: string): boolean {
   return /^[1-9]\d{3}-\d{2}-\d{2}$/.test(text) &&
     !Number.isNaN(Date.parse(text)) && dayOf(Date.parse(text)) === text;
@@ -47,10 +41,10 @@ export function dayOf(time: number | string): string {
 
 export type Zone = "utc" | "local";
 
-/** The viewer's time zone, as in `Europe/Berlin`. */
+/** The viewer's, as in `Europe/Berlin`. */
 export const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** A time to the second, or with `milliseconds`; a local one then has its offset, since an hour can come twice. */
+/** A time to the second, or with `milliseconds`. A local one then has its offset, since an hour can come twice. */
 export function formatTime(value: string, zone: Zone, milliseconds = false): string {
   const time = new Date(value);
   const offset = zone === "utc" ? 0 : -time.getTimezoneOffset();
@@ -68,7 +62,7 @@ const RELATIVE = {
   narrow: new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" }),
 };
 
-/** How long ago, or in how long: "2 minutes ago", "2m ago". */
+/** "2 minutes ago", "in 2 minutes"; narrow: "2m ago". */
 export function formatRelative(value: string, style: keyof typeof RELATIVE = "long"): string {
   const seconds = (Date.parse(value) - Date.now()) / 1000;
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];

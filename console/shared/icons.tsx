@@ -22,7 +22,9 @@ const PATHS = {
   up: "m6 15 6-6 6 6",
 } as const;
 
-export function Icon({ name, size = 16 }: { name: keyof typeof PATHS; size?: number }) {
+export type IconName = keyof typeof PATHS;
+
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg
       width={size}

@@ -1,12 +1,11 @@
-import { Alert, Button, Group, Loader, Stack, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { Alert, Button, Group, Loader, Popover, Stack, Text } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
 import { formatTime, TIME_ZONE } from "./days.ts";
-import { Icon } from "./icons.tsx";
+import { Icon, type IconName } from "./icons.tsx";
 import styles from "./parts.module.css";
 
-// What several screens show.
-
-/** The head of a screen, with what one can do on it. */
+/** The head of a screen, with its buttons. */
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <Group className={styles.head ?? ""} justify="space-between" gap="xs" mih={32}>
@@ -17,14 +16,15 @@ export function Head({ title, children }: { title: string; children?: ReactNode 
   );
 }
 
-/** What a screen is for. */
+/** Says what a screen is for. */
 export function Lead({ children }: { children: ReactNode }) {
   return <Text inherit c="dimmed" maw="80ch">{children}</Text>;
 }
 
-/** What says more about what stands before it. */
+/** Small print below a value. A plain text is also the tooltip, because it may be cut off. */
 export function Hint({ children }: { children: ReactNode }) {
-  return <Text component="div" inherit fz={12} lh={1.4} c="dimmed">{children}</Text>;
+  const title = typeof children === "string" ? children : undefined;
+  return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
 /** A word with a coloured dot. */
@@ -37,7 +37,22 @@ export function State({ colour, children }: { colour: string; children: ReactNod
   );
 }
 
-/** A time in UTC; both are said when one points at it. */
+const HUES = ["#3b82f6", "#14b8a6", "#8b5cf6", "#f59e0b", "#ec4899", "#22c55e"];
+
+/** An action code in words: "Feedback given". */
+export function actionName(code: string): string {
+  const words = code.replaceAll("_", " ");
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+}
+
+/** An action in words. A code always has the same colour. */
+export function ActionName({ code }: { code: string }) {
+  let sum = 0;
+  for (const character of code) sum = (sum * 31 + character.charCodeAt(0)) % 65_521;
+  return <State colour={HUES[sum % HUES.length] ?? ""}>{actionName(code)}</State>;
+}
+
+/** A time in UTC. The tooltip also has the local time. */
 export function Time({ value, children }: { value: string; children?: ReactNode }) {
   const local = `${formatTime(value, "local", true)} ${TIME_ZONE}`;
   return (
@@ -47,34 +62,26 @@ export function Time({ value, children }: { value: string; children?: ReactNode 
   );
 }
 
-/** Why something has not happened, if it has not. */
+/** Shows an error and what to do about it. */
 export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () => void }) {
   if (!error) return null;
   return (
     <Alert color="red" role="alert">
       <Group justify="space-between" gap="xs">
         <span>{error.message}</span>
-        {onRetry && (
-          <Button size="compact-sm" variant="default" onClick={onRetry}>
-            Try again
-          </Button>
-        )}
+        {onRetry && <Button size="compact-sm" onClick={onRetry}>Try again</Button>}
       </Group>
     </Alert>
   );
 }
 
-/** What is left when a screen breaks. */
+/** Replaces a screen that has thrown an error. */
 export function Broken({ error }: { error: unknown }) {
-  return (
-    <Failure
-      error={new Error(`This page has broken (${String(error)}).`)}
-      onRetry={() => location.reload()}
-    />
-  );
+  const message = `This page has broken (${String(error)}).`;
+  return <Failure error={new Error(message)} onRetry={() => location.reload()} />;
 }
 
-/** A view without anything in it, and what to do about it. */
+/** Fills a screen that has nothing to show, and says what to do. */
 export function Empty({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Stack align="center" gap="xs" px="md" py={56} c="dimmed" ta="center">
@@ -85,12 +92,63 @@ export function Empty({ title, children }: { title: string; children: ReactNode 
   );
 }
 
-/** A view that is being read. */
 export function Loading({ what }: { what: string }) {
   return (
     <Stack align="center" gap="xs" py={56} c="dimmed" role="status">
       <Loader size="sm" aria-hidden />
       <div>Loading {what} …</div>
     </Stack>
+  );
+}
+
+export interface AnswerProps<T> {
+  query: UseQueryResult<T>;
+  what: string;
+  children: (data: T) => ReactNode;
+}
+
+/** Shows the answer to a query. Shows that it is loading, or why it failed, until it is there. */
+export function Answer<T>({ query, what, children }: AnswerProps<T>) {
+  return (
+    <>
+      <Failure error={query.error} onRetry={query.refetch} />
+      {query.isPending && <Loading what={what} />}
+      {query.data !== undefined && children(query.data)}
+    </>
+  );
+}
+
+export interface DropdownProps {
+  icon: IconName;
+  label: ReactNode;
+  children: (close: () => void) => ReactNode;
+}
+
+/** A button that opens a form below it. */
+export function Dropdown({ icon, label, children }: DropdownProps) {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <Popover
+      opened={isOpen}
+      onChange={setIsOpen}
+      trapFocus
+      returnFocus
+      shadow="md"
+      position="bottom-start"
+    >
+      <Popover.Target>
+        <Button
+          className={styles.dropdown ?? ""}
+          style={{ justifySelf: "start" }}
+          leftSection={<Icon name={icon} />}
+          onClick={() => setIsOpen(!isOpen)}
+        >
+          {label}
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        {children(() => setIsOpen(false))}
+      </Popover.Dropdown>
+    </Popover>
   );
 }

@@ -1,7 +1,7 @@
 import {
+  Box,
   Button,
   Group,
-  Popover,
   SegmentedControl,
   Stack,
   Text,
@@ -11,51 +11,48 @@ import {
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import * as z from "zod/mini";
 import { type Days, isDay, type Preset, presetDays, TIME_ZONE, type Zone } from "./days.ts";
-import { Icon } from "./icons.tsx";
-import { Hint } from "./parts.tsx";
-import styles from "./range.module.css";
+import { Dropdown, Hint } from "./parts.tsx";
 
 // The choice of days: a preset, which moves with the calendar, or two fixed days.
 
-/** Only for those who open it: it brings a library of dates with it. */
+/** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => import("./calendar.tsx"));
 
 const DEFAULT_PRESET: Preset = "7d";
-const PRESET_NAMES = {
+const PRESETS: Record<Preset, string> = {
   today: "Today",
   "7d": "7 days",
   "30d": "30 days",
   "90d": "90 days",
-} as const satisfies Record<Preset, string>;
-const PRESETS = Object.keys(PRESET_NAMES) as Preset[];
+};
 
 const DAY = z.catch(z.optional(z.string().check(z.refine(isDay))), undefined);
 
-/** How a range stands in the address. */
+/** How the address names days. */
 export const RANGE = {
-  range: z.catch(z.optional(z.enum(PRESETS)), undefined),
+  range: z.catch(z.optional(z.enum(Object.keys(PRESETS) as Preset[])), undefined),
   start: DAY,
   end: DAY,
 };
 
-export interface RangeAddress {
+export interface Range {
   range?: Preset | undefined;
   start?: string | undefined;
   end?: string | undefined;
 }
 
-export function daysOf({ range, start, end }: RangeAddress, preset = DEFAULT_PRESET): Days {
+export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): Days {
   return start && end && start <= end ? { start, end } : presetDays(range ?? preset);
 }
 
 export interface RangePickerProps {
-  address: RangeAddress;
+  address: Range;
   preset?: Preset;
-  /** What is shown instead of the days. */
+  /** Stands in the place of the days. */
   label?: string | false | undefined;
-  onChange: (address: Required<RangeAddress>) => void;
-  /** In which times are shown, where there are any. */
+  onChange: (range: Required<Range>) => void;
   zone?: Zone;
+  /** Offers the choice of a time zone. */
   onZone?: (zone: Zone) => void;
 }
 
@@ -64,74 +61,60 @@ export function RangePicker(props: RangePickerProps) {
   const { address, preset = DEFAULT_PRESET, label, onChange, zone = "utc", onZone } = props;
   const days = daysOf(address, preset);
   const isFixed = address.start === days.start && address.end === days.end;
-  const chosen = isFixed ? null : address.range ?? preset;
-  const [isOpen, setIsOpen] = useState(false);
-  const submit = (range: Required<RangeAddress>) => {
-    setIsOpen(false);
-    onChange(range);
-  };
+  const chosen = isFixed || label ? null : address.range ?? preset;
   const text = days.start === days.end ? days.start : `${days.start} – ${days.end}`;
   return (
-    <Popover opened={isOpen} onChange={setIsOpen} trapFocus returnFocus position="bottom-start">
-      <Popover.Target>
-        <Button
-          className={styles.button ?? ""}
-          variant="default"
-          leftSection={<Icon name="calendar" />}
-          aria-expanded={isOpen}
-          onClick={() =>
-            setIsOpen(!isOpen)}
-        >
+    <Dropdown
+      icon="calendar"
+      label={
+        <>
           <VisuallyHidden>Days</VisuallyHidden> {label || text}
           <Text span inherit c="dimmed" ml={8}>{zone === "utc" ? "UTC" : "local time"}</Text>
-        </Button>
-      </Popover.Target>
-      <Popover.Dropdown>
-        <Group gap={4} mb="sm">
-          {PRESETS.map((range) => (
-            <Button
-              key={range}
-              size="compact-sm"
-              variant={chosen === range && !label ? "light" : "default"}
-              aria-pressed={chosen === range && !label}
-              onClick={() => submit({ range, start: undefined, end: undefined })}
-            >
-              {PRESET_NAMES[range]}
-            </Button>
-          ))}
-        </Group>
-        <DaysForm
-          key={`${days.start} ${days.end}`}
-          days={days}
-          onSubmit={(days) =>
-            submit({ range: undefined, ...days })}
-        />
-        {onZone && (
-          <SegmentedControl
-            aria-label={`Times, local being ${TIME_ZONE}`}
-            size="xs"
-            fullWidth
-            mt="sm"
-            data={[
-              { value: "utc", label: "UTC" },
-              { value: "local", label: "Local time" },
-            ]}
-            value={zone}
-            onChange={(value) => onZone(value === "local" ? "local" : "utc")}
-          />
-        )}
-      </Popover.Dropdown>
-    </Popover>
+        </>
+      }
+    >
+      {(close) => {
+        const submit = (range: Required<Range>) => {
+          close();
+          onChange(range);
+        };
+        return (
+          <>
+            <Group gap={4} mb="sm">
+              {Object.entries(PRESETS).map(([range, name]) => (
+                <Button
+                  key={range}
+                  size="compact-sm"
+                  variant={chosen === range ? "light" : "default"}
+                  aria-pressed={chosen === range}
+                  onClick={() =>
+                    submit({ range: range as Preset, start: undefined, end: undefined })}
+                >
+                  {name}
+                </Button>
+              ))}
+            </Group>
+            <DaysForm days={days} onSubmit={(days) => submit({ range: undefined, ...days })} />
+            {onZone && (
+              <SegmentedControl<Zone>
+                aria-label={`Times, local being ${TIME_ZONE}`}
+                size="xs"
+                fullWidth
+                mt="sm"
+                data={[{ value: "utc", label: "UTC" }, { value: "local", label: "Local time" }]}
+                value={zone}
+                onChange={onZone}
+              />
+            )}
+          </>
+        );
+      }}
+    </Dropdown>
   );
 }
 
-interface DaysFormProps {
-  days: Days;
-  onSubmit: (days: Days) => void;
-}
-
-/** Nothing is asked of the server before both days are whole and the form is sent. */
-function DaysForm({ days, onSubmit }: DaysFormProps) {
+/** Asks the server for nothing until both days are whole and the form is sent. */
+function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);
   const [isSent, setIsSent] = useState(false);
@@ -162,7 +145,7 @@ function DaysForm({ days, onSubmit }: DaysFormProps) {
           />
         ))}
       </Group>
-      <Suspense fallback={<div className={styles.calendar} />}>
+      <Suspense fallback={<Box h={260} />}>
         <Calendar
           start={isDay(start) ? start : null}
           end={isDay(end) ? end : null}
@@ -174,7 +157,7 @@ function DaysForm({ days, onSubmit }: DaysFormProps) {
       </Suspense>
       <Group justify="space-between" gap="xs">
         <Hint>Days are UTC, both included.</Hint>
-        <Button type="submit" size="compact-sm">Show</Button>
+        <Button type="submit" variant="filled">Show</Button>
       </Group>
     </Stack>
   );

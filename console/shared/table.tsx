@@ -1,46 +1,60 @@
 import { VisuallyHidden } from "@mantine/core";
 import { memo, type MouseEvent, type ReactNode } from "react";
+import * as z from "zod/mini";
+import { Hint } from "./parts.tsx";
 import styles from "./table.module.css";
 
 export interface Column<T> {
   name: string;
   /** A track of CSS grid. */
   width: string;
-  /** By what a press on its name sorts. */
-  sort?: string;
+  /** Sorts the rows. `by` stands in the address. */
+  sort?: { by: string; compare: (a: T, b: T) => number };
   isRowHeader?: boolean;
   isNumber?: boolean;
-  /** Not shown above the column, nor beside its value on a phone. */
+  /** Hides the name above the column, and on a phone beside its value. */
   isNameHidden?: boolean;
   cell: (row: T) => ReactNode;
+  /** Small print below the cell. */
+  hint?: (row: T) => ReactNode;
 }
 
+/** How the address says which column sorts a table. */
+export const SORTING = {
+  sort: z.catch(z.optional(z.string()), undefined),
+  descending: z.catch(z.optional(z.literal(true)), undefined),
+};
+
 export interface Sorting {
-  by: string | undefined;
-  isDescending: boolean;
-  onSort: (by: string) => void;
+  sort?: string | undefined;
+  descending?: true | undefined;
+}
+
+export function sorted<T>(rows: T[], columns: Column<T>[], { sort, descending }: Sorting): T[] {
+  const compare = columns.find((column) => column.sort?.by === sort)?.sort?.compare;
+  return compare ? rows.toSorted(descending ? (a, b) => compare(b, a) : compare) : rows;
 }
 
 export interface TableProps<T> {
   label: string;
-  /** Stable: as long as a row and the columns are the same, nothing of it is drawn again. */
+  /** Keep them stable: a row is only drawn again when it or the columns change. */
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
   sorting?: Sorting;
+  onSort?: (sorting: Sorting) => void;
   /** The row that is open beside the table. */
   openId?: string | undefined;
-  /** Rows can be pressed; `row` is the index. */
+  /** Makes rows pressable. `row` is the index. */
   onPress?: (row: number, event: MouseEvent<HTMLElement>) => void;
 }
 
 /**
- * The console's one table; on a phone each row is a card. Not a virtual list: the browser skips the rows that are
- * out of sight, and still finds text in them. The roles say again what the elements are, since rows that are
- * laid out as a grid lose it.
+ * The console's one table. On a phone each row is a card. This is no virtual list: the browser skips rows that are
+ * out of sight, and still finds text in them. The roles are needed because elements laid out as a grid lose theirs.
  */
 export function Table<T>(props: TableProps<T>) {
-  const { label, columns, rows, idOf, sorting, openId, onPress } = props;
+  const { label, columns, rows, idOf, sorting = {}, onSort, openId, onPress } = props;
   return (
     <table
       role="table"
@@ -51,7 +65,9 @@ export function Table<T>(props: TableProps<T>) {
     >
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map((column) => <Heading key={column.name} column={column} sorting={sorting} />)}
+          {columns.map((column) => (
+            <Heading key={column.name} column={column} sorting={sorting} onSort={onSort} />
+          ))}
         </tr>
       </thead>
       <tbody
@@ -71,20 +87,22 @@ export function Table<T>(props: TableProps<T>) {
 
 interface HeadingProps<T> {
   column: Column<T>;
-  sorting: Sorting | undefined;
+  sorting: Sorting;
+  onSort: TableProps<T>["onSort"];
 }
 
-function Heading<T>({ column, sorting }: HeadingProps<T>) {
+function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
   const { name, sort, isNumber, isNameHidden } = column;
   const attributes = { role: "columnheader", scope: "col", "data-number": isNumber } as const;
-  if (!sort || !sorting) {
+  if (!sort || !onSort) {
     return <th {...attributes}>{isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}</th>;
   }
-  const { by, isDescending, onSort } = sorting;
-  const order = by !== sort ? "none" : isDescending ? "descending" : "ascending";
+  const isSorted = sorting.sort === sort.by;
+  const descending = isSorted && !sorting.descending ? true : undefined;
+  const order = !isSorted ? "none" : sorting.descending ? "descending" : "ascending";
   return (
     <th {...attributes} aria-sort={order}>
-      <button type="button" onClick={() => onSort(sort)}>{name}</button>
+      <button type="button" onClick={() => onSort({ sort: sort.by, descending })}>{name}</button>
     </th>
   );
 }
@@ -98,8 +116,9 @@ interface RowProps<T> {
 const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
   return (
     <tr role="row" aria-selected={isOpen || undefined}>
-      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, cell }) => {
+      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, cell, hint }) => {
         const Cell = isRowHeader ? "th" : "td";
+        const small = hint?.(row);
         return (
           <Cell
             key={name}
@@ -108,6 +127,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
             data-number={isNumber}
           >
             {cell(row)}
+            {small && <Hint>{small}</Hint>}
           </Cell>
         );
       })}

@@ -2,20 +2,18 @@ import { AuthClient, isAuthRetryableFetchError } from "@supabase/auth-js";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 
-// How the console asks the project, as the person who has signed in. The database's functions decide what that
-// person gets; there is no other wall, and this page needs none. Of supabase-js only its client of Auth is
-// here: all of it would weigh 40 kB more.
+// Asks the project as the person who has signed in. The database's functions alone decide what that person gets.
+// This is auth-js without the rest of supabase-js, which weighs 40 kB more.
 
-// Without code made from strings, which the page's policy forbids.
+// The page's policy forbids code made from strings.
 z.config({ jitless: true });
 
 export const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PUBLISHABLE_KEY } =
   import.meta.env;
 
-/** Where external applications read the log. */
 export const AUDIT_LOG_URL = `${PROJECT_URL}/functions/v1/public-audit-log`;
 
-/** Under which name this browser keeps the session: that of another application of this origin, to share its. */
+/** Names another application's session of this origin, to share it. */
 const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;
 export const IS_SESSION_SHARED = Boolean(SHARED_KEY);
 export const STORAGE_KEY = SHARED_KEY || "audit-log-console-auth-token";
@@ -23,7 +21,7 @@ export const STORAGE_KEY = SHARED_KEY || "audit-log-console-auth-token";
 /** Whether another page is around this one, and gives it its session. */
 export const IS_EMBEDDED = self !== top;
 
-/** What is kept between visits: nothing in a frame, where browsers refuse it. */
+/** Null in a frame, where browsers refuse it. */
 export const STORAGE = IS_EMBEDDED ? null : localStorage;
 
 /** Longer than the 8 seconds after which the platform ends a statement. */
@@ -41,23 +39,19 @@ export const auth = new AuthClient({
   storageKey: STORAGE_KEY,
   persistSession: !IS_EMBEDDED,
   autoRefreshToken: !IS_EMBEDDED,
-  // An address may bring the code of a sign-in that began in this browser, and never a session: that would sign
-  // its reader into the account of its writer.
+  // An address may bring the code of a sign-in that began in this browser. A session in it would sign the reader
+  // into the writer's account.
   flowType: "pkce",
   detectSessionInUrl: () => false,
   fetch: fetchInTime,
 });
 
-/** Why something that was asked for did not happen; `message` says what to do. */
+/** A request that failed. `message` says what to do. `isOutcomeUnknown`: it may have had its effect. */
 export class RequestError extends Error {
   override name = "RequestError";
 
-  /** Whether it may have happened all the same, because no answer came. */
-  readonly isOutcomeUnknown: boolean;
-
-  constructor(message: string, isOutcomeUnknown = false) {
+  constructor(message: string, readonly isOutcomeUnknown = false) {
     super(message);
-    this.isOutcomeUnknown = isOutcomeUnknown;
   }
 }
 
@@ -93,7 +87,7 @@ export async function call<T, Name extends keyof Functions>(
   throw new RequestError(explanation, isOutcomeUnknown);
 }
 
-/** What came from outside, as it should be. */
+/** Parses data from outside. */
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);
   if (success) return data;
@@ -102,16 +96,12 @@ export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   );
 }
 
-/**
- * After the person's token was refused: renews the session, or ends it when Auth says that it is over.
- * When Auth says nothing, it stays.
- */
+/** Renews the session after its token was refused. Ends it only when Auth says that it is over. */
 async function renewSession(): Promise<void> {
   const { error } = await auth.refreshSession();
   if (error && !isAuthRetryableFetchError(error)) await auth.signOut({ scope: "local" });
 }
 
-/** What the Data API answers instead of a result. */
 const REFUSAL = z.object({ code: z.string(), message: z.string() });
 
 export const NO_ANSWER = "No answer from the server. Check your connection, then try again.";
@@ -119,10 +109,7 @@ export const NO_ANSWER = "No answer from the server. Check your connection, then
 /** PostgREST's codes for a database that it cannot reach, or whose schema it has not read yet. */
 const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 
-function explain(
-  status: number,
-  { code = "", message = "" }: { code?: string; message?: string } = {},
-) {
+function explain(status: number, { code, message } = { code: "", message: "" }): string {
   if (status === 0) return NO_ANSWER;
   if (status === 401) {
     return "Your session could not be renewed. Try again; if it stays so, sign out and in.";

@@ -7,10 +7,8 @@ import { Failure } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
 import styles from "./shell.module.css";
 
-/** Of the person who has signed in. */
 export const EmailContext = createContext("");
 
-/** Only for those who open it. */
 const Factors = lazy(() => import("../auth/factors.tsx"));
 
 export function Account() {
@@ -18,10 +16,10 @@ export function Account() {
   const [isOpen, setIsOpen] = useState(false);
   const leaving = useMutation({
     mutationFn: signOut,
-    // The next person starts anew.
+    // The next person starts at the console's first page.
     onSuccess: () => location.replace("#/"),
   });
-  // The page around this one decides who is signed in.
+  // In a frame, the page around it signs people in and out.
   if (IS_EMBEDDED) return <div className={styles.account}>{email}</div>;
   return (
     <div className={styles.account}>
@@ -42,7 +40,7 @@ export function Account() {
         <Menu.Dropdown>
           <Menu.Item onClick={() => setIsOpen(true)}>Second factor …</Menu.Item>
           <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
-          {/* The other application's sessions are its own business. */}
+          {/* A shared session is the other application's. */}
           {!IS_SESSION_SHARED && (
             <Menu.Item onClick={() => leaving.mutate("global")}>Sign out everywhere</Menu.Item>
           )}

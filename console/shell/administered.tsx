@@ -10,17 +10,17 @@ import {
   useAdministered,
 } from "./organization.ts";
 
-/** What this browser remembers between visits: the id of the organization last looked at. */
+/** Where the browser keeps the id of the organization that one looked at last. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
 
-/** The organization that one has looked at last, if one administers it; else the first. */
+/** The organization that one looked at last. If one does not administer it any more, the first. */
 export function lastOrganization(organizations: Organization[]): string | undefined {
   const administered = organizations.filter(({ is_admin }) => is_admin);
   const last = STORAGE?.getItem(LAST_ORGANIZATION);
   return (administered.find(({ id }) => id === last) ?? administered[0])?.id;
 }
 
-/** What one sees who administers no organization. */
+/** For a person who administers no organization. */
 export function Nothing() {
   const organizations = useQuery(ORGANIZATIONS).data ?? [];
   const names = new Intl.ListFormat("en", { type: "disjunction" })
@@ -30,7 +30,7 @@ export function Nothing() {
       <Head title="Nothing to administer" />
       <p>
         You administer no organization. Ask an administrator of {names || "your organization"}{" "}
-        to make you one, then reload this page.
+        to make you an administrator, too, then reload this page.
       </p>
     </>
   );

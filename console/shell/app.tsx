@@ -9,13 +9,12 @@ import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
 import { newRouter } from "./router.tsx";
 import { EmailContext } from "./account.tsx";
 
-/** How often a view asks again that got no answer. */
 const RETRY_MS = 5_000;
 
 export function App() {
   const { session, reason } = useSession();
   const userId = session?.user.id;
-  // A client for each person: what one has read is gone when another signs in.
+  // Each person gets a client of their own, so that nobody sees what another has read.
   const { client, router } = useMemo(() => {
     const client = newClient();
     return { client, router: newRouter(client) };
@@ -40,7 +39,7 @@ function newClient(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
-        // Otherwise being offline would look like loading for ever.
+        // Otherwise being offline looks like loading for ever.
         networkMode: "always",
         refetchOnReconnect: true,
         retry: 1,
@@ -48,7 +47,7 @@ function newClient(): QueryClient {
         refetchInterval: ({ state: { error } }) =>
           error instanceof RequestError && error.isOutcomeUnknown ? RETRY_MS : false,
       },
-      // What a mutation has answered, a token among it, is forgotten with its dialog.
+      // An answer, such as a token, is forgotten with its dialog.
       mutations: { networkMode: "always", gcTime: 0 },
     },
   });

@@ -6,21 +6,19 @@ import {
   createRouter,
   redirect,
 } from "@tanstack/react-router";
-import { Access, readAccessAddress } from "../access/access.tsx";
-import { readKeysAddress } from "../keys/address.ts";
-import { Keys } from "../keys/keys.tsx";
-import { readLogAddress } from "../log/address.ts";
-import { Log } from "../log/log.tsx";
-import { readSealsAddress, Seals } from "../seals/seals.tsx";
+import { Access, ACCESS_ADDRESS } from "../access/access.tsx";
+import { Keys, KEYS_ADDRESS } from "../keys/keys.tsx";
+import { Log, LOG_ADDRESS } from "../log/log.tsx";
+import { Seals, SEALS_ADDRESS } from "../seals/seals.tsx";
 import { Broken, Failure } from "../shared/parts.tsx";
 import { RequestError } from "../shared/transport.ts";
 import { Administered, lastOrganization, Nothing } from "./administered.tsx";
 import { ORGANIZATIONS } from "./organization.ts";
 import { Shell } from "./shell.tsx";
 
-// The console's own addresses come after the #, because a host of static files knows one path only:
-// #/<organization>/<screen>?<filters>. No secret is ever in them, and nothing else of the address is
-// read. A link only chooses what is shown, among what the person may see; it changes nothing.
+// The console's addresses come after the #, because a host of static files knows one path only:
+// #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what is shown, among what
+// the person may see. It changes nothing.
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Shell });
 const home = createRoute({
@@ -54,23 +52,23 @@ const index = createRoute({
     throw redirect({ to: "/$organizationId/log", params, replace: true });
   },
 });
-const log = createRoute({ ...screen, path: "log", validateSearch: readLogAddress, component: Log });
+const log = createRoute({ ...screen, path: "log", validateSearch: LOG_ADDRESS, component: Log });
 const keys = createRoute({
   ...screen,
   path: "keys",
-  validateSearch: readKeysAddress,
+  validateSearch: KEYS_ADDRESS,
   component: Keys,
 });
 const access = createRoute({
   ...screen,
   path: "access",
-  validateSearch: readAccessAddress,
+  validateSearch: ACCESS_ADDRESS,
   component: Access,
 });
 const seals = createRoute({
   ...screen,
   path: "seals",
-  validateSearch: readSealsAddress,
+  validateSearch: SEALS_ADDRESS,
   component: Seals,
 });
 

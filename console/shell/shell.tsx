@@ -1,7 +1,7 @@
-import { Alert, Button, Group, Select, Text } from "@mantine/core";
-import { onlineManager, useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
-import { useSyncExternalStore } from "react";
+import { Alert, Group, Select, Text } from "@mantine/core";
+import { useNetwork } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { checkSession } from "../auth/session.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
@@ -19,17 +19,13 @@ const SCREENS = [
 /** How often Auth is asked about the session. */
 const CHECK_MS = 60_000;
 
-/** The frame of all screens: a sidebar, on phones a bar at the top. */
+/** The frame of all screens: a sidebar; on a phone, a bar at the top. */
 export function Shell() {
   const { organizationId } = useParams({ strict: false });
-  const screen = useLocation().pathname.split("/").at(-1);
   const organizations = useQuery(ORGANIZATIONS);
   const administered = useAdministered();
   const isKnown = administered.some(({ id }) => id === organizationId);
-  const isOnline = useSyncExternalStore(
-    (onChange) => onlineManager.subscribe(onChange),
-    () => onlineManager.isOnline(),
-  );
+  const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
     queryFn: checkSession,
@@ -43,14 +39,14 @@ export function Shell() {
           className={styles.skip}
           href="#content"
           onClick={(event) => {
-            // The address after the # is the console's.
+            // What comes after the # is the router's.
             event.preventDefault();
             document.querySelector("main")?.focus();
           }}
         >
           Skip to the content
         </a>
-        <Group className={styles.brand ?? ""} gap="xs" fz={15}>
+        <Group className={styles.brand ?? ""} gap="xs" px={6} fz={15} fw={600}>
           <img src="./icon.svg" alt="" width={22} height={22} />
           <span>Audit log</span>
         </Group>
@@ -58,32 +54,25 @@ export function Shell() {
         {isKnown && organizationId && (
           <nav aria-label="Screens">
             {SCREENS.map(({ to, name, icon }) => (
-              <Button
+              <Link
                 key={to}
-                variant={screen === to.split("/").at(-1) ? "light" : "subtle"}
-                color={screen === to.split("/").at(-1) ? "blue" : "gray"}
-                justify="flex-start"
-                leftSection={<Icon name={icon} />}
-                renderRoot={(props) => (
-                  <Link
-                    {...props}
-                    to={to}
-                    params={{ organizationId }}
-                    activeOptions={{ includeSearch: false }}
-                  />
-                )}
+                className={styles.link}
+                to={to}
+                params={{ organizationId }}
+                activeOptions={{ includeSearch: false }}
               >
+                <Icon name={icon} />
                 {name}
-              </Button>
+              </Link>
             ))}
           </nav>
         )}
         <Account />
       </header>
       <main id="content" tabIndex={-1}>
-        {!isOnline && (
+        {!online && (
           <Alert color="gray" role="status">
-            You are offline. What you see may be out of date; it is read again when the connection
+            You are offline. What you see may be out of date. It is read again when the connection
             is back.
           </Alert>
         )}
@@ -117,7 +106,7 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       searchable={administered.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
-      // In the landmark where its field is.
+      // It stays in the landmark of its field.
       comboboxProps={{ withinPortal: false }}
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
