@@ -1,8 +1,9 @@
-import { findBrowser } from "../tests/browser/find_browser.ts";
 import { redocly } from "../docs/reference.ts";
 import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { closingLine, runTests } from "./run_tests.ts";
+import { CLOSING_LINE, closingLine, runTests } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
+
+const ROOT = new URL("..", import.meta.url);
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 await main();
@@ -20,20 +21,39 @@ async function main(): Promise<void> {
     if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
-  await tests("tests", stack, ["tests/pure", "tests/stack", "tests/local"]);
-  await tests("tests of clients", stack, ["tests/clients"]);
-  await tests("tests of attacks", stack, ["tests/attacks"]);
-  const browser = await check("a browser for the console's tests", findBrowser);
-  if (!browser) return;
-  Deno.env.set("CHROMIUM", browser);
-  await tests("tests in a browser", stack, ["tests/browser"]);
-  await tests("tests of faults, on stacks of their own", null, ["tests/faults"]);
+  const others = testBeside("tests/browser", "tests/faults");
+  await test(stack, "tests/pure", "tests/stack", "tests/local");
+  await test(stack, "tests/clients");
+  await test(stack, "tests/attacks");
+  console.log("# tests/browser, then tests/faults, which began with the tests above …");
+  await others;
 }
 
-async function tests(name: string, stack: TemporaryStack | null, args: string[]): Promise<void> {
-  console.log(`# ${name}`);
-  const { passed, failed, skipped } = await runTests(stack, args);
-  if (failed && stack) console.log(stack.faults.join(""));
+async function test(stack: TemporaryStack, ...folders: string[]): Promise<void> {
+  console.log(`# ${folders.join(" ")}`);
+  const { passed, failed, skipped } = await runTests(stack, folders);
+  if (failed) console.log(stack.faults.join(""));
+  add(passed, failed, skipped);
+}
+
+/** Runs folders one after the other, beside other tests, on stacks of their own. Prints each when it has ended. */
+async function testBeside(...folders: string[]): Promise<void> {
+  for (const folder of folders) {
+    const command = new Deno.Command(Deno.execPath(), {
+      args: ["task", "test", folder],
+      cwd: ROOT,
+      stdout: "piped",
+      stderr: "piped",
+    });
+    const { stdout, stderr } = await command.output();
+    const [printed, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+    console.log(`# ${folder}\n${errors}${printed}`);
+    const counted = printed?.match(CLOSING_LINE)?.slice(1) ?? [0, 1];
+    add(...counted.map((count) => Number(count ?? 0)));
+  }
+}
+
+function add(passed = 0, failed = 0, skipped = 0): void {
   counts.passed += passed;
   counts.failed += failed;
   counts.skipped += skipped;
@@ -54,7 +74,7 @@ async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefi
 async function task(...args: string[]): Promise<void> {
   const command = new Deno.Command(Deno.execPath(), {
     args: ["task", ...args],
-    cwd: new URL("..", import.meta.url),
+    cwd: ROOT,
   });
   const { success } = await command.spawn().status;
   if (!success) throw new Error(`deno task ${args[0]} found errors`);

@@ -16,6 +16,8 @@ export function closingLine({ passed, failed, skipped }: TestCounts): string {
   return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
 }
 
+export const CLOSING_LINE = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/;
+
 /**
  * Runs `deno test` with these arguments against a stack, or without one against the project that the
  * environment names.
