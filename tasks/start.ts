@@ -1,7 +1,7 @@
 import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
-import { sanitizeForLog } from "../supabase/functions/public-audit-log/sanitize_for_log.ts";
+import { sanitizeForLog } from "../supabase/functions/public-audit-log/handler.ts";
 import { type StackInfo, startStack } from "../local/stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();

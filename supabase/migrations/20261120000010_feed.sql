@@ -1,207 +1,3 @@
--- The feed delivers every entry exactly once and at once, late ones too.
---
--- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it.
--- New entries are those that the old snapshot could not see and the present one can. (docs/design.md has what else
--- was tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds
--- the batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the
--- indexes of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a
--- seek.
---
--- Transaction numbers would tell a reader how much other tenants write. So a cursor is encrypted, then
--- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. They are valid in one
--- database, cluster and timeline only. So the authenticated text includes these, and the request's organization,
--- days, action and person: a cursor is refused anywhere else.
-
-create table audit_log_private.feed_keys (
-  is_only boolean primary key default true check (is_only),
-  encryption_key bytea not null default extensions.gen_random_bytes(32),
-  authentication_key bytea not null default extensions.gen_random_bytes(32),
-  system_identifier bigint not null default (pg_control_system()).system_identifier,
-  epoch bigint not null default audit_log_private.log_epoch()
-);
-comment on table audit_log_private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.feed_keys.system_identifier is 'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
-insert into audit_log_private.feed_keys default values;
-
-create type audit_log_private.feed_cursor as (
-  -- What the reader had seen before this batch; null in the first batch.
-  seen pg_snapshot,
-  -- The end of this batch; null between two batches.
-  bound pg_snapshot,
-  -- The last place read in this batch. The first batch has no transaction here.
-  transaction_id xid8,
-  created_at timestamptz,
-  id uuid,
-  -- The last place in the first batch.
-  last_created_at timestamptz,
-  last_id uuid
-);
-
--- Ascending numbers as their distances: in one byte below 128 (0…), in two below 16384 (10…), in three below 2097152
--- (110…), else in nine. So 2,000 transactions in progress, thousands apart, take 4,000 bytes.
-create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns bytea
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-begin
-  return decode((
-    select string_agg(
-      case
-        when distance < 128 then lpad(to_hex(distance), 2, '0')
-        when distance < 16384 then to_hex(distance | x'8000'::bigint)
-        when distance < 2097152 then to_hex(distance | x'c00000'::bigint)
-        else 'e0' || lpad(to_hex(distance), 16, '0')
-      end, '' order by number
-    )
-    from (
-      select number, x::text::bigint - lag(x::text::bigint, 1, 0::bigint) over (order by number) as distance
-      from (
-        select 0 as number, pg_snapshot_xmin(snapshot) as x
-        union all
-        select row_number() over (order by x), x from pg_snapshot_xip(snapshot) as x
-        union all
-        select 2147483647, pg_snapshot_xmax(snapshot)
-      ) as numbers
-    ) as distances
-  ), 'hex');
-end $$;
-comment on function audit_log_private.pack_snapshot is 'A snapshot in few bytes.';
-
-create function audit_log_private.unpack_snapshot(packed bytea) returns pg_snapshot
-language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
-declare
-  numbers constant text[] := array(
-    select sum(
-      ('x' || lpad(case left(code, 1) when 'e' then substr(code, 3) else code end, 16, '0'))::bit(64)::bigint
-      - case length(code) when 4 then x'8000'::bigint when 6 then x'c00000'::bigint else 0 end
-    ) over (order by place)
-    from (
-      select m[1] as code, place
-      from regexp_matches(encode(packed, 'hex'), '[0-7].|[89ab].{3}|[cd].{5}|e.{17}', 'g') with ordinality as list (m, place)
-    ) as codes
-    order by place
-  );
-begin
-  return concat_ws(
-    ':', numbers[1], numbers[cardinality(numbers)], array_to_string(numbers[2 : cardinality(numbers) - 1], ',')
-  )::pg_snapshot;
-end $$;
-comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
-
-create function audit_log_private.snapshot_in_epoch(epoch bigint) returns pg_snapshot
--- Stable, so that the snapshot is that of the calling query.
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  present constant pg_snapshot := pg_current_snapshot();
-  own constant xid8 := pg_current_xact_id_if_assigned();
-  base constant bigint := epoch << 40;
-begin
-  if base = 0 and (own is null or not pg_visible_in_snapshot(own, present)) then
-    return present;
-  end if;
-  return (
-    select format(
-      '%s:%s:%s', base + pg_snapshot_xmin(present)::text::bigint, base + pg_snapshot_xmax(present)::text::bigint,
-      string_agg((base + x::text::bigint)::text, ',' order by x)
-    )
-    from (
-      select pg_snapshot_xip(present) as x
-      union
-      -- A transaction's own snapshot does not list itself as in progress. But it may still write or roll back.
-      select own where pg_visible_in_snapshot(own, present)
-    ) as in_progress
-  )::pg_snapshot;
-end $$;
-comment on function audit_log_private.snapshot_in_epoch is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
-
-create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return audit_log_private.snapshot_in_epoch(audit_log_private.log_epoch());
-end $$;
-comment on function audit_log_private.log_snapshot is 'snapshot_in_epoch, in the epoch of an organization (docs/scaling.md). On one Postgres all have the same.';
-
-create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  server constant bigint := (pg_control_system()).system_identifier;
-begin
-  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
-  from audit_log_private.feed_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
-  if not found then
-    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
-  end if;
-  -- The timeline is the first eight digits of the current WAL file's name.
-  authenticated := convert_to(
-    concat_ws(
-      ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
-      left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
-    ), 'UTF8'
-  );
-end $$;
-comment on function audit_log_private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
-
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, scope text) returns text
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  key constant record := audit_log_private.feed_key(scope);
-  iv constant bytea := extensions.gen_random_bytes(16);
-  format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
-  seen constant bytea := coalesce(audit_log_private.pack_snapshot(cursor.seen), '');
-  snapshots constant bytea := seen || coalesce(audit_log_private.pack_snapshot(cursor.bound), '');
-  fields constant text := array_to_string(
-    array[
-      length(seen)::text, cursor.transaction_id::text,
-      to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
-      to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text, ''
-    ], ';', ''
-  );
-  used constant integer := length(fields) + 1 + length(snapshots);
-  message bytea;
-begin
-  message := iv || extensions.encrypt_iv(
-    -- In steps of 256, because the length would tell how many transactions of others are in progress.
-    convert_to(rpad(fields, length(fields) + 256 - used % 256), 'UTF8') || '\x00'::bytea || snapshots,
-    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
-  );
-  message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
-  return translate(encode(message, 'base64'), E'+/=\n', '-_');
-end $$;
-comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
-
-create function audit_log_private.decode_cursor(encoded text, scope text) returns audit_log_private.feed_cursor
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  key constant record := audit_log_private.feed_key(scope);
-  message bytea;
-  body bytea;
-  zero integer;
-  fields text[];
-  snapshots bytea;
-begin
-  if encoded !~ '^[A-Za-z0-9_-]+$' or length(encoded) not between 64 and 12000 or length(encoded) % 4 = 1 then
-    return null;
-  end if;
-  message := decode(rpad(translate(encoded, '-_', '+/'), (length(encoded) + 3) / 4 * 4, '='), 'base64');
-  body := substring(message for length(message) - 16);
-  if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
-      <> substring(message from length(message) - 15)
-    -- The last base64 character has unused bits, which would allow several spellings of one cursor.
-    or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
-  then
-    return null;
-  end if;
-  body := extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs');
-  zero := position('\x00'::bytea in body);
-  fields := string_to_array(convert_from(substring(body for zero - 1), 'UTF8'), ';', '');
-  snapshots := substring(body from zero + 1);
-  return (
-    audit_log_private.unpack_snapshot(nullif(substring(snapshots for fields[1]::integer), '')),
-    audit_log_private.unpack_snapshot(nullif(substring(snapshots from fields[1]::integer + 1), '')),
-    fields[2]::xid8, fields[3]::timestamp at time zone 'UTC', fields[4]::uuid,
-    fields[5]::timestamp at time zone 'UTC', fields[6]::uuid
-  )::audit_log_private.feed_cursor;
-end $$;
-comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
-
 create function audit_log_private.list_unseen(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, most_examined integer default null,
   out items text, out entries integer, out has_more boolean, out last_transaction_id xid8, out last_created_at timestamptz,
@@ -330,6 +126,16 @@ begin
     return;
   end if;
   -- The last entry that was examined, if as many were as may be: the next page begins after it.
+  if is_of_new then
+    select e.transaction_id, e.created_at, e.id into last_transaction_id, last_created_at, last_id
+    from audit_log.audit_entries e
+    where e.organization_id = list_unseen.organization_id
+      and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
+      and e.transaction_id < pg_snapshot_xmax(bound)
+    order by e.transaction_id, e.created_at, e.id limit 1 offset most_examined - 1;
+    has_more := found;
+    return;
+  end if;
   select e.transaction_id, e.created_at, e.id into last_transaction_id, last_created_at, last_id from (
     (
       select null::xid8 as transaction_id, e.created_at, e.id from audit_log.audit_entries e
@@ -365,14 +171,6 @@ begin
         order by e.transaction_id, e.created_at, e.id limit most_examined
       ) as e
       limit 1 offset most_examined - 1
-    )
-    union all
-    (
-      select e.transaction_id, e.created_at, e.id from audit_log.audit_entries e
-      where is_of_new and e.organization_id = list_unseen.organization_id
-        and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
-        and e.transaction_id < pg_snapshot_xmax(bound)
-      order by e.transaction_id, e.created_at, e.id limit 1 offset most_examined - 1
     )
   ) as e;
   has_more := found;
@@ -487,44 +285,3 @@ begin
   );
 end $$;
 comment on function audit_log_private.read_feed is 'The entries that a cursor (after: beginning, or next of the answer before) has not seen: {total, next, has_more, items} as in read_page, with the next cursor and whether it leads to more now, and how many entries these are. A page examines a bounded number of entries, so it may be short, or empty, and have more. Nulls when after is no cursor of this organization, range, action, person and database; a null page when count_matching is.';
-
-create function audit_log_private.adopt_restored_log() returns bigint
--- A restored database has no statistics, with which the planner might read the whole log for each organization.
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
-declare
-  epoch bigint;
-begin
-  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
-  lock table audit_log.audit_entries in share row exclusive mode;
-  -- Of the rows too, because they may have been restored without the function.
-  select 1 + greatest(
-    audit_log_private.log_epoch(),
-    (select max(k.epoch) from audit_log_private.feed_keys k),
-    max(last_entry.transaction_id::text::bigint >> 40),
-    max(pg_snapshot_xmax((audit_log_private.latest_seal(o.id)).snapshot)::text::bigint >> 40)
-  )
-  into strict epoch
-  from audit_log.organizations o
-  left join lateral (
-    select e.transaction_id from audit_log.audit_entries e
-    where e.organization_id = o.id
-    order by e.transaction_id desc limit 1
-  ) as last_entry on true;
-  execute format(
-    'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
-    format('begin return %s; end', epoch)
-  );
-  -- Without settings, which would cost writers more than the function: all its names are qualified.
-  execute format(
-    'create or replace function audit_log_private.entry_number() returns xid8 language plpgsql as %L',
-    format(
-      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
-      epoch << 40
-    )
-  );
-  delete from audit_log_private.feed_keys;
-  insert into audit_log_private.feed_keys default values;
-  return epoch;
-end $$;
-comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: every entry of before is older than all that will be written, and every cursor of before is refused. Rewrites nothing. Returns the number of the epoch.';

@@ -57,9 +57,9 @@ declare
   looks_exhausted boolean;
   read record;
   request record;
+  actions json;
   answer text;
 begin
-  select null::text as page, 0 as entries, null::text as reads, false as is_caught_up into read;
   select
     coalesce(o.external_id, o.id::text),
     coalesce(r.accepted_at[cardinality(r.accepted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false)
@@ -90,6 +90,8 @@ begin
   -- after it was counted.
   if has_query and not looks_exhausted then
     read := audit_log_private.read_resource(organization_id, resource, query);
+  else
+    select null as page, 0 as entries, null as reads, false as is_caught_up into read;
   end if;
   request := audit_log_private.count_request(
     organization_id, api_key_id, read.page is not null or has_query and looks_exhausted, coalesce(read.entries, 0),
@@ -110,6 +112,11 @@ begin
       caught_up_at = case when read.is_caught_up then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
+  if not has_query then
+    -- Without one that was added since it was looked for.
+    select coalesce(json_agg(a.code order by a.position), '[]') into strict actions from audit_log.actions a
+    where resource = 'entries' and a.code is distinct from query.action;
+  end if;
   answer := json_build_object(
     'decision', case
       when not has_query then 'invalid_query'
@@ -118,11 +125,7 @@ begin
       else 'accepted'
     end,
     'api_key_id', api_key_id, 'quota', quota, 'remaining', request.remaining, 'reset', request.reset,
-    'organization_id', shown_id, 'actions', case when not has_query then (
-      -- Without one that was added since it was looked for.
-      select coalesce(json_agg(a.code order by a.position), '[]') from audit_log.actions a
-      where resource = 'entries' and a.code is distinct from query.action
-    ) end
+    'organization_id', shown_id, 'actions', actions
   );
   return coalesce(left(answer, -1) || ',"page":' || read.page || '}', answer);
 end $$;

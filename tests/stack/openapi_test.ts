@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { cp } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { createDataApiClient } from "../../supabase/functions/public-audit-log/data_api_client.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/decision.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
 import {

@@ -1,9 +1,24 @@
-import type { PostgrestError } from "@supabase/supabase-js";
+import { createClient, type PostgrestError, type SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import type { DataApiClient } from "./data_api_client.ts";
+import type { Database } from "./database.types.ts";
+import type { Environment } from "./environment.ts";
 import type { Resource } from "./parse_query.ts";
 import type { Query } from "./query_schema.ts";
 import { leaveItemsUnparsed } from "./unparsed_items.ts";
+
+export type DataApiClient = SupabaseClient<Database>;
+
+/** Makes the platform's own client: with a secret key, and no person's session to keep or renew. */
+export function createDataApiClient(
+  { url, secretKey }: Pick<Environment, "url" | "secretKey">,
+  { fetch = globalThis.fetch }: { fetch?: typeof globalThis.fetch } = {},
+): DataApiClient {
+  return createClient<Database>(url, secretKey, {
+    auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
+    db: { schema: "audit_log" },
+    global: { fetch },
+  });
+}
 
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;

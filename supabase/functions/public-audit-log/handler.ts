@@ -1,10 +1,8 @@
 import { clientAddress } from "./client_address.ts";
-import type { DataApiClient } from "./data_api_client.ts";
-import { decide } from "./decision.ts";
+import { type DataApiClient, decide } from "./decision.ts";
 import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, refusal, type Resource } from "./parse_query.ts";
-import { sanitizeForLog } from "./sanitize_for_log.ts";
 import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { Turns } from "./turns.ts";
@@ -109,4 +107,13 @@ async function answer(
 
 function milliseconds(since: number): number {
   return Math.round((performance.now() - since) * 10) / 10;
+}
+
+/**
+ * Makes text from outside safe for a log: cuts it at a length, and replaces characters that could start a new
+ * line or control a terminal (control and format characters, line and paragraph separators).
+ */
+export function sanitizeForLog(text: string, maxLength = 500): string {
+  const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
+  return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, " ");
 }

@@ -1,4 +1,4 @@
-import { createDataApiClient } from "./data_api_client.ts";
+import { createDataApiClient } from "./decision.ts";
 import { readEnvironment } from "./environment.ts";
 import { createHandler } from "./handler.ts";
 

@@ -74,9 +74,11 @@ begin
   clock := clock_timestamp();
   -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
   -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.
-  times := array(select t from unnest(use.accepted_at) as t where t <= clock + span order by t);
-  arrival := greatest(clock, times[cardinality(times)]);
-  times := array(select t from unnest(times) as t where t > arrival - span order by t);
+  arrival := greatest(clock, use.accepted_at[cardinality(use.accepted_at)]);
+  if arrival > clock + span then
+    select greatest(clock, max(t)) into arrival from unnest(use.accepted_at) as t where t <= clock + span;
+  end if;
+  times := array(select t from unnest(use.accepted_at) as t where t > arrival - span and t <= arrival order by t);
   accepted := cardinality(times) < quota;
   if accepted then
     times := times || arrival;

@@ -70,10 +70,10 @@ create function audit_log_private.count_matching(organization_id uuid, query aud
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
-  whole constant record := audit_log_private.whole_months(query.start_date, query.end_date);
   wanted_email constant text := query.user_email;
   range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
+  whole record;
 begin
   -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
   -- index, up to a million.
@@ -89,12 +89,14 @@ begin
       ) as e
     );
   end if;
-  if whole.first_month = whole.end_month then
+  -- Fewer days than a month has.
+  if query.end_date - query.start_date < 27 then
     return (
       select coalesce(sum(d.entries), 0)
       from audit_log_private.count_days(organization_id, wanted_action, query.start_date, query.end_date) as d
     );
   end if;
+  whole := audit_log_private.whole_months(query.start_date, query.end_date);
   return (
     select coalesce(sum(p.entries), 0)
     from audit_log_private.count_periods(
