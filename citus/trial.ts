@@ -216,7 +216,7 @@ async function readBesideWriters(): Promise<void> {
       while (seen.reads < READS) await delay(100);
     },
   );
-  assertEquals(failures, []);
+  assertEquals(failures, [], logged());
   say(
     `${reads} reads with ${items} entries beside ${writes} writes and ${deletions} deletions: 0 torn, counts exact`,
   );
@@ -259,9 +259,13 @@ async function moveShards(): Promise<void> {
         longestWrite.toFixed(0)
       } ms, 0 torn, none lost, counts exact`,
   );
-  const logged = nodes.map(({ faults }) => faults.join("")).join("");
-  const causes = new Set(logged.match(/(?<="error":")[^"]*/g));
-  for (const cause of causes) say(`  failed: ${cause}`);
+  say(`  failed: ${logged()}`);
+}
+
+/** The causes of all 500s so far. */
+function logged(): string {
+  const lines = nodes.flatMap(({ faults }) => faults).join("");
+  return [...new Set(lines.match(/(?<="error":")[^"]*/g))].join("; ");
 }
 
 /** Kills a node and starts it again. Only requests for its organizations may fail meanwhile. */
