@@ -12,7 +12,6 @@ import {
   openLog,
   openScreen,
   overflow,
-  press,
   recordCalls,
   row,
   shows,

@@ -7,7 +7,6 @@ import {
   hourly,
   openLog,
   type Page,
-  press,
   row,
   shows,
   today,

@@ -11,7 +11,6 @@ import {
   openLog,
   openPage,
   openScreen,
-  press,
   shows,
   tabTo,
   today,
