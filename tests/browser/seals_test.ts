@@ -67,7 +67,7 @@ describe("seals", () => {
           insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
           select ${id}, day, 'agent_added', 'ada@example.com', 'x'
           from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
-        await runUpkeep();
+        await runUpkeep(sql);
       },
     );
     await row(page, "2022-10-01").getByText("Sealed", { exact: true }).waitFor();
