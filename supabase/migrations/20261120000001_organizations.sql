@@ -1,9 +1,10 @@
 -- The two schemas, the organizations, and the people in them.
 --
--- Nothing outside these two is changed. The Data API serves `audit_log`: the three tables that the platform writes,
--- and functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no access to tables. Row level security alone would not keep tenants apart:
--- the planner's estimates use statistics about everybody's rows, and the Data API returns these estimates.
--- Row level security is on for every table, without policies for people, as a second wall.
+-- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
+-- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
+-- access to tables. Row level security alone would not keep organizations apart: the planner's estimates use
+-- statistics about everybody's rows, and the Data API returns these estimates. Row level security is on for every
+-- table, without policies for people, as a second wall.
 --
 -- A function in `audit_log` runs with its caller's rights and, but for record_entries, only calls one in
 -- `audit_log_private`. These functions run with their owner's rights (security definer):
@@ -13,7 +14,8 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
---     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first statement of each is require_admin.
+--     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first
+--     statement of each is require_admin.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 
 do $$

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import {
   ACTIONS,
+  addOrganization,
   assertExactNow,
   connect,
   countMismatches,
@@ -145,6 +146,31 @@ describe("counts", () => {
       assertEquals({ ...read }, { inserted: 20, updated: 40, others: 0 });
     });
     await connection.end();
+  });
+});
+
+describe("a page of one action", () => {
+  it("reads no entry of another", async () => {
+    await rolledBack(sql, async (transaction) => {
+      const { id } = await addOrganization(transaction);
+      await transaction`
+        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
+        select ${id}, timestamptz '2026-03-01Z' + n * interval '1 second',
+          case when n % 1000 = 999 then 'agent_added' else 'conversation_created' end, 'ada@example.com', 'x'
+        from generate_series(1, 5000) as n`;
+      const read = async () => {
+        const [row] = await transaction`
+          select (idx_tup_fetch + seq_tup_read)::int as entries from pg_stat_xact_user_tables
+          where relid = 'audit_log.audit_entries'::regclass`;
+        return row?.["entries"];
+      };
+      const before = await read();
+      const [row] = await transaction`
+        select entries from audit_log_private.read_page(
+          ${id}, ('2026-03-01', '2026-03-31', 'agent_added', null, 100, 0, false, null)
+        )`;
+      assertEquals([row?.["entries"], await read() - before], [5, 5]);
+    });
   });
 });
 

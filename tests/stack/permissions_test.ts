@@ -106,6 +106,11 @@ describe("the client roles", () => {
   });
 });
 
+/** The functions with their owner's rights, as the first migration lists them. */
+const [, LISTED = ""] = await Deno.readTextFile(
+  new URL("../../supabase/migrations/20261120000001_organizations.sql", import.meta.url),
+).then((text) => text.match(/\(security definer\):\n(.*?)\n\n/s) ?? []);
+
 const OURS = "('audit_log'::regnamespace, 'audit_log_private'::regnamespace)";
 
 /**
@@ -148,6 +153,9 @@ const FORBIDDEN: Record<string, string> = {
     where schemaname in ('audit_log', 'audit_log_private')`,
   "served functions that run with their owner's rights": `
     select oid::regprocedure from pg_proc where pronamespace = 'audit_log'::regnamespace and prosecdef`,
+  "functions with their owner's rights that the first migration does not list": `
+    select oid::regprocedure from pg_proc
+    where pronamespace in ${OURS} and prosecdef and proname <> all ('{${LISTED.match(/\w+/g)}}')`,
   "generic plans that may be compiled (jit), however high their estimates are": `
     select oid::regprocedure from pg_proc
     where 'plan_cache_mode=force_generic_plan' = any (proconfig) and not 'jit=off' = any (proconfig)`,
