@@ -124,6 +124,7 @@ describe("the list of keys", () => {
     assertEquals(calls.filter((name) => name === "list_api_keys"), []);
     await page.clock.runFor("00:15");
     assertEquals(calls.filter((name) => name === "list_api_keys").length, 1);
+    await page.unrouteAll({ behavior: "wait" });
   });
 
   it("has rows of one height, whatever the names, which it shows as they are", async () => {
