@@ -1,11 +1,8 @@
-// All requests share one process. So that no client fills its memory or everybody's queue, each key has a few turns
-// at a time, and the pages of all keys together have bounded room.
-
-/** So many requests of one key are answered at a time. The others wait, as they would for the database. */
-const TURNS_OF_A_KEY = 2;
+// All requests share one process. So that no client fills its memory or everybody's queue, the requests of a key are
+// answered one after the other, and the pages of all keys together have bounded room.
 
 /** For the pages of all requests, in bytes: small ones never wait for large ones. */
-const ROOM = { large: 24 * 1024 ** 2, small: 8 * 1024 ** 2 };
+const ROOM = { large: 16 * 1024 ** 2, small: 8 * 1024 ** 2 };
 
 /** A page that asks for more entries is large. */
 const SMALL_PAGE = 100;
@@ -79,7 +76,7 @@ export class Turns {
    * @throws {Error} after two minutes.
    */
   async next(key: string, entries: number): Promise<Turn> {
-    const turns = this.#keys.get(key) ?? new Budget(TURNS_OF_A_KEY);
+    const turns = this.#keys.get(key) ?? new Budget(1);
     this.#keys.set(key, turns);
     const pages = entries > SMALL_PAGE ? this.#large : this.#small;
     let [turn, room] = [0, 0];
