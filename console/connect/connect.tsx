@@ -40,7 +40,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
       {token && (
         <>
           <Alert color="yellow" role="status">
-            It is shown this once. If it is lost, revoke the key and create another.
+            It is shown only now. If it is lost, revoke the key and create another.
           </Alert>
           <Copyable title="Token" label="token" text={token} />
         </>
