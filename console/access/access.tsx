@@ -27,20 +27,20 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Requests",
-    width: "76px",
+    width: "88px",
     sort: { by: "requests", compare: (a, b) => a.requests - b.requests },
     isNumber: true,
     cell: ({ requests }) => requests.toLocaleString("en"),
   },
   {
     name: "Refused",
-    width: "52px",
+    width: "64px",
     isNumber: true,
     cell: ({ invalid_requests }) => invalid_requests.toLocaleString("en"),
   },
   {
     name: "Entries read",
-    width: "88px",
+    width: "100px",
     sort: { by: "entries", compare: (a, b) => a.entries - b.entries },
     isNumber: true,
     cell: ({ entries }) => entries.toLocaleString("en"),

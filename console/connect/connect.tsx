@@ -40,7 +40,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
       {token && (
         <>
           <Alert color="yellow" role="status">
-            It is shown this once. If it is lost, revoke the key and create another.
+            It is shown only once. If it is lost, revoke the key and create another.
           </Alert>
           <Copyable title="Token" label="token" text={token} />
         </>
@@ -87,7 +87,7 @@ function FirstRequest({ apiKeyId }: { apiKeyId: string }) {
       color={usedAt ? "green" : "gray"}
       role="status"
       p="xs"
-      icon={usedAt ? <Icon name="check" /> : <Loader size={14} color="gray" aria-hidden />}
+      icon={usedAt ? <Icon name="check" /> : <Loader size={14} color="dimmed" aria-hidden />}
     >
       {usedAt
         ? `Connected: last request ${formatRelative(usedAt)}`

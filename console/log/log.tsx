@@ -164,19 +164,16 @@ export function Log() {
   );
 }
 
-/** Warns of days that were changed after sealing, and leads to the first of them. */
+/** Warns of days that were changed after sealing, and leads to the first of them. On a phone it takes one line. */
 function Altered({ days }: { days: string[] }) {
   const [day] = days;
   return (
     <Alert color="red" role="alert" p="xs">
       <Group gap="xs">
         <span>
-          The entries of {day} {days.length > 1 && `and ${count(days.length - 1, "other day")} `}
-          changed after sealing.
+          <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>{day}</Link>
+          {days.length > 1 && ` and ${count(days.length - 1, "other day")}`} changed after sealing.
         </span>
-        <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>
-          Show the day
-        </Link>
         <Link
           from="/$organizationId/log"
           to="/$organizationId/seals"

@@ -27,7 +27,7 @@ export function Pages(props: PagesProps) {
           None in these days{isFiltered && " with this filter"}. Choose others, or see whether the
           last 90 have any.
         </p>
-        <Group gap="xs">
+        <Group gap="xs" mt="sm">
           {isFiltered && (
             <Button onClick={() => onChange({ action: undefined, person: undefined })}>
               Remove the filter

@@ -1,8 +1,8 @@
-import { Alert, Group, Paper } from "@mantine/core";
+import { Alert, Group } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import * as z from "zod/mini";
 import { type LogDays, useLogDays } from "../log/data.ts";
-import { Copy } from "../shared/copy.tsx";
+import { Copy, Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { useOrganization } from "../shell/organization.ts";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
@@ -50,13 +50,11 @@ export function Seals() {
 
 function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
   return (
-    <Paper component="section" withBorder p="sm" aria-label="Latest seal">
-      <Group justify="space-between" gap="xs">
-        <strong>Latest seal, number {sequence.toLocaleString("en")}, of {day}</strong>
-        <Copy label="latest seal" text={seal} />
-      </Group>
-      <code style={{ overflowWrap: "anywhere" }}>{seal}</code>
-    </Paper>
+    <Copyable
+      title={`Latest seal, number ${sequence.toLocaleString("en")}, of ${day}`}
+      label="latest seal"
+      text={seal}
+    />
   );
 }
 

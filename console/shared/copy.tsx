@@ -7,7 +7,7 @@ export interface CopyProps {
   /** Names the text on the button: "Copy token". */
   label: string;
   text: string;
-  /** Shows "Copy" alone, for a button in each row. */
+  /** Shows "Copy" alone, for a button beside the name of the text. */
   isShort?: boolean;
 }
 
@@ -37,7 +37,7 @@ export function Copyable({ title, label, text }: CopyableProps) {
     <div>
       <Group justify="space-between" gap="xs">
         <strong>{title}</strong>
-        <Copy label={label} text={text} />
+        <Copy label={label} text={text} isShort />
       </Group>
       <Written title={title} text={text} />
     </div>

@@ -22,9 +22,9 @@ export const TIME_ZONE = "America/New_York";
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
 /**
  * A phone, the narrowest that a page should fit (WCAG 2.2, 1.4.10); 1440 pixels at a zoom of 200 %; a
- * wide and a usual screen.
+ * tablet; a wide and a usual screen.
  */
-export const WIDTHS = [320, 720, 1920, 1440];
+export const WIDTHS = [320, 720, 800, 1920, 1440];
 
 const executablePath = Deno.env.get("CHROMIUM");
 if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");

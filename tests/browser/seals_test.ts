@@ -56,7 +56,7 @@ describe("seals", () => {
       .waitFor();
     await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();
     await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
-    await page.getByRole("alert").getByText("The entries of 2026-03-01").waitFor();
+    await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
   });
 
   it("of more days than a page of them has are all shown", async () => {
