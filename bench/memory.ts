@@ -9,7 +9,7 @@ const REQUESTS = 200;
 /** The most that the function's process may take at once, in MiB, by how many pages are asked for at a time. */
 const BOUNDS = [
   { atATime: 1, mebibytes: 130 },
-  { atATime: 4, mebibytes: 150 },
+  { atATime: 4, mebibytes: 130 },
 ];
 
 /**
