@@ -198,34 +198,39 @@ describe("handler: a large page that nobody reads", () => {
     const { send, calls } = setUp(() => new Response(acceptedItems(items)));
     const answers: Response[] = [];
     for (let n = 0; n < 5; n++) send().then((response) => answers.push(response));
-    await untilAnswered(answers, 2);
+    await untilAnswered(answers, 1);
     return { answers, calls };
   }
 
   it("keeps its key's others waiting, who are answered as soon as it is read or cancelled", async () => {
     const { answers, calls } = await askFiveTimes();
-    assertEquals(calls.length, 2);
+    assertEquals(calls.length, 1);
     await answers[0]?.bytes();
+    await untilAnswered(answers, 2);
+    assertEquals(calls.length, 2);
+    await answers[1]?.body?.cancel();
     await untilAnswered(answers, 3);
     assertEquals(calls.length, 3);
-    await answers[1]?.body?.cancel();
-    await untilAnswered(answers, 4);
-    assertEquals(calls.length, 4);
   });
 
   it("is given up after 30 seconds without a read, be it the first or a later one", async () => {
     await whileTimersAreHeld(async (timers) => {
       const { answers } = await askFiveTimes();
+      const giveUp = () => {
+        const pauses = [...timers].filter(({ milliseconds }) => milliseconds === 30_000);
+        assertEquals(pauses.length, 1);
+        for (const { ring } of pauses) ring();
+      };
+      giveUp();
+      await assertRejects(async () => await answers[0]?.bytes(), Error, "nobody has read");
+      await untilAnswered(answers, 2);
       const reader = answers[1]?.body?.getReader();
       await reader?.read();
       await reader?.read();
-      const pauses = [...timers].filter(({ milliseconds }) => milliseconds === 30_000);
-      assertEquals(pauses.length, 2);
-      for (const { ring } of pauses) ring();
+      giveUp();
       await assertRejects(async () => await reader?.read(), Error, "nobody has read");
-      await assertRejects(async () => await answers[0]?.bytes(), Error, "nobody has read");
-      await untilAnswered(answers, 4);
-      assertEquals((await answers[2]?.bytes())?.length, (await answers[3]?.bytes())?.length);
+      await untilAnswered(answers, 3);
+      assertEquals((await answers[2]?.bytes())?.length, items.length);
     });
   });
 });
