@@ -211,6 +211,24 @@ describe("installing into a project that has all our names", () => {
     });
   });
 
+  it("fills no table but those that docs/operating.md empties before it loads a dump of the data", async () => {
+    const guide = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+    const emptied = [...guide.matchAll(/--command='delete from (\S+)'/g)].map(([, name]) => name);
+    const filled = await rolledBack(sql, async (run) => {
+      await run.unsafe(DROP);
+      await install(run);
+      const tables = await lines(run`
+        select concat(n.nspname, '.', c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname in ('audit_log', 'audit_log_private') and c.relkind = 'r'`);
+      const found: string[] = [];
+      for (const table of tables) {
+        if ((await run.unsafe(`select from ${table} limit 1`)).count > 0) found.push(table);
+      }
+      return found;
+    });
+    assertEquals(filled.sort(), emptied.sort());
+  });
+
   it("changes nothing if one of our two schemas is somebody else's, and says so", async () => {
     for (const name of ["audit_log", "audit_log_private"]) {
       await rolledBack(sql, async (run) => {
