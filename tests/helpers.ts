@@ -144,13 +144,6 @@ export async function letChecksGrowOld(organizationId: string): Promise<void> {
     where organization_id = ${organizationId}`;
 }
 
-/** Runs a loop of docs/operating.md that calls a function for an organization; not within a transaction. */
-export async function runDocumentedLoop(run: Run, name: string, id: string): Promise<void> {
-  const page = await Deno.readTextFile(new URL("../docs/operating.md", import.meta.url));
-  const loop = page.match(new RegExp(`.*do \\$\\$.*${name}.*`))?.[0] ?? "none";
-  await run.unsafe(loop.replace("<organization id>", id));
-}
-
 /** Runs statements past the triggers of entries and seals, as an owner can. */
 export async function silently(run: (transaction: Run) => Promise<unknown>): Promise<void> {
   await sql.begin(async (transaction) => {

@@ -124,6 +124,13 @@ export async function countMismatches(run: Run, id: string): Promise<postgres.Ro
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
+/** Counts the rows of a table that a transaction has read. */
+export async function rowsRead(run: Run, table: string): Promise<number> {
+  return await valueOf(run`
+    select seq_tup_read::int + coalesce(idx_tup_fetch, 0)::int
+    from pg_stat_xact_user_tables where relid = ${table}::text::regclass`);
+}
+
 /** Uses a key's limit up, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, get, getPage, getProblem, nextOf, type Page } from "../api.ts";
-import { connect, type Entry, inTokyo, newLog, sql, writeEntries } from "../helpers.ts";
+import { type Entry, inTokyo, newLog, sql, writeEntries } from "../helpers.ts";
 import { newOrganization, pageQuery, signUp } from "../people.ts";
 import { addKeys, age, askFeed, exhaust, insertEntries, insertEntry } from "../project.ts";
 import { type Run, valueOf, whileWaiting } from "../project.ts";
@@ -323,19 +323,6 @@ describe("a cursor", () => {
       ))
       from unnest('{100:100:,100:1000:100,100:1000:100\\,200\\,300\\,400\\,500}'::pg_snapshot[]) as seen`;
     assertEquals(lengths.length, 1);
-  });
-
-  it("keeps transactions in progress if standard_conforming_strings is off", async () => {
-    const snapshot = "100:300:100,101,150,299";
-    // A new session has not parsed the functions yet.
-    const session = connect();
-    const unpacked = await session.begin(async (transaction) => {
-      await transaction`set local standard_conforming_strings = off`;
-      return await valueOf(transaction`
-        select audit_log_private.unpack_snapshot(audit_log_private.pack_snapshot(${snapshot}))`);
-    });
-    assertEquals(unpacked, snapshot);
-    await session.end();
   });
 
   it("fits into an address with 2,000 transactions in progress, also within a batch", async () => {

@@ -25,47 +25,31 @@ async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
   return (await query).map((row) => Object.values(row).join(" "));
 }
 
-/** Lists what each client role may do with each object of our two schemas. */
+/** Lists what the client roles and everybody (`-`) may do with each object of our two schemas. */
 function privileges(connection: Run): Promise<string[]> {
   return lines(connection`
-    with roles as (
-      select unnest(array['anon', 'audit_log_monitor', 'authenticated', 'service_role']) as role
-    ), schemas as (
-      select oid, nspname as name from pg_namespace where nspname in ('audit_log', 'audit_log_private')
+    with objects as (
+      select oid as schema, 'schema ' || nspname as object, nspacl as acl, 0 as position, null as column
+      from pg_namespace
+      union all
+      select relnamespace, concat(relnamespace::regnamespace, '.', relname), relacl, 0, null from pg_class
+      union all
+      select relnamespace, concat(relnamespace::regnamespace, '.', relname), attacl, attnum, attname
+      from pg_attribute join pg_class c on c.oid = attrelid
+      union all
+      select pronamespace, concat(pronamespace::regnamespace, '.', proname),
+        coalesce(proacl, acldefault('f', proowner)), 0, null
+      from pg_proc
     ), privileges as (
-      select role, 'schema ' || s.name as object, lower(privilege) as may
-      from roles, schemas s, unnest(array['USAGE', 'CREATE']) as privilege
-      where has_schema_privilege(role, s.oid, privilege)
-      union all
-      select role, concat(s.name, '.', c.relname), lower(privilege)
-      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f'),
-        unnest(
-          array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']
-          || case when current_setting('server_version_num')::int >= 170000 then array['MAINTAIN'] end
-        ) as privilege
-      where has_table_privilege(role, c.oid, privilege)
-      union all
-      select role, concat(s.name, '.', c.relname), concat(
-        lower(privilege), ' (', string_agg(a.attname, ', ' order by a.attnum), ')'
-      )
-      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind in ('r', 'p', 'v', 'm', 'f')
-      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped,
-        unnest(array['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) as privilege
-      where has_column_privilege(role, c.oid, a.attnum, privilege)
-        and not has_table_privilege(role, c.oid, privilege)
-      group by role, s.name, c.relname, privilege
-      union all
-      select role, concat(s.name, '.', c.relname), lower(privilege)
-      from roles, schemas s join pg_class c on c.relnamespace = s.oid and c.relkind = 'S',
-        unnest(array['USAGE', 'SELECT', 'UPDATE']) as privilege
-      where has_sequence_privilege(role, c.oid, privilege)
-      union all
-      select role, concat(s.name, '.', p.proname), 'execute'
-      from roles, schemas s join pg_proc p on p.pronamespace = s.oid
-      where has_function_privilege(role, p.oid, 'EXECUTE')
+      select grantee::regrole as role, object, lower(privilege_type)
+        || coalesce(' (' || string_agg("column", ', ' order by position) || ')', '') as may
+      from objects, aclexplode(acl)
+      where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+        and grantee::regrole::text in ('-', 'anon', 'audit_log_monitor', 'authenticated', 'service_role')
+      group by role, object, privilege_type, "column" is null
     )
     select concat_ws(' | ', role, '\`' || object || '\`', string_agg(may, ', ' order by may))
-    from privileges group by role, object order by role, object collate "C"`);
+    from privileges group by role, object`);
 }
 
 /** Reads the table of privileges in SECURITY.md. */
@@ -130,10 +114,6 @@ const FORBIDDEN: Record<string, string> = {
     select c.oid::regclass from pg_class c
     where c.relnamespace in ${OURS} and c.relkind in ('r', 'p')
       and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary)`,
-  "0009 duplicate_index": `
-    select tablename, string_agg(indexname, ' ') from pg_indexes
-    where schemaname in ('audit_log', 'audit_log_private')
-    group by schemaname, tablename, regexp_replace(indexdef, '^.*? USING ', '') having count(*) > 1`,
   // pg_temp must be last. If it is not named, it comes first, and a caller's temporary type "date" would run the
   // caller's code with the rights of the function's owner. A body in SQL (prosqlbody) resolves no name later.
   // The two functions named here are called for each entry, where a setting costs more than the function.
@@ -156,12 +136,6 @@ const FORBIDDEN: Record<string, string> = {
   "generic plans that may be compiled (jit), however high their estimates are": `
     select oid::regprocedure from pg_proc
     where 'plan_cache_mode=force_generic_plan' = any (proconfig) and not 'jit=off' = any (proconfig)`,
-  "tables and functions without a comment": `
-    select oid::regclass::text from pg_class
-    where relnamespace in ${OURS} and relkind in ('r', 'p') and obj_description(oid, 'pg_class') is null
-    union all
-    select oid::regproc::text from pg_proc
-    where pronamespace in ${OURS} and obj_description(oid, 'pg_proc') is null`,
 };
 
 describe("the schemas have no", () => {
@@ -206,20 +180,20 @@ const STATEMENTS = SEED.split(/(?<=;)\n\n/);
 /** The secret that `supabase start` gives its database, unless told otherwise. */
 const SUPABASE_START_SECRET = "super-secret-jwt-token-with-at-least-32-characters-long";
 
-/** Reserves a connection on which the database seems to have only these settings. */
-async function looksLike(settings: { jwt_secret?: string; local_stack?: string }) {
-  const connection = await sql.reserve();
-  for (const name of ["jwt_secret", "local_stack"] as const) {
-    await connection`select set_config(${`app.settings.${name}`}, ${settings[name] ?? ""}, false)`;
-  }
-  return {
-    connection,
-    [Symbol.asyncDispose]: async () => {
-      await connection`reset all`;
-      await connection`discard temp`;
-      connection.release();
-    },
-  };
+/** Runs statements in a session in which the database seems to have only these settings. */
+async function withSettings(
+  { jwt_secret = "", local_stack = "" },
+  run: (session: Run) => Promise<void>,
+): Promise<void> {
+  const session = await sql.reserve();
+  await session`
+    select set_config('app.settings.jwt_secret', ${jwt_secret}, false),
+      set_config('app.settings.local_stack', ${local_stack}, false)`;
+  await run(session).finally(async () => {
+    await session`reset all`;
+    await session`discard temp`;
+    session.release();
+  });
 }
 
 /** Counts what the seed would have written. */
@@ -235,12 +209,11 @@ describe("seed.sql", () => {
     const before = await seeded();
     // An older project has its own secret in these settings.
     for (const hosted of [{}, { jwt_secret: crypto.randomUUID().repeat(2) }]) {
-      await using project = await looksLike(hosted);
-      const refusal = await assertRejects(() => project.connection.unsafe(SEED), Error);
-      assertMatch(refusal.message, /^seed.sql is for a local stack only.* Nothing was written.$/);
-      for (const statement of STATEMENTS) {
-        await project.connection.unsafe(statement).catch(() => {});
-      }
+      await withSettings(hosted, async (session) => {
+        const refusal = await assertRejects(() => session.unsafe(SEED), Error);
+        assertMatch(refusal.message, /^seed.sql is for a local stack only.* Nothing was written.$/);
+        for (const statement of STATEMENTS) await session.unsafe(statement).catch(() => {});
+      });
     }
     assertEquals(await seeded(), before);
   });
@@ -248,9 +221,10 @@ describe("seed.sql", () => {
   it("can be run in the stack of deno task start and of supabase start", async () => {
     const locals = [{ local_stack: "deno task start" }, { jwt_secret: SUPABASE_START_SECRET }];
     for (const local of locals) {
-      await using stack = await looksLike(local);
-      await stack.connection.unsafe(STATEMENTS[0] ?? "");
-      assertEquals((await stack.connection`select * from people`).length, 0);
+      await withSettings(local, async (session) => {
+        await session.unsafe(STATEMENTS[0] ?? "");
+        assertEquals((await session`select * from people`).length, 0);
+      });
     }
   });
 });
