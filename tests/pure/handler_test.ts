@@ -179,7 +179,6 @@ describe("a fault of the Data API", () => {
       assertMatch(lines[0]?.error ?? "", /^Error: public_audit_log (failed|answered)\b/);
     });
   }
-
 });
 
 describe("the log", () => {

@@ -5,7 +5,13 @@ import type { Query } from "../../supabase/functions/public-audit-log/query_sche
 
 const URL = "https://project.example/audit";
 
-const QUERY: Query = { start: "2026-03-01", end: "2026-03-02", limit: 100, offset: 0, order: "asc" };
+const QUERY: Query = {
+  start: "2026-03-01",
+  end: "2026-03-02",
+  limit: 100,
+  offset: 0,
+  order: "asc",
+};
 
 /** Reads the offset of each linked page. */
 function offsets(limit: number, offset: number, total: number): Record<string, number> {

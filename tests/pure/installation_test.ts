@@ -180,7 +180,6 @@ describe("installing", () => {
       assertEquals(project.files(), whole.files());
     }
   });
-
 });
 
 describe("installing again", () => {

@@ -44,7 +44,10 @@ describe("parseQuery()", () => {
     }
     const many = Array.from({ length: 10_000 }, (_, n) => `${n}`.padStart(63, "x"));
     assert((detailOf("login", many) ?? "").length < 7000);
-    assertEquals(parseQuery(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors, undefined);
+    assertEquals(
+      parseQuery(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors,
+      undefined,
+    );
   });
 
   it("says that the list of actions takes no parameter", () => {

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { get, getPage, nextOf, type Page, SECRET_KEY, send, statusOnly } from "../api.ts";
 import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
@@ -160,7 +160,9 @@ describe("application/x-ndjson", () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';
     const text = 'x,\n{"a":1},\u2028\r\n';
-    const data = `{"n": 12345678901234567890.50, "x": ${JSON.stringify([text, [], { a: [null] }])}}`;
+    const data = `{"n": 12345678901234567890.50, "x": ${
+      JSON.stringify([text, [], { a: [null] }])
+    }}`;
     for (const created_at of ["2026-03-01Z", "2026-03-02Z"]) {
       await insertEntry(sql, id, { created_at, agent_name, data, user_email: `${agent_name}@x` });
     }

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { getPage, type Page } from "../api.ts";
 import { ACTIONS, assertExactNow, beside, connect, inTokyo, MESSAGE_DATA } from "../helpers.ts";
-import { newLog, runUpkeepWithoutWaiting, sql } from "../helpers.ts";
+import { newLog, sql } from "../helpers.ts";
 import { addOrganization, countMismatches, errorOf, insertEntries } from "../project.ts";
 import { insertEntry, type Organization, rolledBack, rowsRead, runUpkeep } from "../project.ts";
 import { valueOf } from "../project.ts";
@@ -125,7 +125,9 @@ describe("a page of one action", () => {
   it("reads no entry of other actions", async () => {
     await rolledBack(sql, async (transaction) => {
       const { id } = await addOrganization(transaction);
-      for (const [action, entries] of [["agent_added", 5], ["conversation_created", 5000]] as const) {
+      for (
+        const [action, entries] of [["agent_added", 5], ["conversation_created", 5000]] as const
+      ) {
         await insertEntries(transaction, id, "2026-03-01", entries, { action });
       }
       const read = () => rowsRead(transaction, "audit_log.audit_entries");

@@ -89,7 +89,6 @@ describe("list_api_keys()", () => {
     await statusOnly(askExhausted(apiKeyId, token, `${TWO_DAYS}&after=beginning`));
     assertEquals(await state(), ["feed", "now"]);
   });
-
 });
 
 describe("api_key_usage()", () => {

@@ -140,7 +140,6 @@ describe("list_organizations()", () => {
     const shown = { id, organization_id: id, name: "Mine", role: "owner", is_admin: false };
     assertEquals(listed, [shown]);
   });
-
 });
 
 describe("an administrator", () => {

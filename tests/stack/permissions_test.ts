@@ -198,10 +198,12 @@ async function withSettings(
 
 /** Counts what the seed would have written. */
 async function seeded(): Promise<postgres.Row[]> {
-  return [...await sql`
+  return [
+    ...await sql`
     select count(*) from auth.users where email = any(${[...DEMO_EMAILS]})
     union all
-    select count(*) from audit_log.organizations where name in ('Analytical Engines', 'Compiler Works')`];
+    select count(*) from audit_log.organizations where name in ('Analytical Engines', 'Compiler Works')`,
+  ];
 }
 
 describe("seed.sql", () => {

@@ -45,7 +45,12 @@ async function daysAgo(days: number): Promise<string> {
 describe("delete_entries_before()", () => {
   it("deletes whole days, 10,000 entries or one longer day at a time; totals are exact after each piece", async () => {
     const [log, other] = [await newLog(), await newLog()];
-    const days = { "2020-01-01": 4000, "2020-01-05": 4000, "2020-02-01": 4000, "2020-02-02": 12000 };
+    const days = {
+      "2020-01-01": 4000,
+      "2020-01-05": 4000,
+      "2020-02-01": 4000,
+      "2020-02-02": 12000,
+    };
     for (const [day, entries] of Object.entries({ ...days, "2020-03-01": 10 })) {
       await insertEntries(sql, log.id, day, entries);
     }

@@ -108,7 +108,6 @@ describe("the upkeep", () => {
       for (const seal of items) await assertTrue(token, seal);
     }
   });
-
 });
 
 describe("the list of seals", () => {
