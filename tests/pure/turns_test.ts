@@ -87,7 +87,7 @@ describe("a turn", () => {
     assertEquals(come.length, 4 + 1);
   });
 
-  it("for a small page, or for none, comes beside any number of large pages", async () => {
+  it("never waits for large pages if it is for a small page, or for none", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 9 }, (_, n): [string, number] => [`${n}`, 1000]);
     assertEquals(ask(turns, keys).length, 0);
@@ -96,7 +96,7 @@ describe("a turn", () => {
     assertEquals(come.map(({ key }) => key), ["small", "bad query"]);
   });
 
-  it("that does not come within two minutes is an error, and holds up nobody", async () => {
+  it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
     await whileTimersAreHeld(async (timers) => {
       const turns = new Turns();
       const held = await Promise.all(["a", "b"].map((key) => turns.next(key, 1000)));

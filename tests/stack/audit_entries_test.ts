@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, getPage } from "../api.ts";
-import { assertExact, connect, entriesOf, type Entry, entry } from "../helpers.ts";
+import { assertExact, entriesOf, type Entry, entry } from "../helpers.ts";
 import { MESSAGE_DATA, newLog, sql } from "../helpers.ts";
 import { client } from "../people.ts";
 import { codeOf, insertEntry, rolledBack, valueOf } from "../project.ts";
@@ -136,20 +136,6 @@ describe("record_entries()", () => {
     for (const item of [null, 1, "entry", []]) {
       assertMatch((await refusal([item])).message, /^entries\[0\].*an entry is an object/);
     }
-  });
-
-  it("writes nothing if its transaction is rolled back to before the call", async () => {
-    const log = await newLog();
-    const connection = connect();
-    const given = JSON.stringify(entries(log.id, 3));
-    await connection.begin(async (transaction) => {
-      await transaction`set local role service_role`;
-      await transaction`savepoint before`;
-      await transaction`select audit_log.record_entries(${given}::text::jsonb)`;
-      await transaction`rollback to before`;
-    });
-    await connection.end();
-    await assertExact(log, 0);
   });
 });
 

@@ -4,7 +4,7 @@ import type postgres from "postgres";
 import { get, getPage, getProblem, getSeals, nextOf, send, statusOf } from "../api.ts";
 import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
 import { sql, writeEntries } from "../helpers.ts";
-import { call, createApiKey, listApiKeys, newOrganization, pageQuery, signUp } from "../people.ts";
+import { call, createApiKey, listApiKeys, newOrganization, signUp } from "../people.ts";
 import { addKeys, age, exhaust, insertEntries, rolledBack } from "../project.ts";
 import { rowsRead, type Run, runUpkeep, valueOf, whileWaiting } from "../project.ts";
 
@@ -140,16 +140,6 @@ describe("api_key_usage()", () => {
       assertEquals(await statusOnly(send(`?${TWO_DAYS}`, withKey(token, headers))), 200);
     }
     assertEquals((await usageOf(id)).map((row) => row.last_address), ["127.0.0.1"]);
-  });
-
-  it("counts what administrators read in the console, by person", async () => {
-    const { id } = await newOrganization(admin);
-    await writeEntries(id, [{}, {}]);
-    const read = { organization_id: id, query: pageQuery("2026-03-01", "2026-03-02") };
-    for (let i = 0; i < 3; i++) await call(admin, "read_audit_log", read);
-    const rows = await usageOf(id);
-    assertEquals(rows.map((row) => [row.user_email, row.api_key_id]), [[admin.email, null]]);
-    assertEquals(rows.map(counts), [[3, 0, 6]]);
   });
 
   it("is kept for 400 days, then deleted by the upkeep", async () => {

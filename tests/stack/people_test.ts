@@ -90,10 +90,6 @@ describe("every call about an organization", () => {
   const failures: Record<string, [replacement: string, code: string]> = {
     "administers() gives null": [administers("return null;"), "42501"],
     "administers() raises an error": [administers("raise exception 'down';"), "P0001"],
-    "administers() names a table that does not exist": [
-      administers("return exists (select from memberships);"),
-      "42P01",
-    ],
     "caller() gives nobody": [caller("id := null;"), "42501"],
     "caller() raises an error": [caller("raise exception 'down';"), "P0001"],
   };
@@ -203,24 +199,24 @@ describe("an administrator", () => {
     }
   });
 
-  it("has reads counted apart, even if a key is given the id under which these are kept", async () => {
+  it("has reads counted by person, even if a key is given the id under which these are kept", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
     const usage = await rolledBack(sql, async (run) => {
       await as(run, { sub: admin.id, email: admin.email });
-      await run.unsafe(`select audit_log.read_audit_log('${id}', ${QUERY})`);
+      for (let i = 0; i < 3; i++) {
+        await run.unsafe(`select audit_log.read_audit_log('${id}', ${QUERY})`);
+      }
       await run`reset role`;
       const reader: string = await valueOf(run`
         select reader_id from audit_log_private.log_reads where organization_id = ${id}`);
       await run`set local role authenticated`;
       await run`select audit_log.create_api_key(${id}, 'impostor', ${reader})`;
-      return await valueOf<{ user_id: string; api_key_id: string | null; entries: number }[]>(run`
+      return await valueOf<Record<string, unknown>[]>(run`
         select audit_log.api_key_usage(${id}, '0001-01-01', '9999-12-31')`);
     });
-    assertEquals(
-      usage.map(({ user_id, api_key_id, entries }) => [user_id, api_key_id, entries]),
-      [[admin.id, null, 2]],
-    );
+    const counted = usage.map((row) => [row["user_email"], row["requests"], row["entries"]]);
+    assertEquals(counted, [[admin.email, 3, 6]]);
   });
 });
 

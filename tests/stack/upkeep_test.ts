@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { assertExact, killWithin, newLog, runUpkeepWithoutWaiting, sql } from "../helpers.ts";
-import { type Organization, pidOf, rolledBack, type Run, runUpkeep } from "../project.ts";
-import { somebodyWaitsFor, valueOf } from "../project.ts";
+import { insertEntries, type Organization, pidOf, rolledBack, type Run } from "../project.ts";
+import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
 /** Makes an organization in which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
@@ -15,11 +15,9 @@ async function organizationWithBacklog(days: number): Promise<Organization> {
 
 /** Writes two entries, of one action each, on each of so many days from the year 2000 on. */
 async function write(run: Run, id: string, days: number): Promise<void> {
-  await run`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    select ${id}, timestamptz '2000-01-01 12:00Z' + day * interval '1 day', action, 'ada@example.com', 'Assistant'
-    from generate_series(0, ${days}::int - 1) as day,
-      unnest('{agent_added,feedback_given}'::text[]) as action`;
+  for (const action of ["agent_added", "feedback_given"]) {
+    await insertEntries(run, id, "2000-01-01", days, { action, every: "1 day" });
+  }
 }
 
 /** Counts the partial counts and the sealed days of an organization, with the number of its last seal. */
