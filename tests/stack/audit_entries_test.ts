@@ -4,7 +4,7 @@ import { ALL_DAYS, getPage } from "../api.ts";
 import { assertExact, entriesOf, type Entry, entry } from "../helpers.ts";
 import { MESSAGE_DATA, newLog, sql } from "../helpers.ts";
 import { client } from "../people.ts";
-import { codeOf, insertEntry, rolledBack, valueOf } from "../project.ts";
+import { codeOf, rolledBack, valueOf } from "../project.ts";
 
 const platform = client("service_role");
 
