@@ -62,7 +62,7 @@ describe("create_api_key()", () => {
     assertEquals(kept, await tokenHash(key.token));
   });
 
-  it("makes one key if it is called again with the same id, as after a lost answer", async () => {
+  it("makes only one key if it is called again with the same id", async () => {
     const { id } = await newOrganization(admin);
     const api_key_id = crypto.randomUUID();
     const answers = await Promise.all(
@@ -162,7 +162,7 @@ describe("expires_at", () => {
     assertEquals(await statusOnly(answer), 401);
   });
 
-  it("of five years can be restored from a dump in any time zone", async () => {
+  it("can be restored from a dump in any time zone, also five years ahead", async () => {
     const { id } = await newLog();
     await sql.begin(async (transaction) => {
       // There it is an hour more than five years, because summer time begins before the 30th in one of the two.

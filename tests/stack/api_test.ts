@@ -11,7 +11,7 @@ import { pick, type Random, randomFrom } from "../random.ts";
 const NDJSON = { Accept: "application/x-ndjson" };
 
 describe("a page", () => {
-  it("has 100 entries if not asked for up to 1000, none beyond the end, and always the true total", async () => {
+  it("has 100 entries or as many as asked for, up to 1000, none beyond the end, and the exact total", async () => {
     const { id, token } = await newLog();
     const empty = await getPage(token);
     assertEquals([empty.total, empty.limit, empty.offset, empty.items], [0, 100, 0, []]);
@@ -156,7 +156,7 @@ async function answerTo(token: string, query: string, accept: Record<string, str
 }
 
 describe("application/x-ndjson", () => {
-  it("has each entry on a line with the bytes that JSON has, exact texts and numbers, and the same headers", async () => {
+  it("has each entry on a line, with the bytes and the headers that JSON has, and every text and number exact", async () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';
     const text = 'x,\n{"a":1},\u2028\r\n';

@@ -188,8 +188,8 @@ describe("every entry of a call is refused if one of them", () => {
   });
 });
 
-describe("the log is append-only", () => {
-  it("for the platform, which may insert only, and nobody else may write", async () => {
+describe("the log", () => {
+  it("can be written by the platform only, which may insert and nothing else", async () => {
     const { id } = await newLog({});
     const log = () => platform.from("audit_entries");
     const answers = await Promise.all([
@@ -202,7 +202,7 @@ describe("the log is append-only", () => {
     assertEquals(await entriesOf(id), 1);
   });
 
-  it("for the owner, who may neither update nor truncate, not even if no row is touched", async () => {
+  it("refuses updates and truncation by the owner, also if no row is touched", async () => {
     const statements = [
       "set role service_role; truncate audit_log.audit_entries",
       "update audit_log.audit_entries set user_email = 'eve@example.com'",
@@ -216,7 +216,7 @@ describe("the log is append-only", () => {
     }
   });
 
-  it("as long as its organization exists, which cannot be deleted while it has entries", async () => {
+  it("keeps its organization, which cannot be deleted while it has entries", async () => {
     const { id } = await newLog({});
     const deletion = sql`delete from audit_log.organizations where id = ${id}`;
     assertEquals(await codeOf(deletion), "23503");

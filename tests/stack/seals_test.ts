@@ -258,7 +258,7 @@ describe("a change past the triggers", () => {
     });
   }
 
-  it("is declared by the next seal and found as a wrong count if an entry is just inserted", async () => {
+  it("is declared by the next seal, and found as a wrong count, if it is an ordinary insert", async () => {
     const log = await sealedDay();
     await silently((transaction) => insertEntries(transaction, log.id, "2026-03-01", 1));
     await checkAgain(log);
