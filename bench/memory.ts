@@ -77,9 +77,11 @@ export async function insertEntries(
 
 /** Asks a function for a page of the day. */
 export function askForPage(port: number, token = "", limit = 1000): Promise<Response> {
-  return fetch(`http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`, {
-    headers: { Authorization: `Bearer ${token}` },
-  });
+  return fetch(pageUrl(port, limit), { headers: { Authorization: `Bearer ${token}` } });
+}
+
+export function pageUrl(port: number, limit: number): string {
+  return `http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`;
 }
 
 async function send(port: number, tokens: string[], atATime: number) {
