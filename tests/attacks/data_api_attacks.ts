@@ -1,6 +1,12 @@
 import { API_URL, pageQuery, SECRET_KEY, type Sql } from "../helpers.ts";
 
-/** A table, a view, or whatever else of that kind there may come to be. */
+/** A column, or a parameter of a function. */
+interface Parameter {
+  name: string;
+  type: string;
+}
+
+/** A table or a view. */
 interface ServedTable {
   name: string;
   columns: Parameter[];
@@ -13,20 +19,8 @@ interface ServedFunction {
   writes: boolean;
 }
 
-/** A column, or a parameter of a function. */
-interface Parameter {
-  name: string;
-  type: string;
-}
-
-/** Everything in the schema that the Data API serves, whoever may use it. */
-interface ServedObjects {
-  tables: ServedTable[];
-  functions: ServedFunction[];
-}
-
-/** Asks the catalog, so that what is new is there at once. */
-export async function servedObjects(sql: Sql): Promise<ServedObjects> {
+/** Asks the catalog for all that the Data API serves, so that the tests attack new objects at once. */
+export async function servedObjects(sql: Sql) {
   const tables = await sql<ServedTable[]>`
     select c.relname as name, json_agg(json_build_object('name', a.attname, 'type', t.typname)) as columns
     from pg_class c
@@ -46,15 +40,14 @@ export async function servedObjects(sql: Sql): Promise<ServedObjects> {
   return { tables: [...tables], functions: [...functions] };
 }
 
-/** The paths of a schema that the Data API says it serves, to the platform, which sees most. */
+/** The paths of a schema that the Data API lists to the platform, which may see the most. */
 export async function documentedPaths(schema: string): Promise<string[]> {
   const headers = { apikey: SECRET_KEY, "Accept-Profile": schema };
-  const response = await fetch(`${API_URL}/rest/v1/`, { headers });
-  const { paths } = await response.json();
+  const { paths } = await (await fetch(`${API_URL}/rest/v1/`, { headers })).json();
   return Object.keys(paths).filter((path) => path !== "/");
 }
 
-/** What an attacker supposes that there is. */
+/** What an attacker supposes to exist. */
 export interface Guess {
   email: string;
   organizationId: string;
@@ -62,26 +55,34 @@ export interface Guess {
   entryId: string;
 }
 
-/** One request, as it is made with one guess. */
+/** One request that an attacker makes with a guess. */
 export interface Attack {
   path: string;
   init?: RequestInit | undefined;
-  /** Whether any answer is right that is the same for both guesses: about what is the attacker's own. */
+  /** It is about the attacker's own things: it may succeed, if both guesses get the same answer. */
   mayAnswer?: boolean;
 }
 
-/** Functions that take no organization: they answer about whoever asks. */
+/** Functions without an organization: they answer about the caller. */
 export const ABOUT_ONESELF = ["list_organizations"];
 
 export const DAY = "2026-03-01";
-const COUNTS = ["exact", "planned", "estimated"];
+const COUNTS = ["exact", "planned", "estimated"].map((count) => prefer(`count=${count}`));
 const PLANS = [
   "application/vnd.pgrst.plan",
   "application/vnd.pgrst.plan+json",
   'application/vnd.pgrst.plan+text; for="application/json"; options=analyze|verbose|settings|buffers',
-];
+].map(accept);
 
-/** What is sent for a parameter, as text. */
+function prefer(Prefer: string) {
+  return { headers: { Prefer } };
+}
+
+function accept(Accept: string) {
+  return { headers: { Accept } };
+}
+
+/** What an attacker sends for a parameter, as text. */
 export function value({ name, type }: Parameter, guess: Guess): string {
   switch (type) {
     case "uuid":
@@ -101,106 +102,102 @@ export function value({ name, type }: Parameter, guess: Guess): string {
   }
 }
 
-/** What is sent for a parameter in JSON. */
+/** What an attacker sends for a parameter in JSON. */
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return pageQuery(DAY, DAY, { user_email: guess.email });
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
 
-/** The conditions by which a column can be guessed at, as PostgREST writes them. */
-export function conditions(column: Parameter, guess: Guess): string[] {
-  const { name, type } = column;
-  const { email, organizationId, entryId } = guess;
+/** The arguments of a function, by the names of its parameters. */
+export function values<T>(
+  parameters: Parameter[],
+  guess: Guess,
+  valueOf: (parameter: Parameter, guess: Guess) => T,
+): Record<string, T> {
+  return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
+}
+
+/** The conditions, as PostgREST writes them, that compare a column with a guess. */
+export function conditions({ name, type }: Parameter, guess: Guess): string[] {
   if (type === "uuid") {
-    const ids = name === "id" ? [organizationId, entryId] : [organizationId];
+    const ids = name === "id" ? [guess.organizationId, guess.entryId] : [guess.organizationId];
     return ids.map((id) => `${name}=eq.${id}`);
   }
   if (type !== "text") return [`${name}=not.is.null`];
-  return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${email}`);
+  return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${guess.email}`);
 }
 
-/** Ways of reading, counting, ordering, joining and changing what meets a condition on a table. */
+/** Reads, counts, orders, joins and deletes the rows of a table that meet a condition. */
 function attacksOnTable(
   { name, columns }: ServedTable,
   others: ServedTable[],
   guess: Guess,
 ): Attack[] {
-  const ofColumn = (column: Parameter, condition: string): Attack[] => {
+  const withCondition = (column: string, condition: string): Attack[] => {
     const path = `${name}?${condition}`;
-    const returned = { Prefer: "return=representation,count=exact" };
+    const head = `${path}&select=${column}&limit=0`;
     return [
-      ...COUNTS.flatMap((count) => {
-        const headers = { Prefer: `count=${count}` };
-        return [
-          { path, init: { headers } },
-          { path: `${path}&select=${column.name}&limit=0`, init: { headers, method: "HEAD" } },
-        ];
-      }),
-      ...PLANS.map((Accept) => ({ path, init: { headers: { Accept } } })),
-      { path: `${path}&order=${column.name}.desc&limit=1` },
-      { path, init: { method: "DELETE", headers: returned } },
+      ...[...COUNTS, ...PLANS].map((init) => ({ path, init })),
+      ...COUNTS.map((init) => ({ path: head, init: { ...init, method: "HEAD" } })),
+      { path: `${path}&order=${column}.desc&limit=1` },
+      { path, init: { ...prefer("return=representation,count=exact"), method: "DELETE" } },
       ...others.map((other) => ({
         path: `${other.name}?select=*,${name}!inner(*)&${name}.${condition}`,
-        init: { headers: { Prefer: "count=planned" } },
+        init: prefer("count=planned"),
       })),
     ];
   };
   return columns.flatMap((column) =>
-    conditions(column, guess).flatMap((condition) => ofColumn(column, condition))
+    conditions(column, guess).flatMap((condition) => withCondition(column.name, condition))
   );
 }
 
-/** A body, and how it is sent. */
+/** A request with a body in JSON. */
 export function json(body: object) {
   const headers = { "Content-Type": "application/json" };
   return { method: "POST", headers, body: JSON.stringify(body) };
 }
 
-interface FunctionAttackOptions {
-  name: string;
-  /** What it is called with, in the address and in a body. */
-  given: Record<string, string>;
-  body: object;
-  writes: boolean;
-  mayAnswer: boolean;
-}
-
-/** Calls of a function, and filters, orders, counts and plans of what it returns. */
+/** Calls a function, and filters, orders, counts and explains what it returns. */
 function attacksOnFunction(
-  { name, given, body, writes, mayAnswer }: FunctionAttackOptions,
-  { email }: Guess,
+  { name, parameters, writes }: ServedFunction,
+  guess: Guess,
+  { own = {}, mayAnswer }: { own?: Record<string, string>; mayAnswer: boolean },
 ): Attack[] {
   const path = `rpc/${name}`;
-  const called = `${path}?${new URLSearchParams(given)}`;
-  const attacks: Attack[] = [
+  const given = new URLSearchParams({ ...values(parameters, guess, value), ...own });
+  const called = `${path}?${given}`;
+  const body = { ...values(parameters, guess, jsonValue), ...own };
+  const single = accept("application/vnd.pgrst.object+json");
+  const filters = ["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"]
+    .flatMap((field) => [
+      `${field}=eq.${guess.email}`,
+      `${field}=lt.${guess.email}`,
+      `order=${field}`,
+      `select=${field}::int`,
+    ]);
+  return [
     // With an organization of one's own, a call that writes may succeed.
-    ...(!writes || !mayAnswer ? [{ path, init: json(body) }] : []),
-    ...COUNTS.map((count) => ({ path: called, init: { headers: { Prefer: `count=${count}` } } })),
-    ...[...PLANS, "application/vnd.pgrst.object+json"].map((Accept) => ({
-      path: called,
-      init: { headers: { Accept } },
+    ...(writes && mayAnswer ? [] : [{ path, init: json(body), mayAnswer }]),
+    ...[...COUNTS, ...PLANS, single].map((init) => ({ path: called, init, mayAnswer })),
+    ...filters.map((filter) => ({
+      path: `${called}&${filter}`,
+      init: prefer("count=planned"),
+      mayAnswer,
     })),
-    ...["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"].flatMap((result) =>
-      [`${result}=eq.${email}`, `${result}=lt.${email}`, `order=${result}`, `select=${result}::int`]
-        .map((suffix) => ({
-          path: `${called}&${suffix}`,
-          init: { headers: { Prefer: "count=planned" } },
-        }))
-    ),
+    // It may succeed: nobody needs the result, so Postgres need not call a function that only reads.
+    ...COUNTS.map((init) => ({
+      path: called,
+      init: { ...init, method: "HEAD" },
+      mayAnswer: true,
+    })),
   ];
-  // Nobody needs the result, so Postgres need not call a function that only reads: it may answer.
-  const unneeded = COUNTS.map((count): Attack => ({
-    path: called,
-    init: { method: "HEAD", headers: { Prefer: `count=${count}` } },
-    mayAnswer: true,
-  }));
-  return [...attacks.map((attack) => ({ ...attack, mayAnswer })), ...unneeded];
 }
 
 /**
- * Every attack with a guess on what the Data API serves now, by an attacker who may have an organization
- * of their own; `only` on what has this name.
+ * Every attack with a guess on what the Data API serves now, or on what is called `only`. The
+ * attacker may have an organization of their own.
  */
 export async function attacksOf(
   sql: Sql,
@@ -214,26 +211,13 @@ export async function attacksOf(
     ...tables.filter(isMeant).flatMap((table) =>
       attacksOnTable(table, tables.filter((other) => other !== table), guess)
     ),
-    ...functions.filter(isMeant).flatMap(({ name, parameters, writes }) => {
-      const called = (own: { organization_id?: string }, mayAnswer: boolean) => {
-        const given = { ...values(parameters, guess, value), ...own };
-        const body = { ...values(parameters, guess, jsonValue), ...own };
-        return attacksOnFunction({ name, given, body, writes, mayAnswer }, guess);
-      };
-      const attacks = called({}, ABOUT_ONESELF.includes(name));
-      if (!organizationId || !parameters.some(({ name }) => name === "organization_id")) {
-        return attacks;
-      }
-      return [...attacks, ...called({ organization_id: organizationId }, true)];
+    ...functions.filter(isMeant).flatMap((each) => {
+      const mayAnswer = ABOUT_ONESELF.includes(each.name);
+      const attacks = attacksOnFunction(each, guess, { mayAnswer });
+      const takesOne = each.parameters.some(({ name }) => name === "organization_id");
+      if (!organizationId || !takesOne) return attacks;
+      const own = { organization_id: organizationId };
+      return [...attacks, ...attacksOnFunction(each, guess, { own, mayAnswer: true })];
     }),
   ];
-}
-
-/** What a function is called with, by the names of its parameters. */
-export function values<T>(
-  parameters: Parameter[],
-  guess: Guess,
-  valueOf: (parameter: Parameter, guess: Guess) => T,
-): Record<string, T> {
-  return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
 }

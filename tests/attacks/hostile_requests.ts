@@ -10,35 +10,37 @@ export interface HostileOptions {
 }
 
 /**
- * Request number `n` of a seed. It is well-formed HTTP; all that HTTP lets through may be wrong, and
- * about a quarter is right: a service that refuses everything would pass otherwise.
+ * Request number `n` of a seed. It is well-formed HTTP with at most one wrong part, because the
+ * service answers about the first one only. About a quarter is right: otherwise a service that
+ * refuses everything would pass.
  */
 export function hostileRequest(seed: number, n: number, options: HostileOptions): HttpRequest {
   const random = randomFrom(seed * 1_000_003 + n);
   const token = options.tokens[n % options.tokens.length] ?? "";
   const chance = random(100);
-  // One part is at fault, the others right: with all at fault, only the first would be seen.
+  const path = chance >= 15 && chance < 30 ? oddPath(random, options.home) : options.home;
+  const query = queryString(random, chance >= 55 && chance < 85);
+  const authorizations = chance >= 30 && chance < 55
+    ? oddAuthorizations(random, token)
+    : [`Bearer ${token}`];
   return {
     method: chance < 15 ? pick(random, METHODS) : "GET",
-    target: (chance >= 15 && chance < 30 ? oddPath(random, options.home) : options.home) +
-      (random(50) === 0 ? "" : `?${queryString(random, chance >= 55 && chance < 85)}`),
+    target: random(50) === 0 ? path : `${path}?${query}`,
     headers: [
       ["Host", pick(random, HOSTS)],
-      ...(chance >= 30 && chance < 55
-        ? oddAuthorization(random, token)
-        : [["Authorization", `Bearer ${token}`] as [string, string]]),
+      ...authorizations.map((value): [string, string] => ["Authorization", value]),
       ...(random(5) === 0 ? [pick(random, HEADERS)] : []),
       ["Connection", "close"],
     ],
   };
 }
 
-/** All but GET, which alone is right; TRACE and made-up ones too. */
+/** Methods other than GET, which alone is right. */
 const METHODS = ["get", "HEAD", "POST", "OPTIONS", "TRACE", "PURGE", "0", "X".repeat(2000)];
 
 const HOSTS = ["127.0.0.1", "localhost", "evil.example", "[::1]:1", "xn--nxasmq6b", "", "a:0"];
 
-/** None of them may change an answer. */
+/** Headers that must not change an answer. */
 const HEADERS: [string, string][] = [
   ["X-HTTP-Method-Override", "DELETE"],
   ["X-Forwarded-For", "127.0.0.1, ::1"],
@@ -53,18 +55,17 @@ const HEADERS: [string, string][] = [
   ["X-Odd", "\u0080\u00ff\ufffd\u2028'\"\\<>{}\t"],
 ];
 
-/** A text with a piece put in somewhere, at times in place of a character. */
+/** Inserts a piece somewhere in a text, or puts it in the place of a character. */
 function broken(random: Random, text: string, pieces: string[]): string {
   const at = random(text.length + 1);
   return text.slice(0, at) + pick(random, pieces) + text.slice(at + random(2));
 }
 
-/** Pieces that make a header's value another, or that are no part of it. */
 const HEADER_PIECES = [" ", "\t", ",", " x", "%00", "-", "\u00a0", "\u0660", "' or true--"];
 
-function oddAuthorization(random: Random, token: string): [string, string][] {
+function oddAuthorizations(random: Random, token: string): string[] {
   const right = `Bearer ${token}`;
-  const values = pick(random, [
+  return pick(random, [
     [],
     [""],
     [token],
@@ -80,13 +81,15 @@ function oddAuthorization(random: Random, token: string): [string, string][] {
     [right, ""],
     ...Array.from({ length: 10 }, () => [broken(random, right, HEADER_PIECES)]),
   ]);
-  return values.map((value) => ["Authorization", value]);
 }
 
-/** Pieces that make a path another one. */
-const PATH_PIECES = ["/", "\\", "%00", "%zz", "%2e", "%c0%ae%c0%ae/", "..%2f", ";a=b", '"<>{}|^`'];
+/** Pieces that make a path or a query string another one, break its encoding, or only seem to. */
+const TARGET_PIECES = [
+  ..."% %zz %00 %ff %2e %c0%af %c0%ae%c0%ae/ %ed%a0%80 %f4%90%80%80 %26 %3D %23 %25".split(" "),
+  ...'/ \\ + & = ; ? # ..%2f ;a=b "<>{}|^` \u0660 \u{10ffff}'.split(" "),
+];
 
-/** The same path in another way, or one that is near it. */
+/** The path of the service in another spelling, or a path near it. */
 function oddPath(random: Random, home: string): string {
   const last = home.slice(home.lastIndexOf("/"));
   const letter = last.charCodeAt(1).toString(16);
@@ -102,25 +105,33 @@ function oddPath(random: Random, home: string): string {
     `${home}/${"../a/".repeat(500)}`,
     `${home}/http://evil.example/`,
     home.replace(last, `/%${letter}${last.slice(2)}`),
-    ...Array.from({ length: 8 }, () => `/${broken(random, home.slice(1), PATH_PIECES)}`),
+    ...Array.from({ length: 8 }, () => `/${broken(random, home.slice(1), TARGET_PIECES)}`),
   ]);
 }
 
-/** Right values, among them those at the bounds. */
-const RIGHT: Record<string, (random: Random) => string> = {
-  start: (random) =>
-    pick(random, ["2026-03-01", "2026-03-02", "2024-02-29", "2000-02-29", "0001-01-01"]),
-  end: (random) => pick(random, ["2026-03-02", "2026-03-03", "2026-12-31", "9999-12-31"]),
-  action: (random) => pick(random, ACTIONS),
-  user_email: (random) =>
-    pick(random, ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320)]),
-  limit: (random) => pick(random, ["1", "1000", "7", "0100", "0".repeat(300) + "1"]),
-  offset: (random) => pick(random, ["0", "1", "5", "00", "2147483648", "9007199254740991"]),
-  order: (random) => pick(random, ["asc", "desc"]),
-  after: () => "beginning",
+/** Right values, with those at the bounds. */
+const RIGHT: Record<string, string[]> = {
+  start: ["2026-03-01", "2026-03-02", "2024-02-29", "2000-02-29", "0001-01-01"],
+  end: ["2026-03-02", "2026-03-03", "2026-12-31", "9999-12-31"],
+  action: [...ACTIONS],
+  user_email: ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320)],
+  limit: ["1", "1000", "7", "0100", "0".repeat(300) + "1"],
+  offset: ["0", "1", "5", "00", "2147483648", "9007199254740991"],
+  order: ["asc", "desc"],
+  after: ["beginning"],
 };
 
-/** What breaks a query string, a log or a query of SQL, besides the big list of naughty strings. */
+/** Values that one mistake in a comparison would let through. */
+const NEARLY_RIGHT: Record<string, string[]> = {
+  action: ["", "agent", "agent_added,agent_added"],
+  user_email: [""],
+  limit: ["0", "1", "1000", "1001"],
+  offset: ["9007199254740991", "9007199254740992", "9".repeat(19)],
+  order: ["", "ASC"],
+  after: ["Beginning", "A".repeat(64), "-".repeat(7_000)],
+};
+
+/** Texts that break a query string, a log or SQL. */
 const ODD_TEXTS = [
   ...naughtyTexts,
   "\0",
@@ -133,82 +144,53 @@ const ODD_TEXTS = [
   "x".repeat(20_000),
 ];
 
-const ODD_NAMES = [
-  "",
-  " start",
-  "START",
-  "start[]",
-  "acton",
-  "l\u0456mit",
-  "__proto__",
-  "x".repeat(5000),
-];
+const ODD_NAMES = ["", " start", "START", "start[]", "acton", "l\u0456mit", "__proto__"];
 
-/** Pieces that break an encoding, or only seem to. */
-const BREAKAGES = [
-  ..."% %zz %00 %ff %c0%af %ed%a0%80 %f4%90%80%80 %26 %3D %23 %25 + & = ; ? #".split(" "),
-  "\u0660",
-  "\u{10ffff}",
-  '"<>{}|\\^`',
-];
+/** Characters that make a right value wrong. */
+const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufeff", "-", ";", '"'];
 
-/** A query string: right, with some of it percent-encoded without need; then, if `odd`, broken. */
+/** A right query string, with some of it percent-encoded without need. It is broken if `odd`. */
 function queryString(random: Random, odd: boolean): string {
   const pairs = Object.entries(RIGHT)
     .filter(([name]) => name === "start" || name === "end" || random(5) < 2)
-    .map(([name, value]): [string, string] => [name, value(random)]);
+    .map(([name, values]): [string, string] => [name, pick(random, values)]);
   for (let faults = odd ? pick(random, [1, 1, 1, 2]) : 0; faults > 0; faults--) {
     breakPairs(random, pairs);
   }
   if (random(10) < 3) pairs.sort(() => random(2) - 0.5);
   const text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)
     .join("&");
-  return odd && random(5) === 0 ? broken(random, text, BREAKAGES) : text;
+  return odd && random(5) === 0 ? broken(random, text, TARGET_PIECES) : text;
 }
 
 function breakPairs(random: Random, pairs: [string, string][]): void {
-  const name = pick(random, Object.keys(RIGHT));
-  const right = RIGHT[name]?.(random) ?? "";
+  const [name, values] = pick(random, Object.entries(RIGHT));
+  const right = pick(random, values);
   const put = (value: string) => {
     const given = pairs.find((pair) => pair[0] === name);
     if (given) given[1] = value;
     else pairs.push([name, value]);
   };
   pick(random, [
-    () => put(nearValue(random, name)),
+    () => put(pick(random, NEARLY_RIGHT[name] ?? [randomDay(random)])),
     () => put(pick(random, ODD_TEXTS)),
     () => put(broken(random, right, ODD_CHARACTERS)),
-    () => pairs.push([pick(random, ODD_NAMES), right]),
+    () => pairs.push([pick(random, [...ODD_NAMES, "x".repeat(5000)]), right]),
     () => pairs.push([name, right], [name, right]),
     () => pairs.splice(random(pairs.length), 1),
     () => pairs.push(...Array.from({ length: 300 }, (_, n): [string, string] => [`x${n}`, "1"])),
   ])();
 }
 
-/** What one mistake in a comparison lets through. */
-function nearValue(random: Random, name: string): string {
-  if (name === "start" || name === "end") return randomDay(random);
-  if (name === "limit") return pick(random, ["0", "1", "1000", "1001"]);
-  if (name === "offset") {
-    return pick(random, ["9007199254740991", "9007199254740992", "9".repeat(19)]);
-  }
-  if (name === "after") return pick(random, ["Beginning", "A".repeat(64), "-".repeat(7_000)]);
-  return pick(random, ["", "ASC", "agent", "agent_added,agent_added"]);
-}
-
-/** In a right value, they make it wrong. */
-const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufeff", "-", ";", '"'];
-
-/** What looks like a day, and sometimes is one. */
+/** A text that looks like a day, and sometimes is one. */
 function randomDay(random: Random): string {
   const year = pick(random, [0, 1, 4, 1900, 2000, 2024, 2025, 2026, 9999, 10_000]);
-  const month = random(14);
   const day = pick(random, [0, 1, 15, 28, 29, 30, 31, 32]);
-  const digits = (value: number, length: number) => String(value).padStart(length, "0");
-  return `${digits(year, 4)}-${digits(month, 2)}-${digits(day, 2)}`;
+  const [month, ofMonth] = [random(14), day].map((n) => `${n}`.padStart(2, "0"));
+  return `${`${year}`.padStart(4, "0")}-${month}-${ofMonth}`;
 }
 
-/** Characters that are no part of a query string, as they are. */
+/** Characters that must be percent-encoded in a query string. */
 const NEVER_RAW = /[\0-\x20\x7f#&%+=]/;
 
 function encode(random: Random, text: string): string {

@@ -1,12 +1,12 @@
 import { Buffer } from "node:buffer";
 
-/** Where a server listens: a raw socket knows no address but this. */
+/** Where a server listens. */
 export interface Server {
   hostname: string;
   port: number;
 }
 
-/** An answer as it came, without a client that mends or hides anything. */
+/** An answer as the server sent it: no client mends or hides anything. */
 export interface RawResponse {
   status: number;
   headers: Headers;
@@ -17,8 +17,8 @@ export interface RawResponse {
 const DEADLINE = 10_000;
 
 /**
- * Sends bytes to a server and reads until it closes the connection: the answers, none if it closed
- * without one. What is sent has to make it close: `Connection: close`, or an error.
+ * Sends text to a server and reads its answers until it closes the connection. The text has to make it
+ * close: by `Connection: close`, or by an error.
  *
  * @throws {Error} if the server has not closed the connection within ten seconds.
  */
@@ -35,7 +35,7 @@ export async function sendRaw(server: Server, text: string): Promise<RawResponse
   try {
     for await (const chunk of connection.readable) chunks.push(chunk);
   } catch {
-    // Cut off by the server, or by the deadline: what came, came.
+    // The server or the deadline has cut the connection. What came counts.
   }
   await sent;
   clearTimeout(deadline);
@@ -44,7 +44,7 @@ export async function sendRaw(server: Server, text: string): Promise<RawResponse
   return parseResponses(answer);
 }
 
-/** Sends bytes and goes away, without waiting for an answer. */
+/** Sends text and goes away, without waiting for an answer. */
 export async function sendAndLeave(server: Server, text: string): Promise<void> {
   using connection = await Deno.connect(server);
   await writeAll(connection, text);
@@ -55,7 +55,7 @@ async function writeAll(connection: Deno.TcpConn, text: string): Promise<void> {
   for (let n = 0; n < bytes.length;) n += await connection.write(bytes.subarray(n));
 }
 
-/** Answers, one character a byte. */
+/** Reads answers from a text with one character a byte. */
 function parseResponses(text: string): RawResponse[] {
   const responses: RawResponse[] = [];
   while (text !== "") {
@@ -78,7 +78,7 @@ function parseResponses(text: string): RawResponse[] {
   return responses;
 }
 
-/** The body of a chunked answer, and what comes after it. */
+/** Splits off the body of a chunked answer. */
 function dechunk(text: string): [body: string, rest: string] {
   let body = "";
   for (;;) {
