@@ -195,23 +195,18 @@ function attacksOnFunction(
   ];
 }
 
-/**
- * Every attack with a guess on what the Data API serves now, or on what is called `only`. The
- * attacker may have an organization of their own.
- */
+/** All attacks with a guess on what the Data API serves, by someone with or without an organization. */
 export async function attacksOf(
   sql: Sql,
   organizationId: string | undefined,
   guess: Guess,
-  only?: string,
 ): Promise<Attack[]> {
   const { tables, functions } = await servedObjects(sql);
-  const isMeant = ({ name }: { name: string }) => !only || name === only;
   return [
-    ...tables.filter(isMeant).flatMap((table) =>
+    ...tables.flatMap((table) =>
       attacksOnTable(table, tables.filter((other) => other !== table), guess)
     ),
-    ...functions.filter(isMeant).flatMap((each) => {
+    ...functions.flatMap((each) => {
       const mayAnswer = ABOUT_ONESELF.includes(each.name);
       const attacks = attacksOnFunction(each, guess, { mayAnswer });
       const takesOne = each.parameters.some(({ name }) => name === "organization_id");

@@ -13,7 +13,7 @@ export interface RawResponse {
   body: string;
 }
 
-/** How long an answer may take, in milliseconds. */
+/** In milliseconds. */
 const DEADLINE = 10_000;
 
 /**

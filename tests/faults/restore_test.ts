@@ -35,15 +35,15 @@ afterAll(async () => {
 
 const programs = await cluster.findPostgres(await majorVersion(Deno.env.get("POSTGRES_PROGRAMS")));
 
-/** Asserts that a database refuses to be followed until it is adopted or promoted. */
+/** Asserts that nobody can follow a database that is neither adopted nor promoted. */
 async function assertNotFollowed(sql: Sql, id: string, cursor: string): Promise<void> {
   for (const after of ["beginning", cursor]) {
     assertEquals(await codeOf(read(sql, id, after)), "55000");
   }
 }
 
-describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
-  it("a dump into another cluster, whose transactions are fewer", async () => {
+describe("a restored log refuses old cursors, and then skips and repeats nothing", () => {
+  it("when a dump is loaded into a cluster that has had fewer transactions", async () => {
     await spendTransactions(sql);
     const { id } = await addOrganization(sql);
     await write(sql, id, "a", "b");
@@ -59,12 +59,12 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     assertEquals((await read(sql, id, cursor))?.names, ["c"]);
   });
 
-  it("rows of higher numbers and epochs than the database's own, of some of which only the seals tell", async () => {
+  it("when rows have higher numbers and epochs than the database, even if only a seal shows it", async () => {
     const sql = otherSql;
     const epoch = await epochOf(sql);
     const { id } = await addOrganization(sql);
     const { id: withSeals } = await addOrganization(sql);
-    // As the numbers were in this epoch, and in the epochs 7 and 12 of another database.
+    // Numbers of this epoch, and of the epochs 7 and 12 of another database.
     const [own = "", seven = "", twelve = ""] = [0n, 7n, 12n].map((later) =>
       String(((BigInt(epoch) + later) << 40n) + 123_456_789_012n)
     );
@@ -89,7 +89,7 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     assertEquals((await read(sql, id, next ?? ""))?.names, ["new 3"]);
   });
 
-  it("a disk snapshot, once it is adopted", async () => {
+  it("when it is a disk snapshot that was adopted", async () => {
     const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     const folder = await cluster.snapshot(original.postgres);
@@ -98,14 +98,14 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 
     await using copy = await cluster.startCluster(folder);
     await write(copy.sql, id, "b");
-    // Nothing tells it from the original, and the numbers are used again.
+    // Nothing distinguishes it from the original, and it uses the same numbers again.
     assertEquals((await read(copy.sql, id, cursor))?.names, []);
     await adopt(copy.sql);
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b"]);
   });
 
-  it("a point in time, after which the transactions' numbers are used again", async () => {
+  it("when a standby is promoted at a point in time; before that, nobody can follow it", async () => {
     const { id } = await addOrganization(sql);
     const backup = await cluster.baseBackup(original.postgres);
     await write(sql, id, "a");
@@ -114,35 +114,21 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     const cursor = await cursorOf(sql, id);
     await sql`select pg_switch_wal()`;
 
-    const target = `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'`;
-    await using copy = await cluster.recover(original.postgres, backup, "recovery", target);
+    await using copy = await cluster.startStandby(original.postgres, backup, id);
+    await assertNotFollowed(copy.sql, id, cursor);
+    await copy.sql`select pg_promote()`;
     await cluster.isPromoted(copy.sql);
+    // They use the numbers of the lost transactions again.
     await write(copy.sql, id, "b", "c");
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b", "c"]);
-    // And as every restore ends.
+    // Every restore ends so.
     await adopt(copy.sql);
     const names = ["a", "b", "c", "new 1", "new 2"];
     assertEquals((await read(copy.sql, id, "beginning"))?.names, names);
   });
 
-  it("a standby that is promoted; before that, it refuses to be followed", async () => {
-    const { id } = await addOrganization(sql);
-    await write(sql, id, "a");
-    const cursor = await cursorOf(sql, id);
-    const backup = await cluster.baseBackup(original.postgres);
-    await write(sql, id, "b");
-    await sql`select pg_switch_wal()`;
-
-    await using copy = await cluster.recover(original.postgres, backup, "standby");
-    await assertNotFollowed(copy.sql, id, cursor);
-    await copy.sql`select pg_promote()`;
-    await cluster.isPromoted(copy.sql);
-    assertEquals(await read(copy.sql, id, cursor), null);
-    await assertExact(copy.sql, id, ["a", "b"]);
-  });
-
-  it("a copy of the database within its cluster", async () => {
+  it("when it is a copy of the database within its cluster", async () => {
     await using copy = await cluster.startCluster(await cluster.snapshot(original.postgres));
     const { id } = await addOrganization(copy.sql);
     await write(copy.sql, id, "a");
@@ -160,11 +146,11 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
 });
 
 describe("adopting a restored log", () => {
-  it("lets readers read meanwhile, and writers wait, who write in the new epoch then", async () => {
+  it("lets readers read meanwhile, and lets writers wait, who then write in the new epoch", async () => {
     const { id, token } = await addOrganization(sql);
     const writer = await sql.reserve();
     await writer`set role service_role`;
-    // So often that the session keeps the plan of its insert.
+    // After so many inserts, the session keeps its plan.
     const names = Array.from({ length: 7 }, (_, n) => `${n}`);
     await write(writer, id, ...names);
     const { after } = await ask(original, token, `?${ALL}&after=beginning`);
@@ -191,13 +177,13 @@ describe("adopting a restored log", () => {
     writer.release();
   });
 
-  it("leaves seals as they were: late entries are declared, silent changes found, and the chain goes on", async () => {
+  it("leaves seals as they were: the chain goes on, declares late entries and finds silent changes", async () => {
     await spendTransactions(sql);
     const { id } = await addOrganization(sql);
     await insertEntries(sql, id, "2026-03-01", 3);
     await insertEntries(sql, id, "2026-03-02", 3);
     await runUpkeep(sql);
-    // One that its day's seal has not seen.
+    // The seal of this day has not seen this entry.
     await insertEntries(sql, id, "2026-03-01", 1);
     await sql.begin(async (transaction) => {
       await transaction`set local session_replication_role = replica`;
@@ -222,7 +208,7 @@ describe("adopting a restored log", () => {
     assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
   });
 
-  it("touches no entry and reads no table of entries or seals, without statistics too", async () => {
+  it("changes no entry and reads neither entries nor seals, without statistics too", async () => {
     const tables = ["audit_log.audit_entries", "audit_log_private.seals"];
     await sql`alter table audit_log.audit_entries set (autovacuum_enabled = off)`;
     const ids = Array.from({ length: 200 }, () => crypto.randomUUID());
@@ -234,18 +220,10 @@ describe("adopting a restored log", () => {
       from unnest(${ids}::uuid[]) as id, generate_series(1, 200) as n`;
     await runUpkeep(sql);
     const [all] = await sql`select count(*)::int as count from audit_log.organizations`;
-    const places = async () => {
-      const [row] = await sql`
-        select count(*)::int as entries, sum(hashtext(ctid::text || xmin::text)::bigint)::text as hash
-        from audit_log.audit_entries`;
-      return row;
-    };
-    const before = await places();
-    assert(before?.["entries"] > 40_000);
-    // 0: an empty table; -1: one that has not been counted yet.
+    // What Postgres supposes of an empty table, and of one that it has not counted yet.
     for (const known of [0, -1]) {
       await sql`update pg_class set reltuples = ${known} where oid = any (${tables}::regclass[])`;
-      // A backend whose statistics have nothing of what was done before.
+      // The statistics of a new backend begin with the adoption.
       await using fresh = cluster.connect(original.postgres);
       await fresh.begin(async (transaction) => {
         await adopt(transaction);
@@ -254,22 +232,22 @@ describe("adopting a restored log", () => {
           from pg_stat_xact_user_tables where relid = any (${tables}::regclass[]) order by relid`;
         for (const { read, fetched, changed } of used) {
           assertEquals([read, changed], [0, 0]);
+          // It may look at the newest entry of each organization.
           assert(fetched <= all?.["count"], `${fetched} rows were read`);
         }
       });
     }
-    assertEquals(await places(), before);
     await sql`alter table audit_log.audit_entries reset (autovacuum_enabled)`;
   });
 });
 
 describe("after a crash", () => {
-  it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
+  it("everything that readers have seen is there, though its writers did not wait for the disk", async () => {
     const { id, token } = await addOrganization(sql);
     const follow = (after: string) => ask(original, token, `?${ALL}&after=${after}`);
     const namesOf = ({ body }: Awaited<ReturnType<typeof ask>>): string[] =>
       body.items.map(({ agent_name }: { agent_name: string }) => agent_name);
-    // Not even requests wait, unless they ask to.
+    // No transaction waits for the disk unless it asks to.
     await sql`alter system set synchronous_commit = off`;
     await sql`alter system set wal_writer_delay = '10s'`;
     await sql`select pg_reload_conf()`;
@@ -299,9 +277,9 @@ describe("after a crash", () => {
     assertEquals(namesOf(last).filter((name) => !kept.has(name)), []);
     const isAllKept = twenty("lost").every((name) => kept.has(name));
     assert(!isAllKept, "the crash lost nothing: the test says nothing");
-    // Their transactions' numbers are used again.
+    // They use the numbers of the lost transactions again.
     await write(sql, id, "new 1", "new 2");
-    // The Data API takes seconds to notice that its connections were cut, and tells nobody when it is back.
+    // The Data API needs seconds to notice that its connections were cut, and does not say when it is back.
     const deadline = Date.now() + 30_000;
     let answer = await follow(last.after);
     while (answer.status === 500 && Date.now() < deadline) answer = await follow(last.after);
@@ -310,8 +288,8 @@ describe("after a crash", () => {
   });
 });
 
-describe("a feed gives every entry once, when", () => {
-  it("writers use two-phase commit, which holds up nobody but the connection that prepared", async () => {
+describe("a feed gives every entry once when", () => {
+  it("writers use two-phase commit, and only the connection that prepared has to wait", async () => {
     const { id } = await addOrganization(sql);
     const cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
@@ -334,12 +312,12 @@ describe("a feed gives every entry once, when", () => {
     writer.release();
   });
 
-  (programs ? it : it.skip)("pg_resetwal sets their numbers forward, and past 2^32", async () => {
+  (programs ? it : it.skip)("pg_resetwal sets the transactions' numbers forward, and past 2^32", async () => {
     const { id } = await addOrganization(sql);
     await write(sql, id, "a");
     let cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
-    // In steps of less than 2^31: Postgres tells no older from newer ones beyond that, unless they are frozen.
+    // In steps of less than 2^31 and with frozen rows: otherwise Postgres takes old numbers for new ones.
     for (const next of [2_000_000_000, 4_000_000_000, 2 ** 32 - 30]) {
       await startPostgres(folder);
       await cluster.freeze(folder);
