@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import {
@@ -143,9 +143,7 @@ describe("hostile input", () => {
       const request = hostileRequest(SEED, n, { home: target.home, tokens });
       const verdict = judge(request, target.home, known);
       try {
-        const responses = await sendRaw(target, headOf(request));
-        assertEquals(responses.length, 1, "answers");
-        for (const each of responses) await assertAnswer(each, verdict, request.method);
+        await assertAnswer(await sendRaw(target, headOf(request)), verdict, request.method);
       } catch (error) {
         const sent = JSON.stringify(headOf(request)).slice(0, 2000);
         throw new Error(`FUZZ_SEED=${SEED}, request ${n} to ${target.home}: ${error}\n${sent}`);
@@ -168,65 +166,44 @@ describe("hostile input", () => {
   });
 });
 
-function rightRequest(home: string, token: string): string {
-  const headers = `Host: a\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n`;
-  return `GET ${home}?${TWO_DAYS} HTTP/1.1\r\n${headers}\r\n`;
-}
-
-/** Makes requests that HTTP servers read in different ways, and says which statuses answer them. */
-function ambiguousRequests(right: string, home: string): [name: string, text: string, RegExp][] {
-  const replace = (part: string, other: string) => right.replace(part, other);
-  /** The right request with more headers and a body, in which another request hides. */
-  const hiding = (more: string, body: string) => replace("\r\n\r\n", `\r\n${more}\r\n\r\n${body}`);
-  const chunked = "Content-Length: 5\r\nTransfer-Encoding: chunked";
-  return [
-    ["a length and chunks", hiding(chunked, `0\r\n\r\n${right}`), /^400$/],
-    ["a body of GET", hiding("Content-Length: 1", `x${right}`), /^200$/],
-    ["a request after the last", right + right, /^200$/],
-    ["two requests", replace("Connection: close\r\n", "") + replace("GET", "DELETE"), /^200 405$/],
-    ["no Host", replace("Host: a\r\n", ""), /^(200|400)$/],
-    ["a Host with a path", replace("Host: a", "Host: a/b?c#d"), /^404$/],
-    ["a Host with a space", replace("Host: a", "Host: a b"), /^40[04]$/],
-    ["a Host with half an address", replace("Host: a", "Host: [::"), /^40[04]$/],
-    ["a Host with a high port", replace("Host: a", "Host: a:99999"), /^40[04]$/],
-    ["a token that is dropped", replace("close", "close, Authorization"), /^(200|401)$/],
-    ["an absolute address", replace(home, `http://evil.example${home}`), /^200$/],
-    ["an address with a password", replace(home, `http://a:b@c${home}`), /^(200|40[04])$/],
-    ["an upgrade", replace("close", "close, Upgrade\r\nUpgrade: h2c"), /^200$/],
-  ];
-}
-
-describe("ambiguous HTTP", () => {
+describe("odd HTTP", () => {
   for (const [name, target] of Object.entries(TARGETS)) {
-    it(`is refused by the ${name} or answered as one request, and a request hidden in it is not answered`, async () => {
+    const rightRequest = (token: string) =>
+      `GET ${target.home}?${TWO_DAYS} HTTP/1.1\r\nHost: a\r\n` +
+      `Authorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
+
+    it(`means the same to the ${name} as to its HTTP server`, async () => {
       const { id, token } = await newLog();
-      const right = rightRequest(target.home, token);
-      for (const [what, text, answers] of ambiguousRequests(right, target.home)) {
-        const responses = await sendRaw(target, text);
-        assertMatch(responses.map(({ status }) => status).join(" "), answers, what);
-        for (const { status, body } of responses) {
-          if (status === 200) assertEquals(JSON.parse(body).organization_id, id, what);
-          // The HTTP server's own refusals have no body.
-          else assertEquals(body.includes(id), false, what);
-        }
+      const right = rightRequest(token);
+      const withHost = (host: string) => right.replace("Host: a", `Host: ${host}`);
+      const withMore = (header: string) => right.replace("\r\n\r\n", `\r\n${header}\r\n\r\n`);
+      const odd: (readonly [text: string, statuses: readonly number[]])[] = [
+        [withHost("a/b?c#d"), [404]],
+        ...["a b", "[::", "a:99999", "%zz"].map((host) => [withHost(host), [400, 404]] as const),
+        [right.replace("Host: a\r\n", ""), [200, 400]],
+        [right.replace("close", "close, Authorization"), [200, 401]],
+        [right.replace(target.home, `http://evil.example${target.home}`), [200]],
+        [right.replace(target.home, `http://a:b@c${target.home}`), [200, 400, 404]],
+        // Another request hides in the body, or behind the last request.
+        [withMore("Content-Length: 1") + `x${right}`, [200]],
+        [withMore("Content-Length: 5\r\nTransfer-Encoding: chunked") + right, [400]],
+        [right + right, [200]],
+      ];
+      for (const [text, statuses] of odd) {
+        const { status, body } = await sendRaw(target, text);
+        assert(statuses.includes(status), `${status}: ${text}`);
+        if (status === 200) assertEquals(JSON.parse(body).organization_id, id);
       }
       assertNoFault();
     });
 
-    it(`does no harm to the ${name} when its caller goes away in the middle`, async () => {
+    it(`is no fault to the ${name} when callers go away at any moment`, async () => {
       const { id, token } = await newLog();
-      const right = rightRequest(target.home, token);
-      const [head = ""] = right.split("\r\n\r\n");
-      const unfinished = [
-        ...["", "G", head.slice(0, -10), head, right, right + right],
-        `${head}\r\nContent-Length: 1000000\r\n\r\nx`,
-        `${head}\r\nTransfer-Encoding: chunked\r\n\r\nFFFF\r\nx`.replace("GET", "POST"),
-      ];
-      for (let round = 0; round < 5; round++) {
-        await Promise.all(unfinished.map((text) => sendAndLeave(target, text)));
-      }
-      const [response] = await sendRaw(target, right);
-      assertEquals(JSON.parse(response?.body ?? "").organization_id, id);
+      const right = rightRequest(token);
+      const ends = Array.from({ length: 40 }, (_, n) => Math.ceil(right.length * n / 39));
+      await Promise.all(ends.map((end) => sendAndLeave(target, right.slice(0, end))));
+      const { body } = await sendRaw(target, right);
+      assertEquals(JSON.parse(body).organization_id, id);
       assertNoFault();
     });
   }

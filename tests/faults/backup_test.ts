@@ -12,10 +12,20 @@ import {
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import type { Ended } from "../run_program.ts";
 import * as cluster from "./cluster.ts";
-import { ask, assertExact, cursorOf, read, revoke, scrub, write } from "./log.ts";
+import {
+  ask,
+  assertExact,
+  cursorOf,
+  read,
+  revoke,
+  scrub,
+  spendTransactions,
+  write,
+} from "./log.ts";
 import {
   addKeys,
   addOrganization,
+  codeOf,
   countMismatches,
   insertEntries,
   insertEntry,
@@ -51,6 +61,7 @@ describe("docs/operating.md, with the real programs,", () => {
     assertMatch((await shell.run(dump)).stdout, /dump complete/);
     assertMatch((await shell.run(load)).stdout, /\(0 rows\)\n*$/);
     await using sql = cluster.connect(other.postgres);
+    await assertNotFollowed(sql, log);
     await assertRestored(sql, log);
     await assertAnswers(other, log);
   });
@@ -69,6 +80,7 @@ describe("docs/operating.md, with the real programs,", () => {
     const { stdout, stderr } = await shell.run(load);
     assertMatch(stdout, /\(0 rows\)\n*$/);
     assertEquals(stderr.match(/ERROR: .*/g), ['ERROR:  role "supabase_admin" already exists']);
+    await assertNotFollowed(restored.sql, log);
     await assertRestored(restored.sql, log);
   });
 
@@ -132,6 +144,7 @@ async function makeLog() {
   const [revoked] = await addKeys(sql, largeId, 1);
   const revokedToken = revoked?.token ?? "";
   await revoke(sql, revokedToken);
+  await spendTransactions(sql);
   const names = ["a", "b"];
   await write(sql, smallId, ...names);
   const cursor = await cursorOf(sql, smallId);
@@ -144,6 +157,13 @@ async function sealsOf(sql: Sql): Promise<string[]> {
   const rows = await sql`
     select seal from audit_log_private.seals order by organization_id, sequence`;
   return rows.map(({ seal }) => seal);
+}
+
+/** Asserts that nobody can follow a dump that is loaded into a cluster with fewer transactions. */
+async function assertNotFollowed(sql: Sql, { smallId, cursor }: Log): Promise<void> {
+  for (const after of ["beginning", cursor]) {
+    assertEquals(await codeOf(read(sql, smallId, after)), "55000");
+  }
 }
 
 /** Finishes a restore as documented. Asserts that nothing is missing, counted or shown twice, or altered. */

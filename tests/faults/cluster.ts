@@ -99,29 +99,6 @@ export async function addSettings({ dataDir }: PostgresOptions, settings: string
   await Deno.writeTextFile(file, `\n${settings}\n`, { append: true });
 }
 
-/** Copies the rows of all tables of the service, without their triggers, as pg_restore does. */
-export async function copyRows(from: postgres.Sql, to: postgres.Sql): Promise<void> {
-  const tables = await from<{ name: string; columns: string }[]>`
-    select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
-    from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
-      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    group by a.attrelid`;
-  await to.begin(async (transaction) => {
-    await transaction`set local session_replication_role = replica`;
-    for (const { name, columns } of tables) {
-      const [all] = await from.unsafe(
-        `select coalesce(json_agg(t), '[]')::text as rows from ${name} as t`,
-      );
-      await transaction.unsafe(`delete from ${name}`);
-      await transaction.unsafe(
-        `insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, $1::text::json)`,
-        [all?.["rows"]],
-      );
-    }
-  });
-}
-
 /** Resolves when a server that recovers takes writes. */
 export async function isPromoted(sql: postgres.Sql): Promise<void> {
   while ((await sql`select pg_is_in_recovery() as recovers`)[0]?.["recovers"]);
