@@ -239,8 +239,10 @@ describe("the Data API", () => {
         columns.find(({ type }) => type === "uuid");
       if (!column) continue;
       const init = { method: "HEAD", headers: { Prefer: "count=planned" } };
-      await assertGuessesTakeTheSameTime(name, (guess) =>
-        send(rival, { path: `${name}?${conditions(column, guess)[0]}`, init }, guess));
+      await assertGuessesTakeTheSameTime(
+        name,
+        (guess) => send(rival, { path: `${name}?${conditions(column, guess)[0]}`, init }, guess),
+      );
     }
   });
 

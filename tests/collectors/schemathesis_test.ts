@@ -33,7 +33,10 @@ describe("schemathesis", () => {
     // Otherwise most answers would be 429.
     await setQuota(5000);
     try {
-      const { code, stdout } = await runProgram(`${folder}/bin/schemathesis`, { cwd: folder, args });
+      const { code, stdout } = await runProgram(`${folder}/bin/schemathesis`, {
+        cwd: folder,
+        args,
+      });
       assertEquals(code, 0, stdout);
     } finally {
       await setQuota(60);

@@ -82,7 +82,9 @@ export async function followUnderLoad(
     const time = pick(random, ["clock_timestamp()", `'${PAST} 23:59:59.999999Z'`, `'${FUTURE}Z'`]);
     await session`
       insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, created_at)
-      values (${id}, ${pick(random, ACTIONS)}, 'ada@example.com', ${name}, ${session.unsafe(time)})`;
+      values (${id}, ${pick(random, ACTIONS)}, 'ada@example.com', ${name}, ${
+      session.unsafe(time)
+    })`;
   }
 
   /** Writes a transaction of random length. Returns the names of its entries. */

@@ -90,19 +90,23 @@ describe("the service gives only lawful answers, and recovers, when", () => {
   });
 
   // The platform makes transactions read-only when a disk is almost full. PostgREST asks for others.
-  recovers("transactions are read-only by default, and then no request fails", null, async (load) => {
-    await using admin = connectAsAdmin();
-    // So that this connection can reset the setting.
-    await admin`set default_transaction_read_only = off`;
-    await admin`alter system set default_transaction_read_only = on`;
-    await admin`select pg_reload_conf()`;
-    try {
-      await load.answers(100);
-    } finally {
-      await admin`alter system reset default_transaction_read_only`;
+  recovers(
+    "transactions are read-only by default, and then no request fails",
+    null,
+    async (load) => {
+      await using admin = connectAsAdmin();
+      // So that this connection can reset the setting.
+      await admin`set default_transaction_read_only = off`;
+      await admin`alter system set default_transaction_read_only = on`;
       await admin`select pg_reload_conf()`;
-    }
-  });
+      try {
+        await load.answers(100);
+      } finally {
+        await admin`alter system reset default_transaction_read_only`;
+        await admin`select pg_reload_conf()`;
+      }
+    },
+  );
 
   recovers("somebody locks the counters of all keys", /TimeoutError/, async (load) => {
     await using admin = connectAsAdmin();
