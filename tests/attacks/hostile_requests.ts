@@ -98,7 +98,7 @@ function oddPath(random: Random, home: string): string {
   return `/${insert(random, home.slice(1), TARGET_PIECES)}`;
 }
 
-/** Values at the bounds of each parameter. Most are right. */
+/** Values at the bounds of each parameter. The first two are right. */
 const VALUES: Record<string, string[]> = {
   start: "2026-03-01 2026-03-02 2024-02-29 2000-02-29 0001-01-01 0000-12-31 2026-02-29".split(" "),
   end: "2026-03-02 2026-03-03 2026-12-31 9999-12-31 10000-01-01 2026-13-01 2026-04-31".split(" "),
@@ -106,7 +106,7 @@ const VALUES: Record<string, string[]> = {
   user_email: ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320), ""],
   limit: ["1", "1000", "7", "0100", "0".repeat(300) + "1", "0", "1001"],
   offset: ["0", "1", "5", "00", "2147483648", "9007199254740991", "9007199254740992"],
-  order: ["asc", "desc", "desc", "ASC", ""],
+  order: ["asc", "desc", "ASC", ""],
   after: ["beginning", "beginning", "Beginning", "A".repeat(64), "-".repeat(7_000)],
 };
 
@@ -130,7 +130,10 @@ const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufe
 function queryString(random: Random, isBroken: boolean): string {
   const pairs = Object.entries(VALUES)
     .filter(([name]) => name === "start" || name === "end" || random(3) === 0)
-    .map(([name, values]): [string, string] => [name, pick(random, values)]);
+    .map(([name, values]): [string, string] => [
+      name,
+      pick(random, random(4) === 0 ? values : values.slice(0, 2)),
+    ]);
   if (isBroken) breakPairs(random, pairs);
   if (random(3) === 0) pairs.sort(() => random(2) - 0.5);
   const text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)

@@ -187,23 +187,23 @@ describe("public-audit-log forward", () => {
     const organization = await newFilledLog(10);
     const state = await newState();
     const names: string[] = [];
-    const run = (state: string, polls: number) => {
-      let waits = 0;
-      const ended = new AbortController();
-      const sink = ({ number, from, lines }: Batch) => {
-        names.push(`${number} ${from} ${lines.length}`);
-        return number === 1 && polls > 0 ? Promise.reject(new Error("killed")) : Promise.resolve();
-      };
-      const wait = async () => {
-        if (waits++ === polls) polls > 0 ? await fill(organization, 5) : ended.abort();
-      };
-      const { signal } = ended;
-      const api = { url: AUDIT_LOG_URL, key: organization.token };
-      return forward(sink, { ...api, state, everyMs: 1, signal, wait });
+    const ended = new AbortController();
+    let [waits, isKilled] = [0, false];
+    const sink = ({ number, from, lines }: Batch) => {
+      names.push(`${number} ${from} ${lines.length}`);
+      if (number === 0 || isKilled) return Promise.resolve();
+      isKilled = true;
+      return Promise.reject(new Error("killed"));
     };
-    await assertRejects(() => run(state, 3), Error, "killed");
+    const wait = async () => {
+      if (isKilled) ended.abort();
+      else if (waits++ === 3) await fill(organization, 5);
+    };
+    const api = { url: AUDIT_LOG_URL, key: organization.token };
+    const options = { ...api, everyMs: 1, signal: ended.signal, wait };
+    await assertRejects(() => forward(sink, { ...options, state }), Error, "killed");
     await Deno.copyFile(state, `${state}.then`);
-    await assertRejects(() => run(`${state}.then`, 0), DOMException);
+    await assertRejects(() => forward(sink, { ...options, state: `${state}.then` }), DOMException);
     assertEquals([names.length, names[2]], [3, names[1]]);
   });
 

@@ -33,10 +33,8 @@ describe("schemathesis", () => {
     // Otherwise most answers would be 429.
     await setQuota(5000);
     try {
-      const { code, stdout } = await runProgram(`${folder}/bin/schemathesis`, {
-        cwd: folder,
-        args,
-      });
+      const program = `${folder}/bin/schemathesis`;
+      const { code, stdout } = await runProgram(program, { cwd: folder, args });
       assertEquals(code, 0, stdout);
     } finally {
       await setQuota(60);

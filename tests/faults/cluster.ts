@@ -52,51 +52,30 @@ export function attach(options: PostgresOptions): Cluster {
 
 /** Stops a server while it copies its folder. Returns what to start the copy with. */
 export async function snapshot(original: PostgresOptions): Promise<PostgresOptions> {
-  await stopPostgres(original.dataDir);
-  const copy = await copyFolder(original);
-  await startPostgres(original);
-  return copy;
-}
-
-/** Copies the folder of a server while it runs. Returns what to start the copy with. */
-export async function baseBackup(original: PostgresOptions): Promise<PostgresOptions> {
-  await using sql = connect(original, { max: 1 });
-  await sql`select pg_backup_start('test', true)`;
-  const copy = await copyFolder(original);
-  const [stopped] = await sql`select labelfile from pg_backup_stop(false)`;
-  await Deno.writeTextFile(join(copy.dataDir, "backup_label"), stopped?.["labelfile"]);
-  return copy;
-}
-
-async function copyFolder(original: PostgresOptions): Promise<PostgresOptions> {
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_copy_" });
-  const { code, stderr } = await runProgram("cp", {
-    args: ["-a", `${original.dataDir}/.`, dataDir],
-  });
-  if (code !== 0) throw new Error(stderr);
-  await Deno.remove(join(dataDir, "postmaster.pid")).catch(() => {});
+  await stopPostgres(original.dataDir);
+  const copied = await runProgram("cp", { args: ["-a", `${original.dataDir}/.`, dataDir] });
+  if (copied.code !== 0) throw new Error(copied.stderr);
+  await startPostgres(original);
   return { ...original, dataDir, port: freePort() };
 }
 
-/** Starts a copy as a standby that replays the original's changes up to a restore point, and waits there. */
+/** Starts a snapshot as a standby that replays the original's changes up to a restore point, and waits there. */
 export async function startStandby(
   original: PostgresOptions,
   copy: PostgresOptions,
   restorePoint: string,
 ): Promise<Cluster> {
-  const restore = `restore_command = 'cp "${join(original.dataDir, "pg_wal")}/%f" "%p"'`;
-  await addSettings(copy, `${restore}\nrecovery_target_name = '${restorePoint}'`);
+  const settings = `
+restore_command = 'cp "${join(original.dataDir, "pg_wal")}/%f" "%p"'
+recovery_target_name = '${restorePoint}'`;
+  const file = join(copy.dataDir, "postgresql.auto.conf");
+  await Deno.writeTextFile(file, settings, { append: true });
   await Deno.writeTextFile(join(copy.dataDir, "standby.signal"), "");
   const standby = await startCluster(copy);
   const state = () => standby.sql`select pg_get_wal_replay_pause_state() as state`;
   while ((await state())[0]?.["state"] !== "paused");
   return standby;
-}
-
-/** Adds settings to a server that is stopped. */
-export async function addSettings({ dataDir }: PostgresOptions, settings: string): Promise<void> {
-  const file = join(dataDir, "postgresql.auto.conf");
-  await Deno.writeTextFile(file, `\n${settings}\n`, { append: true });
 }
 
 /** Resolves when a server that recovers takes writes. */

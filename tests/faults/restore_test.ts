@@ -82,7 +82,7 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
 
   it("when a standby is promoted at a point in time; before that, nobody can follow it", async () => {
     const { id } = await addOrganization(sql);
-    const backup = await cluster.baseBackup(original.postgres);
+    const backup = await cluster.snapshot(original.postgres);
     await write(sql, id, "a");
     await sql`select pg_create_restore_point(${id})`;
     await write(sql, id, "lost 1", "lost 2");
@@ -268,8 +268,8 @@ describe("a feed gives every entry once when", () => {
     const { id } = await addOrganization(sql);
     const cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
-    await cluster.addSettings(folder, "max_prepared_transactions = 5");
-    await using copy = await cluster.startCluster(folder);
+    const settings = ["max_prepared_transactions=5"];
+    await using copy = await cluster.startCluster({ ...folder, settings });
     const writer = await copy.sql.reserve();
     await writer`begin`;
     await write(writer, id, "prepared");

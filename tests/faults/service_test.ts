@@ -1,11 +1,11 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type EdgeFunction, startEdgeFunction } from "../../local/edge_function.ts";
-import { freePort } from "../../local/free_port.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
+import { serveOnLoopback } from "../loopback.ts";
 import { pidOf, type Sql } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Fault, type LoadOptions, underLoad } from "./load.ts";
@@ -135,109 +135,62 @@ describe("the service gives only lawful answers, and recovers, when", () => {
       await load.answers(8, 200);
     }
   });
+
+  // tests/pure/handler_test.ts tests whole answers with wrong content.
+  it("the Data API hangs, before an answer or in its middle, and cuts answers off", async () => {
+    const pass = ({ url, method, headers, body }: Request) => {
+      const { pathname, search } = new URL(url);
+      return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });
+    };
+    // Longer than the function waits.
+    const hang = () => delay(6_000);
+    let isBroken = false;
+    let asked = 0;
+    await using dataApi = serveOnLoopback(async (request) => {
+      if (!isBroken) return await pass(request);
+      const fault = asked++ % 3;
+      if (fault === 0) await hang();
+      const whole = await (await pass(request)).bytes();
+      const half = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(whole.subarray(0, whole.length / 2)),
+        pull: (controller) => fault === 1 ? hang() : controller.close(),
+      });
+      return new Response(half, { headers: { "Content-Length": `${whole.length}` } });
+    });
+    const log: string[] = [];
+    await using edgeFunction = await startLoggedFunction(dataApi.url, log);
+    const causes = /TimeoutError|error reading a body/;
+    await underLoad(to(edgeFunction, log, causes), async (load) => {
+      isBroken = true;
+      await load.answers(16, 500).finally(() => isBroken = false);
+    });
+    for (const cause of causes.source.split("|")) assertMatch(log.join(), new RegExp(cause));
+  });
 });
 
-/** Stands in for the Data API: passes requests on, unless a test answers them. */
-const port = freePort();
-let answer: (request: Request) => Promise<Response> = pass;
-const serve = () =>
-  Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => answer(request));
-let dataApi = serve();
-const faults: string[] = [];
-const edgeFunction = await startEdgeFunction({
-  apiUrl: `http://127.0.0.1:${port}`,
-  secretKey: stack.secretKey,
-  log: (line) => {
-    if (line.includes('"error"')) faults.push(line);
-  },
-});
-afterAll(async () => {
-  await edgeFunction[Symbol.asyncDispose]();
-  await dataApi.shutdown();
-});
+function startLoggedFunction(apiUrl: string, log: string[], main?: URL): Promise<EdgeFunction> {
+  const { secretKey } = stack;
+  return startEdgeFunction({
+    apiUrl,
+    secretKey,
+    log: (line) => log.push(line),
+    ...main && { main },
+  });
+}
 
 /** Sends the load to a function of the test's own. */
-function to({ port }: EdgeFunction, faults: string[], causes: RegExp | null = null): LoadOptions {
+function to({ port }: EdgeFunction, faults: string[], causes: RegExp | null): LoadOptions {
   const url = `http://127.0.0.1:${port}/public-audit-log`;
   return { stack, edgeFunction: { url, faults }, causes };
 }
-
-/** Tests that the service recovers when the Data API gives other answers for a while. Counts its requests from 0. */
-function recoversFrom(
-  is: string,
-  causes: RegExp | null,
-  other: (request: Request, number: number) => Promise<Response>,
-): void {
-  it(is, () =>
-    underLoad(to(edgeFunction, faults, causes), async (load) => {
-      let asked = 0;
-      answer = (request) => other(request, asked++);
-      await load.answers(8, causes ? 500 : 200).finally(() => answer = pass);
-      assert(asked >= 8, "the Data API was not asked");
-    }));
-}
-
-function pass({ url, method, headers, body }: Request): Promise<Response> {
-  const { pathname, search } = new URL(url);
-  return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });
-}
-
-/** Sends half of the true answer, which says that it is longer, and then does something else. */
-async function half(
-  request: Request,
-  then: (rest: ReadableStreamDefaultController<Uint8Array>) => void | Promise<void>,
-): Promise<Response> {
-  const text = await (await pass(request)).bytes();
-  const body = new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(text.subarray(0, text.length / 2)),
-    pull: then,
-  });
-  return new Response(body, { headers: { "Content-Length": `${text.length}` } });
-}
-
-/** Resolves after longer than the function waits. */
-function hang(): Promise<void> {
-  return delay(6_000);
-}
-
-// tests/pure/handler_test.ts tests whole answers with wrong content.
-describe("the service gives only lawful answers, and recovers, when the Data API", () => {
-  recoversFrom(
-    "hangs, before an answer or in the middle of it",
-    /TimeoutError/,
-    (request, number) => number % 2 ? half(request, hang) : hang().then(() => pass(request)),
-  );
-
-  recoversFrom(
-    "cuts its answers off in the middle",
-    /error reading a body/,
-    (request) => half(request, (rest) => rest.close()),
-  );
-
-  recoversFrom("is slow, and then no request fails", null, async (request) => {
-    const response = await pass(request);
-    await delay(1_500);
-    return response;
-  });
-
-  it("refuses connections", () =>
-    underLoad(to(edgeFunction, faults, /Caused by: .*refused/), async (load) => {
-      await dataApi.shutdown();
-      await load.answers(8, 500).finally(() => dataApi = serve());
-    }));
-});
 
 describe("no answer depends on the clock of the function's machine, even if it is", () => {
   for (const [is, days] of [["a day ahead", 1], ["a day behind", -1]] as const) {
     it(is, async () => {
       const log: string[] = [];
-      await using wrong = await startEdgeFunction({
-        apiUrl: stack.apiUrl,
-        secretKey: stack.secretKey,
-        main: new URL(`wrong_clock.ts?days=${days}`, import.meta.url),
-        log: (line) => log.push(line),
-      });
-      await underLoad(to(wrong, log), (load) => load.answers(40));
+      const main = new URL(`wrong_clock.ts?days=${days}`, import.meta.url);
+      await using wrong = await startLoggedFunction(stack.apiUrl, log, main);
+      await underLoad(to(wrong, log, null), (load) => load.answers(40));
       const [, itsTime = ""] = log.join("").match(/^The clock says (.*)$/m) ?? [];
       const wrongBy = (Date.parse(itsTime) - Date.now()) / (24 * 60 * 60 * 1000);
       assertEquals(Math.round(wrongBy), days);
