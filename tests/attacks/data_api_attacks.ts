@@ -118,39 +118,28 @@ export function values<T>(
   return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
 }
 
-/** The conditions, as PostgREST writes them, that compare a column with a guess. */
-export function conditions({ name, type }: Parameter, guess: Guess): string[] {
-  if (type === "uuid") {
-    const ids = name === "id" ? [guess.organizationId, guess.entryId] : [guess.organizationId];
-    return ids.map((id) => `${name}=eq.${id}`);
-  }
-  if (type !== "text") return [`${name}=not.is.null`];
-  return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${guess.email}`);
+/** A condition, as PostgREST writes it, that a column of a table is as guessed. */
+export function condition({ name, columns }: ServedTable, guess: Guess): string {
+  const column = columns.find(({ type }) => type === "text") ??
+    columns.find(({ type }) => type === "uuid");
+  if (!column) throw new Error(`${name} has no column to guess: say here how to attack it`);
+  return `${column.name}=eq.${value(column, guess)}`;
 }
 
-/** Reads, counts, orders, joins and deletes the rows of a table that meet a condition. */
-function attacksOnTable(
-  { name, columns }: ServedTable,
-  others: ServedTable[],
-  guess: Guess,
-): Attack[] {
-  const withCondition = (column: string, condition: string): Attack[] => {
-    const path = `${name}?${condition}`;
-    const head = `${path}&select=${column}&limit=0`;
-    return [
-      ...[...COUNTS, ...PLANS].map((init) => ({ path, init })),
-      ...COUNTS.map((init) => ({ path: head, init: { ...init, method: "HEAD" } })),
-      { path: `${path}&order=${column}.desc&limit=1` },
-      { path, init: { ...prefer("return=representation,count=exact"), method: "DELETE" } },
-      ...others.map((other) => ({
-        path: `${other.name}?select=*,${name}!inner(*)&${name}.${condition}`,
-        init: prefer("count=planned"),
-      })),
-    ];
-  };
-  return columns.flatMap((column) =>
-    conditions(column, guess).flatMap((condition) => withCondition(column.name, condition))
-  );
+/** Reads, counts, explains, joins and deletes the rows of a table that are as guessed. */
+function attacksOnTable(table: ServedTable, others: ServedTable[], guess: Guess): Attack[] {
+  const given = condition(table, guess);
+  const path = `${table.name}?${given}`;
+  return [
+    ...[...COUNTS, ...PLANS].map((init) => ({ path, init })),
+    ...COUNTS.map((init) => ({ path: `${path}&limit=0`, init: { ...init, method: "HEAD" } })),
+    { path: `${path}&order=${given.split("=")[0]}.desc&limit=1` },
+    { path, init: { ...prefer("return=representation,count=exact"), method: "DELETE" } },
+    ...others.map((other) => ({
+      path: `${other.name}?select=*,${table.name}!inner(*)&${table.name}.${given}`,
+      init: prefer("count=planned"),
+    })),
+  ];
 }
 
 /** A request with a body in JSON. */

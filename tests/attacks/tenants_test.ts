@@ -17,7 +17,7 @@ import {
   ABOUT_ONESELF,
   type Attack,
   attacksOf,
-  conditions,
+  condition,
   DAY,
   documentedPaths,
   type Guess,
@@ -111,7 +111,7 @@ async function send({ authorization }: Attacker, { path, init }: Attack, guess: 
 async function attack(by: Attacker): Promise<string[]> {
   const rights = await attacksOf(sql, by.organizationId, RIGHT);
   const wrongs = await attacksOf(sql, by.organizationId, WRONG);
-  assert(rights.length > 300, `only ${rights.length} attacks`);
+  assert(rights.length > 200, `only ${rights.length} attacks`);
   const weaknesses: string[] = [];
   const remaining = rights.entries();
   await Promise.all(Array.from({ length: 6 }, async () => {
@@ -234,14 +234,11 @@ describe("an administrator who names their own organization", () => {
 
 describe("the Data API", () => {
   it("refuses a table in the same time, whatever the guess", async () => {
-    for (const { name, columns } of (await servedObjects(sql)).tables) {
-      const column = columns.find(({ type }) => type === "text") ??
-        columns.find(({ type }) => type === "uuid");
-      if (!column) continue;
+    for (const table of (await servedObjects(sql)).tables) {
       const init = { method: "HEAD", headers: { Prefer: "count=planned" } };
       await assertGuessesTakeTheSameTime(
-        name,
-        (guess) => send(rival, { path: `${name}?${conditions(column, guess)[0]}`, init }, guess),
+        table.name,
+        (guess) => send(rival, { path: `${table.name}?${condition(table, guess)}`, init }, guess),
       );
     }
   });

@@ -111,7 +111,7 @@ async function brokenAnswers(page: Response): Promise<Response[]> {
 
 describe("public-audit-log export", () => {
   for (const [on, name] of [["Node", "log.csv"], ["Deno", "log.ndjson"]] as const) {
-    it(`writes every entry once, every value exact, to ${name}, and later what is new, on ${on}`, async () => {
+    it(`writes every entry and its values exactly once to ${name}, and new ones later, on ${on}`, async () => {
       const organization = await newFilledLog(2_345, 11, 10);
       using folder = new Folder();
       const run = { key: organization.token, on };

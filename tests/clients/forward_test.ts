@@ -140,7 +140,7 @@ const FAULTS: ((kind: string) => Response | void)[] = [
 
 describe("public-audit-log forward", () => {
   for (const kind of ["webhook", "splunk", "elasticsearch", "s3"] as const) {
-    it(`delivers every entry to ${kind}, through failures of the sink, and then what is new`, async () => {
+    it(`delivers every entry to ${kind}, through failures of the sink, and new ones later`, async () => {
       const organization = await newFilledLog(2_200);
       const fault: SinkFault = (number) => FAULTS[number - 1]?.(kind);
       await using sink = startSink(KINDS[kind].take, fault);

@@ -37,7 +37,7 @@ async function run(
     cwd,
     env: { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
     stdin: "null",
-    // One that hangs would hang the tests.
+    // Ends a recipe that hangs.
     signal: AbortSignal.timeout(60_000),
   });
 }

@@ -18,19 +18,6 @@ export interface FeedLoadOptions {
   isMoving?: boolean;
 }
 
-/** What the followers have seen. Lags are in milliseconds, from a commit's end to the entry's delivery. */
-export interface FeedFigures {
-  entries: number;
-  followers: { query: string; entries: number; polls: number; kills: number }[];
-  medianLag: number;
-  p99Lag: number;
-  /** How many entries were delivered while an older transaction was held open. */
-  whileHeld: number;
-  /** How many writes and polls failed, and how often a follower started again. */
-  failures: number;
-  restarts: number;
-}
-
 const WRITERS = 16;
 /** From one poll of a follower to its next, in milliseconds. */
 const PACE = 50;
@@ -67,16 +54,21 @@ export async function newOrganization(sql: postgres.Sql, name: string, keys: num
  */
 export async function followUnderLoad(
   { stack, seconds, heldSeconds, isMoving = false }: FeedLoadOptions,
-): Promise<FeedFigures> {
+) {
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
   const { id, tokens } = await newOrganization(sql, "Followed", KEYS);
   /** When the commit of each entry had ended, by the agent's name. */
   const committedAt = new Map<string, number>();
+  /** Milliseconds from a commit's end to the entry's delivery. */
   const lags: number[] = [];
   let [isHolding, isWriting] = [false, true];
-  let [polled, whileHeld, failures, restarts] = [0, 0, 0, 0];
+  let polled = 0;
+  /** How many entries were delivered while an older transaction was held open. */
+  let whileHeld = 0;
+  /** How many writes and polls failed, and how often a follower started again. */
+  let [failures, restarts] = [0, 0];
 
   async function insert(session: postgres.ISql, random: Random, name: string) {
     const time = pick(random, ["clock_timestamp()", `'${PAST} 23:59:59.999999Z'`, `'${FUTURE}Z'`]);

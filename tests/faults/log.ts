@@ -39,7 +39,7 @@ export async function read(run: Run, id: string, after: string) {
   return page && { ...page, names: page.names.toSorted() };
 }
 
-/** The cursor after all there is. */
+/** The cursor at the end of the log. */
 export async function cursorOf(run: Run, id: string): Promise<string> {
   return (await read(run, id, "beginning"))?.next ?? "";
 }
