@@ -1,4 +1,4 @@
-import { API_URL, pageQuery, SECRET_KEY, type Sql } from "../helpers.ts";
+import { pageQuery, type Sql } from "../helpers.ts";
 
 /** A column, or a parameter of a function. */
 interface Parameter {
@@ -38,13 +38,6 @@ export async function servedObjects(sql: Sql) {
     where p.pronamespace = 'audit_log'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
     order by p.proname`;
   return { tables: [...tables], functions: [...functions] };
-}
-
-/** The paths of a schema that the Data API lists to the platform, which may see the most. */
-export async function documentedPaths(schema: string): Promise<string[]> {
-  const headers = { apikey: SECRET_KEY, "Accept-Profile": schema };
-  const { paths } = await (await fetch(`${API_URL}/rest/v1/`, { headers })).json();
-  return Object.keys(paths).filter((path) => path !== "/");
 }
 
 /** What an attacker supposes to exist. */

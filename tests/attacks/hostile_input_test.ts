@@ -9,6 +9,7 @@ import {
   newLog,
   type Page,
   type Problem,
+  randomFrom,
   SECRET_KEY,
   sql,
   TWO_DAYS,
@@ -140,7 +141,8 @@ describe("hostile input", () => {
     const statuses = new Map<number, number>();
     async function attack(n: number): Promise<void> {
       const target = n % GATEWAY_SHARE === 0 ? TARGETS.gateway : TARGETS.function;
-      const request = hostileRequest(SEED, n, { home: target.home, tokens });
+      const random = randomFrom(SEED * 1_000_003 + n);
+      const request = hostileRequest(random, target.home, tokens[n % tokens.length] ?? "");
       const verdict = judge(request, target.home, known);
       try {
         await assertAnswer(await sendRaw(target, headOf(request)), verdict, request.method);

