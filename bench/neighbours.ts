@@ -1,20 +1,18 @@
-import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
 import type { EdgeFunction } from "../local/edge_function.ts";
-import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import { askForPage, DAY, insertEntries, LONGEST } from "./memory.ts";
-import { memoryOf, resetPeak } from "./processes.ts";
+import { peakOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
 import { type BenchStack, makeKeys, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
 
-/** How many pages one key asks for at once: its lawful minute. */
+/** One key asks for so many pages at once: its lawful minute. */
 const AT_ONCE = 60;
-/** How many requests of the quiet organization are timed while nobody else asks. */
+/** So many requests of the quiet organization are timed while nobody else asks. */
 const ALONE = 300;
-const STALLED_SECONDS = 75;
+/** The work for another organization begins with so many entries. */
 const BACKFILL = 200_000;
 
-/** What one organization's requests and work do to another's requests. */
+/** Measures how much one organization's requests, and work for it, slow down another's requests. */
 export async function measureNeighbours(rounds: number): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
@@ -23,24 +21,19 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   const quietTokens = await makeKeys(sql, quiet, 100);
   await insertEntries(sql, noisy, LONGEST);
   await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
-  const edgeFunction = await stack.startFunction();
-  await measureCrowd({ sql, edgeFunction, noisyToken, quietTokens, rounds });
-  await measureStalledReaders(sql, edgeFunction, noisyToken);
+  const crowd = { noisyToken, quietTokens, rounds };
+  await measureCrowd(sql, await stack.startFunction(), crowd);
   await measureWork(stack, quiet, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
 
-interface Run {
-  sql: postgres.Sql;
-  edgeFunction: EdgeFunction;
-  noisyToken: string;
-  quietTokens: string[];
-  rounds: number;
-}
-
 /** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
-async function measureCrowd(run: Run): Promise<void> {
-  const { sql, edgeFunction: { port, pid }, noisyToken, quietTokens, rounds } = run;
+async function measureCrowd(
+  sql: postgres.Sql,
+  { port, pid }: EdgeFunction,
+  run: { noisyToken: string; quietTokens: string[]; rounds: number },
+): Promise<void> {
+  const { noisyToken, quietTokens, rounds } = run;
   const askQuietly = async (n: number) => {
     const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);
     await response.bytes();
@@ -60,12 +53,12 @@ async function measureCrowd(run: Run): Promise<void> {
     const beside = await timesOf(askQuietly, () => isOver);
     const answered = (await crowd).filter(Boolean).length;
     const times = [alone, beside].flatMap((each) => [median(each), quantile(each, 0.99)]);
-    const peak = await memoryOf("peak", pid);
+    const peak = await peakOf(pid);
     printRow(answered, ...times.map((ms) => ms.toFixed(1)), peak.toFixed(0));
   }
 }
 
-/** Asks one after the other; the milliseconds of each. A failed request counts as one that took a whole time-out. */
+/** Sends one request after the other. Returns the milliseconds of each; a failed one counts as 5 seconds. */
 async function timesOf(
   ask: (n: number) => Promise<boolean>,
   isOver: (asked: number) => boolean,
@@ -76,45 +69,6 @@ async function timesOf(
     times.push(await ask(times.length) ? performance.now() - start : 5_000);
   }
   return times;
-}
-
-/** Prints the memory that 60 readers take who do not read their pages. */
-async function measureStalledReaders(
-  sql: postgres.Sql,
-  { port, pid }: EdgeFunction,
-  token: string,
-): Promise<void> {
-  printHead(
-    "60 readers that stop or crawl",
-    "before, MiB",
-    "peak",
-    "after 75 s",
-    "after they left",
-  );
-  await resetLimits(sql);
-  const before = await memoryOf("now", pid);
-  await resetPeak(pid);
-  const readers = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, n) => stall(port, token, n)),
-  );
-  await pause(STALLED_SECONDS * 1000);
-  const figures = [before, await memoryOf("peak", pid), await memoryOf("now", pid)];
-  for (const reader of readers) reader.close();
-  await pause(5_000);
-  figures.push(await memoryOf("now", pid));
-  printRow("this function", ...figures.map((mebibytes) => mebibytes.toFixed(0)));
-}
-
-/** Starts a reader that stops after the headers, or after a byte of the body, or reads a byte a second. */
-async function stall(port: number, token: string, n: number): Promise<SlowReader> {
-  const path = `/public-audit-log?start=${DAY}&end=${DAY}&limit=1000`;
-  const reader = await SlowReader.ask({ hostname: "127.0.0.1", port }, path, token);
-  (async () => {
-    await reader.readHeaders();
-    if (n % 3 > 0) await reader.readByte();
-    while (n % 3 === 2) await pause(1000).then(() => reader.readByte());
-  })().catch(() => {});
-  return reader;
 }
 
 /** Prints what a first page takes in the database while it works for another organization. */

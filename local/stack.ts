@@ -15,7 +15,6 @@ import {
 } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
-import { runUpkeep } from "./upkeep.ts";
 
 export interface StackOptions {
   /** Folder for all data of the stack. */
@@ -107,9 +106,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       });
   }
 
-  const upkeep = seed ? runUpkeep(url) : undefined;
+  const sealing = seed ? sealDays(url) : undefined;
   // Awaited before Postgres is stopped.
-  started.defer(() => upkeep?.catch(() => {}));
+  started.defer(() => sealing?.catch(() => {}));
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
   const postgrest = started.use(
@@ -131,7 +130,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     log,
   }));
 
-  await upkeep;
+  await sealing;
   const running = started.move();
   return {
     apiUrl,
@@ -144,6 +143,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
+}
+
+/** Seals past days with the upkeep, which a schedule of `pg_cron` runs on a hosted project. */
+async function sealDays(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  try {
+    await sql.unsafe("do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$");
+  } finally {
+    await sql.end();
+  }
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */

@@ -1,7 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
-import { runUpkeep } from "../../local/upkeep.ts";
 import { runRecipes } from "../clients/recipes.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 
@@ -198,14 +197,14 @@ describe("a table of events", () => {
     assertEquals(await count(), total);
     await assertCountsExact();
 
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const { id } = await project.organization(acme);
     const [seals] = await sql`
       select count(*)::int as days, sum(entries)::int as entries from audit_log_private.seals
       where organization_id = ${id}`;
     assertEquals({ ...seals }, { days: 36, entries: 20_010 });
     await sql.unsafe(backfill);
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const [health] = await sql`select audit_log_private.health() as state`;
     const { altered_days, miscounted_days, oldest_unsealed_day } = health?.["state"];
     assertEquals([altered_days, miscounted_days, oldest_unsealed_day], [[], [], null]);

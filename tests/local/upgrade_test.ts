@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import type postgres from "postgres";
-import { runUpkeep } from "../../local/upkeep.ts";
 import { freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
 import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/installation.ts";
@@ -83,7 +82,7 @@ async function fill() {
       (array['agent_added', 'feedback_given'])[n % 2 + 1], 'ada@example.com', 'entry ' || n,
       jsonb_build_object('n', n)
     from generate_series(0, ${ENTRIES}::int - 1) as n`;
-  await runUpkeep(project.stack.databaseUrl);
+  await runUpkeep(sql);
 
   const exported = await Deno.makeTempDir({ dir: folder });
   for (const day of DAYS) {
@@ -155,7 +154,7 @@ describe("after an upgrade from the oldest release", () => {
     const { id, token, exported, kept } = log;
     await insert(id, "another day", new Date("2026-02-01"));
     await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const [row] = await sql`
       select health ->> 'altered_days' as altered, health ->> 'oldest_unsealed_day' as unsealed, (
         select count(*)::int from audit_log_private.seals where organization_id = ${id}
