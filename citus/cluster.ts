@@ -52,6 +52,17 @@ export async function runFile({ admin }: Node, file: string): Promise<void> {
   }
 }
 
+/** Calls a function of the schema audit_log as a signed-in person, like the Data API. Returns its JSON. */
+export async function callAs({ sql }: Node, person: string, call: string) {
+  const claims = JSON.stringify({ sub: person, email: `${person}@example.com` });
+  return await sql.begin(async (run) => {
+    await run`select set_config('request.jwt.claims', ${claims}, true)`;
+    await run`set local role authenticated`;
+    const [row] = await run.unsafe(`select audit_log.${call} as answer`);
+    return row?.["answer"];
+  });
+}
+
 /** Makes one cluster of nodes. The first is the coordinator, and has organizations like the others. */
 export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
@@ -109,7 +120,7 @@ export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Pr
   }
 }
 
-/** Sums up the processor time that the databases of nodes have used since they were started, in milliseconds. */
+/** The processor time that the databases of these nodes have used since they were started, in milliseconds. */
 export async function processorTime(nodes: readonly Node[]): Promise<number> {
   let time = 0;
   for (const { postgres: { dataDir }, admin } of nodes) {
