@@ -1,10 +1,7 @@
-import { join } from "node:path";
-import postgres from "postgres";
-import { freePort } from "../local/free_port.ts";
-import { databaseUrl, startPostgres, stopPostgres } from "../local/postgres.ts";
-import { makeKeys, startBenchStack } from "./stack.ts";
+import type postgres from "postgres";
+import { makeKeys } from "./stack.ts";
 
-/** Entries of one organization over a year, and keys to read them with. */
+/** A log of one organization over a year, and keys to read it with. */
 export interface DataSet {
   entries: number;
   organizationId: string;
@@ -13,15 +10,15 @@ export interface DataSet {
   exhaustedToken: string;
 }
 
-/** Persons by how many entries each has: one in so many of a data set's. */
+/** Three persons. Each has one in so many entries of a data set. */
 export const PERSONS = [100_000, 100, 1];
 
-/** The address of one of the persons. */
+/** The address of a person. */
 export function addressOf(person: number): string {
   return `user${person}@example.com`;
 }
 
-/** Makes a data set, or what is missing of it, and new keys. */
+/** Makes new keys, and what is missing of a data set. */
 export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
@@ -45,18 +42,18 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   return { entries, organizationId: id, tokens, exhaustedToken };
 }
 
-export interface InsertionOptions {
-  /** How many entries the whole log has, spread evenly over so many days. */
+interface InsertionOptions {
+  /** The whole log has so many entries, spread evenly over so many days. */
   entries: number;
   firstDay: string;
   days: number;
-  /** SQL of an entry's organization and of its transaction's number; `n` is the entry's place in the log. */
+  /** SQL of an entry's organization and of its transaction's number; `n` is the entry's number in the log. */
   organization: string;
   transaction?: string;
 }
 
 /**
- * SQL that inserts the entries of a log from one place to before another: nine of ten between 8 and 18 o'clock,
+ * SQL that inserts the entries of a log with the numbers `from` to `to - 1`: nine of ten between 8 and 18 o'clock,
  * the others at any time of the day.
  */
 function insertionOf(options: InsertionOptions, from: number, to: number): string {
@@ -95,7 +92,7 @@ function insertionOf(options: InsertionOptions, from: number, to: number): strin
     ) as times`;
 }
 
-/** SQL of the cursor of a reader who has seen what a snapshot sees. `scope`: organization, days, action. */
+/** SQL of a cursor, behind all that a snapshot sees. `scope`: organization, days, action. */
 export function cursorOf(snapshot: string, scope: string): string {
   return `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${scope}')`;
 }
@@ -112,63 +109,28 @@ export const DAYS = 1826;
 const DAYS_AT_ONCE = 30;
 const TRANSACTIONS = 1_000_000;
 
-/** Fast, and unsafe: whoever is interrupted must load again. */
-const LOADING_SETTINGS = [
-  "fsync=off",
-  "full_page_writes=off",
-  "synchronous_commit=off",
-  "wal_level=minimal",
-  "max_wal_senders=0",
-  "autovacuum=off",
-  "session_replication_role=replica",
-  "work_mem=512MB",
-  "maintenance_work_mem=2GB",
-];
-
 /** The id of an organization by its rank: 1 is the largest. */
 export function organizationId(rank: number): string {
   const first = "0123456789abcdef"[(rank * 7) % 16];
   return `${first}0000000-0000-4000-a000-${String(rank).padStart(12, "0")}`;
 }
 
-/** Makes a log in the stack of a folder, unless it is there already. */
-export async function loadGrownLog(dataDir: string, log: GrownLog): Promise<void> {
-  if (await isLoaded(dataDir)) return;
-  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
-  const port = freePort();
-  const folder = join(dataDir, "postgres");
-  await startPostgres({ dataDir: folder, port, adminPassword, settings: LOADING_SETTINGS });
-  const url = databaseUrl(port, "supabase_admin", adminPassword);
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  try {
-    await load(sql, log);
-  } finally {
-    await sql.end();
-    await stopPostgres(folder);
-  }
-}
-
-/** Whether a log is there. Makes the stack. */
-async function isLoaded(dataDir: string): Promise<boolean> {
-  await using stack = await startBenchStack(dataDir);
-  const entries = await stack.sql`
-    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
-  return entries.length > 0;
-}
-
-/** Writes the entries without indexes and triggers, which come back afterwards. */
-async function load(sql: postgres.Sql, log: GrownLog): Promise<void> {
+/** Fills a database with a log, unless it has it already. Indexes and triggers come back after the entries. */
+export async function loadGrownLog(sql: postgres.Sql, log: GrownLog): Promise<void> {
   const { entries, organizations } = log;
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
+  const loaded = await sql`
+    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
+  if (loaded.length > 0) return;
   await sql`
     insert into audit_log.organizations (id, name)
     select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
     on conflict do nothing`;
-  // Numbers that entries may have: of transactions that are over.
+  // The entries take the numbers of these transactions, which are over.
   await sql.unsafe(`do $$ begin
     for n in 1..${TRANSACTIONS + 1000} loop perform pg_current_xact_id(); commit; end loop;
   end $$`);
-  // The trigger, too: one that does not fire still collects its transition table.
+  // The trigger goes, too: if it did not fire, it would still collect its transition table.
   const parts = await sql`
     select format('drop index %s', indexrelid::regclass) as dropping, pg_get_indexdef(indexrelid) as making
     from pg_index where indrelid = 'audit_log.audit_entries'::regclass and not indisprimary
@@ -180,7 +142,9 @@ async function load(sql: postgres.Sql, log: GrownLog): Promise<void> {
     select 'drop trigger count_inserted on audit_log.audit_entries', pg_get_triggerdef(oid)
     from pg_trigger where tgrelid = 'audit_log.audit_entries'::regclass and tgname = 'count_inserted'`;
   await sql.begin(async (transaction) => {
-    // Emptied in this transaction: then minimal wal_level writes no log of changes to these tables.
+    for (const setting of ["session_replication_role = replica", "maintenance_work_mem = '2GB'"]) {
+      await transaction.unsafe(`set local ${setting}`);
+    }
     await transaction`truncate audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.days_to_seal`;
     for (const { dropping } of parts) await transaction.unsafe(dropping);
     for (let day = 0; day < DAYS; day += DAYS_AT_ONCE) {
@@ -189,23 +153,22 @@ async function load(sql: postgres.Sql, log: GrownLog): Promise<void> {
       await transaction.unsafe(writingOf(log, ids, from, to));
       console.log(`  ${to} entries`);
     }
+    for (const { making } of parts) {
+      console.log(`  ${making}`);
+      await transaction.unsafe(making);
+    }
+    await transaction`
+      insert into audit_log_private.monthly_entry_counts
+      select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
+      from audit_log_private.entry_counts group by 1, 2, 3`;
   });
-  // One after another: sorting takes room on the disk, too.
-  for (const { making } of parts) {
-    console.log(`  ${making}`);
-    await sql.unsafe(making);
-  }
-  await sql`
-    insert into audit_log_private.monthly_entry_counts
-    select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
-    from audit_log_private.entry_counts group by 1, 2, 3`;
   await sql`vacuum (analyze)`;
 }
 
 /**
- * Writes entries of whole days and their counts, in the order in which the upkeep of each night writes those.
- * The largest organization has a fifth of the entries. After it, a tenth of the ranks has as many as the tenth
- * before.
+ * SQL that writes entries of whole days, and their counts in the order in which the upkeep of each night does. The
+ * largest organization gets a fifth of the entries. The others get fewer the lower their rank: those of ranks 10 to
+ * 99 together as many as those of ranks 100 to 999.
  */
 function writingOf(
   { entries, organizations }: GrownLog,

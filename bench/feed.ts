@@ -9,9 +9,9 @@ import { type BenchStack, startBenchStack } from "./stack.ts";
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** How many entries lie between two that match. */
+    /** So many entries lie between two that match. */
     entries: { type: "string", default: "1000000" },
-    /** How long followers follow. */
+    /** So long followers follow. */
     seconds: { type: "string", default: "60" },
   },
 });
@@ -23,7 +23,7 @@ const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"];
 await runParts({ gaps: measureGaps, followers: measureFollowers }, positionals);
 Deno.exit();
 
-/** Prints what pages cost that find nothing among new entries, or among entries of late transactions. */
+/** Prints the cost of pages that find nothing, among new entries and among those of late transactions. */
 async function measureGaps(): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
@@ -53,7 +53,7 @@ async function measureGaps(): Promise<void> {
   }
 }
 
-/** Uses up transaction numbers; some of them, as if they had been in progress when a cursor was given out. */
+/** Uses up transaction numbers. Some count as in progress when a cursor was given out. */
 async function useTransactions(sql: postgres.Sql) {
   await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
   const [row] = await sql`
@@ -68,7 +68,7 @@ async function cursor(sql: postgres.Sql, id: string, snapshot: string): Promise<
   return row?.["cursor"];
 }
 
-/** Writes entries with another action than is asked for. */
+/** Writes entries of an action that nobody asks for. */
 async function write(sql: postgres.Sql, id: string, entries: number, transaction: string) {
   await sql.unsafe(`
     insert into audit_log.audit_entries
@@ -78,7 +78,7 @@ async function write(sql: postgres.Sql, id: string, entries: number, transaction
     from generate_series(1, ${entries}) as n`);
 }
 
-/** Reads pages until there are no more; what each has cost. */
+/** Reads pages until there are no more. Returns the cost of each. */
 async function readToEnd({ sql, backend }: BenchStack, id: string, after: string) {
   const costs: { processor: number; elapsed: number }[] = [];
   for (let hasMore = true; hasMore;) {
@@ -96,7 +96,7 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
   return costs;
 }
 
-/** Prints how soon followers get entries beside 16 writers. Each must get every entry once. */
+/** Prints how soon followers get entries beside 16 writers. Fails unless each gets every entry once. */
 async function measureFollowers(): Promise<void> {
   await using stack = await startBenchStack();
   console.log(`\nFollowers beside 16 writers for ${SECONDS} s, one transaction held open`);

@@ -5,8 +5,8 @@ import { cursorOf, DAYS, type GrownLog, loadGrownLog, organizationId } from "./d
 import { byTurns, median, printHead, printRow, ratios, runParts } from "./report.ts";
 import { type BenchStack, costOf, KEPT, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
 
-// What grows with the log: a log of five years and many organizations beside one of 1,000,000 entries, by turns.
-// The data sets are kept. The larger one needs 60 GB.
+// Compares a log of five years and many organizations with one of 1,000,000 entries, by turns. Both are kept; the
+// larger one needs 60 GB.
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -21,7 +21,7 @@ const [entries, organizations] = [Number(values.entries), Number(values.organiza
 const LARGE: GrownLog = { entries, organizations };
 const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
 
-/** How many organizations, the largest, have seals that a night compares. */
+/** The upkeep seals the days of the so many largest organizations. */
 const SEALED = 30;
 
 /** One organization of one of the databases. */
@@ -37,8 +37,10 @@ await main();
 Deno.exit();
 
 async function main(): Promise<void> {
-  await using small = await start(SMALL);
-  await using large = await start(LARGE);
+  await using small = await startBenchStack(folderOf(SMALL));
+  await loadGrownLog(small.sql, SMALL);
+  await using large = await startBenchStack(folderOf(LARGE));
+  await loadGrownLog(large.sql, LARGE);
   const [like] = await large.sql`
     select organization_id as id from audit_log_private.entry_counts
     where organization_id <> ${organizationId(1)}
@@ -58,11 +60,8 @@ async function main(): Promise<void> {
   }, positionals);
 }
 
-async function start(log: GrownLog): Promise<BenchStack> {
-  const folder = join(KEPT, "growth", String(log.entries));
-  console.log(`\n${log.entries.toLocaleString("en")} entries`);
-  await loadGrownLog(folder, log);
-  return await startBenchStack(folder);
+function folderOf({ entries }: GrownLog): string {
+  return join(KEPT, "growth", String(entries));
 }
 
 async function subjectOf(name: string, stack: BenchStack, id: string): Promise<Subject> {
@@ -90,10 +89,10 @@ async function printSizes(databases: postgres.Sql[]): Promise<void> {
   }
 }
 
-/** For each request, SQL that gives the query of public_audit_log. */
+/** For each request, SQL that selects the query to give to public_audit_log. */
 function requestsOf(id: string): Record<string, string> {
   const [day, year] = ["'2025-07-01', '2025-07-01'", "'2025-01-01', '2025-12-31'"];
-  // With what `upkeep` and `writes` have added.
+  // The upkeep adds a day.
   const [start, end] = ["2021-01-01", "2026-12-31"];
   const years = `'${start}', '${end}'`;
   const feedback = "'feedback_given'";
@@ -121,13 +120,13 @@ function requestsOf(id: string): Record<string, string> {
     "after: first page": page(years, { after: "'beginning'" }),
     "after: caught up": page(years, { after: cursor("pg_current_snapshot()") }),
     "after: 100 new ones": page(years, { after: cursor(beforeLast) }),
-    // A variable in `call`, another day in each.
+    // `call` declares the variable, and sets it to another day each time.
     "a random day": "select '(day, day, null, null, 100, 0, false, null)'",
     "a 401": "select ''",
   };
 }
 
-/** Subjects take turns within each round. */
+/** Prints what a request costs. Subjects take turns within each round. */
 async function measurePages(subjects: Subject[]): Promise<void> {
   console.log("\nProcessor time of the database for one request, in milliseconds");
   printHead("request", "alone", "as large", "largest", "ratios");
@@ -144,7 +143,7 @@ async function measurePages(subjects: Subject[]): Promise<void> {
   }
 }
 
-/** Calls the function as the Data API does; what one call has cost. */
+/** Calls the function as the Data API does. Returns the cost of one call. */
 async function call({ stack, hash }: Subject, request: string) {
   const lawful = request
     ? "answer ->> 'decision' = 'accepted' and answer -> 'page' -> 'total' is not null"
@@ -171,7 +170,7 @@ function ratiosToFirst([first = [], ...others]: number[][]): string {
   return others.map((values) => median(ratios(values, first)).toFixed(2)).join(", ");
 }
 
-/** A night: a new day, and a thirtieth of all sealed days. */
+/** Prints what a night takes: it seals a new day, and compares a thirtieth of all sealed days. */
 async function measureUpkeep(sql: postgres.Sql, { entries }: GrownLog): Promise<void> {
   console.log(`\nThe upkeep, ${entries.toLocaleString("en")} entries:`);
   const upkeep = async (what: string) => {

@@ -1,4 +1,4 @@
--- What the three-call handler needs. Written as its author would: the same columns, the same indexes.
+-- The tables and functions of three_calls.ts.
 create table if not exists audit_log.bench_api_keys (
   id uuid primary key,
   organization_id uuid not null,
@@ -19,7 +19,7 @@ as $$
   on conflict on constraint bench_request_counts_pkey do update set requests = c.requests + 1
   returning requests
 $$;
--- The floor's.
+-- For /floor.
 create or replace function audit_log.bench_floor() returns integer
 language sql volatile set search_path = ''
 as $$ select 1 $$;
