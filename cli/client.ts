@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** The exit codes of failures (docs/integrating.md). */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
-/** Why reading or delivering ended; the message says what to do. */
+/** Ends a command. The message says what was seen and what to do. */
 export class AuditLogError extends Error {
   constructor(readonly exitCode: number, message: string) {
     super(message);
@@ -17,7 +17,7 @@ export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
-/** Says that the same may succeed later. */
+/** A failure that may be over later. */
 export class Temporary extends Error {
   /** `waitMs`: how long the other side asked to wait. */
   constructor(message: string, readonly waitMs?: number) {
@@ -38,7 +38,7 @@ export interface Entry {
 /** Entries that are new since a cursor. */
 export interface Page {
   items: Entry[];
-  /** The same as the API wrote them, one JSON object each: numbers keep all their digits. */
+  /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
   /** How many entries match in all. */
   total: number;
@@ -104,19 +104,18 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
-  // The API does not answer so: something between here and it did.
+  // The API has no such answer: a proxy gave it.
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
-    const reason = "it was revoked, has expired, or is none";
-    const advice = "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
-    const message = `The API refuses the key: ${reason}. ${advice}\n${body}`;
-    throw new AuditLogError(EXIT.keyRefused, message);
+    const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
+      "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
+    throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
   const next = status !== 400
     ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
     : body.includes('"parameter":"after"')
-    ? "The place that was saved belongs to another --start, --end, --action or organization: give the same as " +
-      "before. If the API's database was restored, move the saved place away to start anew."
+    ? "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
+      "If the API's database was restored, move the file with the cursor away to start anew."
     : "Correct the arguments.";
   refuse(`The API refuses the request (${status}). ${next}\n${body}`);
 }
@@ -175,7 +174,7 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
   return sleep(ms, undefined, signal && { signal });
 }
 
-/** Refuses a text that is not the whole page, and leaves the text of each entry as it is. */
+/** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
 function parsePage(body: string): Page {
   try {
     const { items, total, ...page } = JSON.parse(body);
@@ -193,7 +192,7 @@ function parsePage(body: string): Page {
   }
 }
 
-/** Adds the causes of an error: what fetch throws names only there what has happened. */
+/** The message of an error and of its causes: fetch says only there what has happened. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;

@@ -1,9 +1,14 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { AuditLogError, EXIT } from "../client.ts";
 
-/** A reason to stop that a person can do something about. */
-export class InstallError extends Error {}
+/** Why nothing more was installed; the message says what to do. */
+export class InstallError extends AuditLogError {
+  constructor(message: string) {
+    super(EXIT.gaveUp, message);
+  }
+}
 
 /** A file to write, or to remove if it has no text. */
 export interface Change {
@@ -34,7 +39,7 @@ export function applyChanges(target: string, changes: Change[]): void {
   }
 }
 
-/** Writes beside the file, then renames. What a killed run leaves has the name that the next one uses. */
+/** Writes beside the file, then renames. The next run overwrites what a killed one left. */
 function writeWhole(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true });
   const place = existsSync(path) ? realpathSync(path) : path;

@@ -296,7 +296,7 @@ describe("public-audit-log export", () => {
     for (const other of others) {
       const { code, stderr } = await folder.run("log.ndjson", other);
       assertEquals(code, 2, stderr);
-      assertMatch(stderr, /place that was saved .* another --start, .* give the same as before/);
+      assertMatch(stderr, /saved cursor belongs to another --start, .* give the same as before/);
       assertStringIncludes(stderr, "Start again with after=beginning");
     }
     await fill(organization, 3);
@@ -330,7 +330,7 @@ describe("public-audit-log export", () => {
     await folder.export("log.csv", { url: proxy.url, key: organization.token });
     const { code, stderr } = await refused.promise;
     assertEquals(code, 2);
-    assertMatch(stderr, /log\.csv is in use: another process is at it\.\n$/);
+    assertMatch(stderr, /log\.csv is in use: wait until the other process has ended\.\n$/);
     await assertWhole(folder, "log.csv", organization);
   });
 
