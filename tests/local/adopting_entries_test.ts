@@ -2,9 +2,10 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { runRecipes } from "../clients/recipes.ts";
+import { runUpkeep } from "../project.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 
-// The section "Write entries" of docs/adopting.md: the recipes entries.sql and events.sql.
+// Follows the section "Write entries" of docs/adopting.md, with the recipes entries.sql and events.sql.
 
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());

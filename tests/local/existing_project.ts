@@ -79,10 +79,7 @@ export interface Account {
 /** The result of a call of the Data API. */
 export type Answer = { code: string } | { data: unknown };
 
-/**
- * A Supabase project that was there before the service: a folder with migrations of its own, and a database with
- * a Data API, Auth and the function's gateway.
- */
+/** A Supabase project that was there before the service: a folder with migrations, and a stack without ours. */
 export class ExistingProject implements AsyncDisposable {
   readonly folder = Deno.makeTempDirSync();
   readonly stack: TemporaryStack;
@@ -104,17 +101,6 @@ export class ExistingProject implements AsyncDisposable {
   write(path: string, text: string): void {
     Deno.mkdirSync(dirname(join(this.folder, path)), { recursive: true });
     Deno.writeTextFileSync(join(this.folder, path), text);
-  }
-
-  /** Adds migrations of theirs after all that are there, as `supabase migration new` does. */
-  addMigrations(texts: Record<string, string>): void {
-    const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
-    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
-    for (const [name, text] of Object.entries(texts)) {
-      time += 1000;
-      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
-      this.write(`${MIGRATIONS}/${version}_${name}.sql`, text);
-    }
   }
 
   /** The names of the files, in order. */
@@ -146,10 +132,15 @@ export class ExistingProject implements AsyncDisposable {
     return rows.map(({ file }) => file);
   }
 
-  /** Adds a recipe of examples/adopting as their migration. */
+  /** Adds recipes of examples/adopting as their newest migrations, as `supabase migration new` does. */
   addRecipes(...names: string[]): void {
-    const texts = names.map((name) => [`audit_log_${name}`, recipe(`${name}.sql`)]);
-    this.addMigrations(Object.fromEntries(texts));
+    const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
+    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
+    for (const name of names) {
+      time += 1000;
+      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
+      this.write(`${MIGRATIONS}/${version}_audit_log_${name}.sql`, recipe(`${name}.sql`));
+    }
   }
 
   /** Makes an organization of theirs. */
