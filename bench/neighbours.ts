@@ -1,9 +1,10 @@
 import postgres from "postgres";
 import type { EdgeFunction } from "../local/edge_function.ts";
+import { runUpkeep } from "../local/stack.ts";
 import { askForPage, DAY, insertEntries, LONGEST } from "./memory.ts";
 import { peakOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
-import { type BenchStack, makeKeys, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
+import { type BenchStack, makeKeys, resetLimits, startBenchStack } from "./stack.ts";
 
 /** One key asks for so many pages at once: its lawful minute. */
 const AT_ONCE = 60;

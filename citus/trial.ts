@@ -3,9 +3,9 @@
 //   deno task citus /path/to/postgres-17-with-citus/bin
 import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { organizationId } from "../bench/data_sets.ts";
-import { makeKeys, runUpkeep } from "../bench/stack.ts";
+import { makeKeys } from "../bench/stack.ts";
 import { startPostgres, stopPostgres } from "../local/postgres.ts";
+import { runUpkeep } from "../local/stack.ts";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { besideGroups } from "../tests/faults/group_load.ts";
 import { pick, type Random, randomFrom } from "../tests/random.ts";
@@ -43,6 +43,10 @@ Deno.exit();
 
 function say(text: string): void {
   console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
+}
+
+function organizationId(n: number): string {
+  return `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 }
 
 /** Writes the same organizations and entries in every call, and makes keys. */

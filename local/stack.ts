@@ -106,9 +106,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       });
   }
 
-  const sealing = seed ? sealDays(url) : undefined;
-  // Awaited before Postgres is stopped.
-  started.defer(() => sealing?.catch(() => {}));
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  // Waits for what is under way, before Postgres is stopped.
+  started.defer(() => sql.end());
+  const sealing = seed ? runUpkeep(sql) : undefined;
+  sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
   const postgrest = started.use(
@@ -131,6 +133,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }));
 
   await sealing;
+  await sql.end();
   const running = started.move();
   return {
     apiUrl,
@@ -145,14 +148,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   };
 }
 
-/** Seals past days with the upkeep, which a schedule of `pg_cron` runs on a hosted project. */
-async function sealDays(url: string): Promise<void> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  try {
-    await sql.unsafe("do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$");
-  } finally {
-    await sql.end();
-  }
+/** Runs the upkeep as its schedule does on a hosted project (examples/adopting/upkeep.sql). It seals past days. */
+export async function runUpkeep(sql: postgres.Sql): Promise<void> {
+  await sql.unsafe(`do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`);
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */
