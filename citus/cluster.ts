@@ -63,7 +63,7 @@ export async function callAs({ sql }: Node, person: string, call: string) {
   });
 }
 
-/** Makes one cluster of nodes. The first is the coordinator, and has organizations like the others. */
+/** Makes a cluster. The first node is the coordinator, and has organizations like the others. */
 export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
   for (const { postgres } of workers) {
@@ -89,7 +89,7 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
   return rows.map(({ line }) => line);
 }
 
-/** Finds the node that has an organization; its index. */
+/** Finds the node that has an organization. Returns its index. */
 export async function homeOf(
   [{ admin }, ...workers]: [Node, ...Node[]],
   id: string,
@@ -100,7 +100,7 @@ export async function homeOf(
   return 1 + workers.findIndex(({ postgres }) => postgres.port === row?.["nodeport"]);
 }
 
-/** Moves the shard of an organization to the next node. Resolves to the errors of failed attempts. */
+/** Moves the shard of an organization to the next node. Returns the errors of failed attempts. */
 export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Promise<string[]> {
   const [{ admin }] = nodes;
   const home = await homeOf(nodes, id);

@@ -1,4 +1,4 @@
-// The library, and what all commands share: asking until there is an answer. Node's modules only.
+// The library, and the part of all commands that asks until there is an answer. It uses Node's modules only.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -25,7 +25,6 @@ export class Temporary extends Error {
   }
 }
 
-/** An entry of the audit log. */
 export interface Entry {
   id: string;
   created_at: string;
@@ -40,11 +39,11 @@ export interface Page {
   items: Entry[];
   /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
-  /** How many entries match in all. */
+  /** So many entries match in all. */
   total: number;
-  /** The cursor to save when these entries are dealt with, and to give as `after` then. */
+  /** The next cursor: save it when you have dealt with these entries, and give it as `after`. */
   next: string;
-  /** `false`: you have caught up. */
+  /** If it is `false`, you have caught up. */
   hasMore: boolean;
   organizationId: string;
 }
@@ -55,21 +54,21 @@ export interface FollowOptions {
   url: string | URL;
   /** `pck_…` */
   key: string;
-  /** The first and the last UTC day; default all, also those to come. */
+  /** The first and the last UTC day; by default all, also those to come. */
   start?: string | undefined;
   end?: string | undefined;
   /** Only entries with this action. */
   action?: string | undefined;
-  /** The `next` of the last page that was dealt with; default the beginning of the log. */
+  /** The `next` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
-  /** How long to wait when caught up, in milliseconds; without it, following ends there. */
+  /** Milliseconds to wait when caught up. Without it, following ends there. */
   everyMs?: number | undefined;
-  /** The failures in a row after which it gives up; default 10. */
+  /** Gives up after so many failures in a row; by default 10. */
   mostFailures?: number;
   /** Gets a line when it has to try again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
-  /** Waits; a test has a clock of its own. */
+  /** Waits. A test has a clock of its own. */
   wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
@@ -81,7 +80,7 @@ const LONGEST_RETRY_MS = 30_000;
  * Gives every entry once, page by page, from `after` on. Save `page.next` when you have dealt with a page: then
  * your program may be killed at any moment.
  *
- * @throws {AuditLogError} when to ask again would be of no use.
+ * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
   const { start = "0001-01-01", end = "9999-12-31", action, everyMs, signal, wait = pause } =
@@ -99,7 +98,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
   }
 }
 
-/** Asks the API; the body of its answer. */
+/** Asks the API. Returns the body of its answer. */
 export async function ask(address: URL, { key, signal }: FollowOptions): Promise<string> {
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
@@ -125,7 +124,7 @@ export function timeLimit(signal?: AbortSignal | null): AbortSignal {
   return AbortSignal.any([...signal ? [signal] : [], AbortSignal.timeout(TIMEOUT_MS)]);
 }
 
-/** Sends a request; the status and the body of its answer. Throws `Temporary` for what may succeed later. */
+/** Sends a request. Throws `Temporary` if it may succeed later. */
 export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
   try {
     const signal = timeLimit(init.signal);
@@ -142,14 +141,14 @@ export async function send(url: URL, init: RequestInit): Promise<{ status: numbe
   }
 }
 
-/** Seconds, or a date (RFC 9110 section 10.2.3). */
+/** Reads seconds or a date (RFC 9110 section 10.2.3). */
 function retryAfterMs(value: string | null): number | undefined {
   if (value === null) return undefined;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
-/** Tries until it succeeds. A 429 that says how long to wait is not counted as a failure. */
+/** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
   const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
   for (let failures = 1;; failures++) {

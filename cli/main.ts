@@ -187,7 +187,7 @@ function print(text: string): number {
   return 0;
 }
 
-/** Prints lines, and resolves when the reader has taken them, however slow it is. */
+/** Prints lines. Resolves when the reader has taken them, however slow it is. */
 function printed({ lines }: { lines: string[] }): Promise<void> {
   return new Promise((resolve, reject) =>
     process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())

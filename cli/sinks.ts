@@ -13,7 +13,7 @@ export interface Batch {
   signal: AbortSignal | null;
 }
 
-/** Resolves when the other side has confirmed; throws `Temporary` to be called again. */
+/** Delivers a batch. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
 export type Sink = (batch: Batch) => Promise<void>;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
@@ -29,7 +29,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   return webhook(url, token);
 }
 
-/** Posts to an address; the body of the answer. */
+/** Posts to an address. Returns the body of the answer. */
 async function post(url: URL, body: string, init: RequestInit): Promise<string> {
   const answer = await send(url, { ...init, method: "POST", body });
   if (answer.status >= 200 && answer.status < 300) return answer.body;

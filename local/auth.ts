@@ -64,7 +64,7 @@ async function connect(url: string): Promise<PostgresConnection> {
 
 type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
 
-/** A single connection that never reconnects, so that no transaction continues on another one. */
+/** Opens one connection. It never reconnects, so that no transaction continues on another one. */
 function openClient({ options }: postgres.Sql) {
   let isClosed = false;
   const closed = Promise.withResolvers<never>();

@@ -11,8 +11,7 @@ const OLDEST = 12;
 const PACKAGED_VERSION = "12.0.2";
 const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e850447add5";
 
-/** Milliseconds. */
-const RESTART_PAUSE = 200;
+const RESTART_PAUSE_MS = 200;
 
 /** A PostgREST that runs on this machine. */
 export interface PostgrestProgram {
@@ -76,17 +75,16 @@ export async function packagedPostgrest(path: string): Promise<PostgrestProgram>
 }
 
 export interface PostgrestOptions {
-  /** Where callers reach the gateway in front of it. */
+  /** Callers reach the gateway in front of it here. */
   apiUrl: string;
   /** The database, as the role `authenticator`. */
   databaseUrl: string;
   /** The secret that signs the callers' JWTs. */
   jwtSecret: string;
-  /** Given each line that it prints. */
+  /** Gets each line that it prints. */
   log: (line: string) => void;
 }
 
-/** A running PostgREST. */
 export interface Postgrest extends AsyncDisposable {
   port: number;
   /** Changes when PostgREST died and was started again. */
@@ -94,8 +92,8 @@ export interface Postgrest extends AsyncDisposable {
 }
 
 /**
- * Starts PostgREST with the settings of a hosted project and resolves when it is ready. If it dies, it is
- * started again on the same port.
+ * Starts PostgREST with the settings of a hosted project, and resolves when it is ready. If PostgREST dies, this
+ * starts it again on the same port.
  */
 export async function startPostgrest(
   { path, version }: PostgrestProgram,
@@ -149,7 +147,7 @@ export async function startPostgrest(
       const end = await process.ended;
       if (isStopping) return;
       log(`PostgREST has ended (${end}): starting it again\n`);
-      await delay(RESTART_PAUSE);
+      await delay(RESTART_PAUSE_MS);
       if (isStopping) return;
       process = start();
     }

@@ -3,7 +3,7 @@ import { realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:
 import { dirname, join } from "node:path";
 import { AuditLogError, EXIT } from "../client.ts";
 
-/** Why nothing more was installed; the message says what to do. */
+/** Stops an installation. The message says what was seen and what to do. */
 export class InstallError extends AuditLogError {
   constructor(message: string) {
     super(EXIT.gaveUp, message);
@@ -49,19 +49,19 @@ function writeWhole(path: string, text: string): void {
   renameSync(temporary, place);
 }
 
-/** The names of the files in a folder, sorted; none if there is no such folder. */
+/** Lists the files in a folder by name; none if there is no such folder. */
 export function listFiles(root: string, path: string): string[] {
   const folder = join(root, path);
   const names = existsSync(folder) ? readdirSync(folder) : [];
   return names.filter((name) => !name.startsWith(".")).sort();
 }
 
-/** The text of a file; `null` if there is no such file. */
+/** Reads a file; `null` if there is no such file. */
 export function readFile(root: string, path: string): string | null {
   return existsSync(join(root, path)) ? readFileSync(join(root, path), "utf8") : null;
 }
 
-/** Git changes line ends when it checks out on Windows: files are compared without. */
+/** Git on Windows changes line ends: compare texts without them. */
 export function unixLines(text: string | null): string {
   return text?.replaceAll("\r\n", "\n") ?? "";
 }

@@ -298,13 +298,6 @@ describe("2. Your organizations and people", () => {
   });
 });
 
-describe("4. Upgrade", () => {
-  // upgrade_test.ts upgrades to a newer version.
-  it("installing again changes nothing", async () => {
-    assertStringIncludes(await project.install(), "nothing to change");
-  });
-});
-
 describe("5. Leave", () => {
   it("the migration leaves nothing behind, and their tables go on working", async () => {
     await Deno.remove(join(project.folder, "supabase/functions/public-audit-log"), {
