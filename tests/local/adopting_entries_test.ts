@@ -87,7 +87,7 @@ describe("a trigger on their tables", () => {
     await assertCountsExact();
   });
 
-  it("needs no rights of the people who insert over the Data API", async () => {
+  it("needs no privileges of the people who insert over the Data API", async () => {
     const acme = await project.newOrganization();
     const { client, id, email } = person;
     const agent = { organization_id: acme, name: "Mine", created_by: id };
@@ -143,7 +143,7 @@ describe("a trigger on their tables", () => {
     assertEquals((await entriesOf("at-once")).length, 1);
   });
 
-  it("refuses the insert where the log has no such organization, so that nothing is unlogged", async () => {
+  it("refuses the insert if the log has no such organization, so that no action goes unlogged", async () => {
     const acme = await project.newOrganization();
     await sql`delete from audit_log.organizations where external_id = ${acme}`;
     const insert = sql`insert into public.agents (organization_id, name) values (${acme}, 'Agent')`;
@@ -168,9 +168,9 @@ describe("the page's commands", () => {
 });
 
 describe("a table of events", () => {
-  it("is written once, in pieces, beside its trigger, whatever was interrupted", async () => {
+  it("is written once, in pieces, beside its trigger, also after an interruption", async () => {
     const acme = await project.newOrganization();
-    // Events from before the trigger.
+    // These events are older than the trigger.
     await sql`alter table public.events disable trigger audit_log_insert`;
     await sql`
       insert into public.events (organization_id, happened_at, kind, email, agent)

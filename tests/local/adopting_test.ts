@@ -54,7 +54,7 @@ async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
 }
 
 describe("1. Install", () => {
-  it("a push that fails in the middle leaves whole files, and the next one goes on", async () => {
+  it("a push that fails in the middle has applied whole files, and the next one goes on", async () => {
     await sql`
       insert into public.organizations (id, name)
       values ('acme', 'Acme'), ('blank', ' '), ('long', repeat('x', 300)), ('none', null)`;
@@ -119,7 +119,7 @@ describe("1. Install", () => {
 });
 
 describe("2. Your organizations and people", () => {
-  it("a name that was not changed makes the push fail, not their application", async () => {
+  it("a push fails if a recipe names a column that they do not have", async () => {
     const recipes = ["values.sql", "organizations.sql", "people.sql", "entries.sql", "events.sql"];
     const renamed: [string, string, string][] = [
       [
@@ -149,7 +149,7 @@ describe("2. Your organizations and people", () => {
     assertEquals(await project.pushed(), project.migrations());
   });
 
-  it("the organizations that exist are there, whatever their names", async () => {
+  it("the organizations that exist are in the log, whatever their names", async () => {
     const names = await sql`
       select external_id, name from audit_log.organizations
       where external_id is not null order by external_id`;
@@ -161,7 +161,7 @@ describe("2. Your organizations and people", () => {
     ]);
   });
 
-  it("new ones are added and renamed with theirs, in the same transaction, and none is deleted", async () => {
+  it("new organizations are added and renamed in the same transaction, and none is deleted", async () => {
     await sql`insert into public.organizations (id, name) values ('new', 'New'), ('other', '')`;
     const { id } = await project.organization("new");
     await sql`update public.organizations set name = 'Renamed' where id = 'new'`;
@@ -200,7 +200,7 @@ describe("2. Your organizations and people", () => {
     assertEquals(organization_id, "acme");
   });
 
-  it("administrators of too low a level, without their second factor, deleted or banned are refused", async () => {
+  it("administrators are refused with a lower level or without their second factor, and when deleted or banned", async () => {
     const { id } = await project.organization("acme");
     const { owner } = people;
     const list = async (client = owner.client) => {
@@ -286,7 +286,7 @@ describe("2. Your organizations and people", () => {
     });
   }
 
-  it("and back to their own tables", async () => {
+  it("their own tables can decide again", async () => {
     await sql.unsafe(recipe("people.sql"));
     await sql.unsafe(`
       create or replace function audit_log_private.caller(out id text, out email text)
@@ -334,7 +334,7 @@ describe("5. Leave", () => {
     const { total } = await project.page(await project.keyOf(people.owner.client, id));
     assertEquals(total, 0);
 
-    // As a colleague, or a preview branch, gets it.
+    // A colleague, or a preview branch, begins so.
     await sql.unsafe(`
       drop schema audit_log, audit_log_private, supabase_migrations, private cascade;
       drop table public.organizations, public.memberships, public.agents, public.conversations,
