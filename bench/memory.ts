@@ -30,7 +30,9 @@ export async function measureMemory(): Promise<void> {
   const organizationId = crypto.randomUUID();
   const tokens = await makeKeys(sql, organizationId, 20);
   await insertEntries(sql, organizationId, LONGEST);
-  console.log("\nThe largest pages: the most memory that a process took, and processor time of a page");
+  console.log(
+    "\nThe largest pages: the most memory that a process took, and processor time of a page",
+  );
   const columns = ["function, MiB", "PostgREST", "a backend", "function, ms", "all processes"];
   printHead("at a time", "MB", ...columns);
   for (const atATime of [1, 4]) {

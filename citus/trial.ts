@@ -52,7 +52,9 @@ function organizationId(n: number): string {
 /** Writes the same organizations and entries in every call, and makes keys. */
 async function fill({ sql, admin }: cluster.Node): Promise<Map<number, string[]>> {
   const made = new Map<number, string[]>();
-  for (let n = 1; n <= ORGANIZATIONS; n++) made.set(n, await makeKeys(sql, organizationId(n), KEYS));
+  for (let n = 1; n <= ORGANIZATIONS; n++) {
+    made.set(n, await makeKeys(sql, organizationId(n), KEYS));
+  }
   await sql`
     insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
     select md5('entry ' || n)::uuid, o.id, '2026-03-01Z'::timestamptz + abs(hashtext('time ' || n)) % (10 * 86400) * interval '1 s',
@@ -184,12 +186,15 @@ async function changeActions(): Promise<void> {
     const write = (data: Record<string, string>) =>
       node.sql`
         insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
-        values (${organizationId(1)}, ${action}, 'ada@example.com', 'Assistant', ${node.sql.json(data)})`;
+        values (${organizationId(1)}, ${action}, 'ada@example.com', 'Assistant', ${
+        node.sql.json(data)
+      })`;
     await write({ member_id: "m-1" });
     await assert.rejects(write({}), { code: "23514" });
     const { items } = await ask(node, tokenOf(node, 1), { start: TODAY, end: TODAY, action });
     assertEquals(items.length, n + 1);
-    const deprecated = await node.sql`select code from audit_log.actions where deprecated_at is not null`;
+    const deprecated = await node
+      .sql`select code from audit_log.actions where deprecated_at is not null`;
     assertEquals([...deprecated], [{ code: action }]);
   }
   say("An action was added and deprecated, and all nodes know it. Its code and required are fixed");

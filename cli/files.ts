@@ -28,7 +28,9 @@ export function writeDurably(path: string, flags: "w" | "a", text: string): numb
 }
 
 /** Reads the progress, with the cursor, that was saved in a file; `undefined` if there is no such file. */
-export function readProgress<Progress extends { after: string }>(path: string): Progress | undefined {
+export function readProgress<Progress extends { after: string }>(
+  path: string,
+): Progress | undefined {
   if (!fs.existsSync(path)) return undefined;
   const text = fs.readFileSync(path, "utf8");
   try {
@@ -37,7 +39,9 @@ export function readProgress<Progress extends { after: string }>(path: string): 
   } catch {
     // Cut off, or somebody else's.
   }
-  refuse(`${path} is damaged: it has no cursor. Restore it, or move it away to begin again from --start on.`);
+  refuse(
+    `${path} is damaged: it has no cursor. Restore it, or move it away to begin again from --start on.`,
+  );
 }
 
 /**

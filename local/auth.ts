@@ -58,7 +58,10 @@ async function connect(url: string): Promise<PostgresConnection> {
   await driver`select`;
   await driver.end();
   // Lite calls nothing else of its driver.
-  Object.assign(driver, { reserve: () => Promise.resolve(openClient(driver)), end: async () => {} });
+  Object.assign(driver, {
+    reserve: () => Promise.resolve(openClient(driver)),
+    end: async () => {},
+  });
   return connection;
 }
 

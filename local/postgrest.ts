@@ -54,7 +54,9 @@ async function installedVersion(): Promise<string | null> {
   }
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/m) ?? [];
   if (version && Number(major) >= OLDEST) return version;
-  const seen = version ? `is PostgREST ${version}` : `printed "${text.slice(0, 200)}" as its version`;
+  const seen = version
+    ? `is PostgREST ${version}`
+    : `printed "${text.slice(0, 200)}" as its version`;
   throw new Error(
     `The postgrest on the PATH ${seen}. Install version ${OLDEST} or newer, or take it off the PATH`,
   );

@@ -150,7 +150,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
 /** Runs the upkeep as its schedule does on a hosted project (examples/adopting/upkeep.sql). It seals past days. */
 export async function runUpkeep(sql: postgres.Sql): Promise<void> {
-  await sql.unsafe(`do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`);
+  await sql.unsafe(
+    `do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`,
+  );
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */
