@@ -195,12 +195,21 @@ begin
   raise exception 'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point' using errcode = 'feature_not_supported';
 end $$;
 
--- 4. The tables, then every function on every node.
+-- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
+-- and deleting actions, and from changing what they require. A trigger on a shard cannot write to it. So it gets the
+-- actions of API keys now.
 
--- The triggers of actions are dropped below. So privileges keep the owner from renaming and deleting
--- actions, and from changing what they require.
 revoke update, delete, truncate on audit_log.actions from current_user;
 grant update (description, deprecated_at) on audit_log.actions to current_user;
+drop trigger add_key_actions on audit_log.organizations;
+insert into audit_log.actions (code, description)
+values
+  ('api_key_created', 'An administrator created an API key for this log'),
+  ('api_key_rotated', 'An administrator replaced an API key with a new one'),
+  ('api_key_revoked', 'An administrator revoked an API key')
+on conflict do nothing;
+
+-- 5. The tables, then every function on every node.
 
 -- Citus keeps only those keys unique that begin with the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
