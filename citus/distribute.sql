@@ -2,12 +2,12 @@
 -- them. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
 -- after. All of it happens, or nothing.
 --
--- One organization, one place: every table that begins with the organization is distributed by it, in one group, so its
--- rows of all tables lie together. The hashes of tokens lead there: they are on every node. So any node can be asked; it
--- finds the organization, and hands the request over whole to the node that has it, where all statements see one
--- snapshot. (One by one, they would each see one of their own.)
+-- Every table that begins with the organization is distributed by it, in one group. So all rows of an organization lie
+-- on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
+-- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
+-- the node one by one, each would see another.)
 --
--- The functions that this file replaces are replaced whole; all others do not know that there are nodes.
+-- This file replaces some functions whole. All others do not know that there are nodes.
 
 begin;
 set local client_min_messages = warning;

@@ -42,11 +42,11 @@ export function applyChanges(target: string, changes: Change[]): void {
 /** Writes beside the file, then renames. The next run overwrites what a killed one left. */
 function writeWhole(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true });
-  const place = existsSync(path) ? realpathSync(path) : path;
-  const temporary = join(dirname(place), ".audit_log_installing");
-  const mode = existsSync(place) ? statSync(place).mode : 0o666;
+  const file = existsSync(path) ? realpathSync(path) : path;
+  const temporary = join(dirname(file), ".audit_log_installing");
+  const mode = existsSync(file) ? statSync(file).mode : 0o666;
   writeFileSync(temporary, text, { mode, flush: true });
-  renameSync(temporary, place);
+  renameSync(temporary, file);
 }
 
 /** Lists the files in a folder by name; none if there is no such folder. */

@@ -185,8 +185,8 @@ describe("a table of events", () => {
     assertEquals((await entriesOf(acme)).length, 10);
 
     const [last] = await sql`select max(id) as id from public.events`;
-    const place = Number(last?.["id"]) - 20_000;
-    const piece = await sql`select recorded::int from audit_log_private.custom_backfill(${place})`;
+    const newest = Number(last?.["id"]) - 20_000;
+    const piece = await sql`select recorded::int from audit_log_private.custom_backfill(${newest})`;
     assertEquals(piece[0]?.["recorded"], 8_000);
     const backfill = blockOf("sql", "custom_backfill");
     const count = async () =>
