@@ -1,5 +1,5 @@
 import type postgres from "postgres";
-import { dataApiProcesses, peakOf, resetPeak, whileTimed } from "./processes.ts";
+import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { makeKeys, resetLimits, startBenchStack } from "./stack.ts";
 
@@ -45,7 +45,7 @@ export async function measureMemory(): Promise<void> {
       () => send(port, tokens, atATime),
     );
     const peaks = await Promise.all(
-      [[pid], postgrest, postgres].map((pids) => peakOf(...pids)),
+      [[pid], postgrest, postgres].map((pids) => memoryOf("peak", ...pids)),
     );
     printRow(
       atATime,
@@ -76,9 +76,11 @@ export async function insertEntries(
 
 /** Asks a function for a page of the day. */
 export function askForPage(port: number, token = "", limit = 1000): Promise<Response> {
-  return fetch(`http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`, {
-    headers: { Authorization: `Bearer ${token}` },
-  });
+  return fetch(pageUrl(port, limit), { headers: { Authorization: `Bearer ${token}` } });
+}
+
+export function pageUrl(port: number, limit: number): string {
+  return `http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`;
 }
 
 async function send(port: number, tokens: string[], atATime: number) {

@@ -40,11 +40,12 @@ export async function dataApiProcesses(gateway: number, sql: postgres.Sql) {
   };
 }
 
-/** The most memory in RAM, in MiB, that one of these processes has had since `resetPeak`. */
-export async function peakOf(...pids: number[]): Promise<number> {
+/** The memory in RAM that one of these processes has now, or had at most since `resetPeak`, in MiB. */
+export async function memoryOf(kind: "now" | "peak", ...pids: number[]): Promise<number> {
+  const field = { now: /^VmRSS:\s+(\d+) kB$/m, peak: /^VmHWM:\s+(\d+) kB$/m }[kind];
   const sizes = await Promise.all(pids.map(async (pid) => {
     const status = await Deno.readTextFile(`/proc/${pid}/status`);
-    return Number(status.match(/^VmHWM:\s+(\d+) kB$/m)?.[1]) / 1024;
+    return Number(status.match(field)?.[1]) / 1024;
   }));
   return Math.max(...sizes);
 }

@@ -1,6 +1,6 @@
 // A handler as most people would write it first. It makes three calls through supabase-js: it selects the key,
 // counts the request in a fixed window, and selects the page with its exact count and an offset. At /floor it
-// makes one trivial call: no handler that calls the database can cost less.
+// passes on the same page with one call that reads it from a row: no handler can cost much less.
 import { createClient } from "@supabase/supabase-js";
 
 const supabase = createClient(
