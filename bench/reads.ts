@@ -19,7 +19,7 @@ const FIRST = "one day, first page";
 const FIRST_QUERY = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
 const POLL = "caught up, after=";
 
-/** Reads through this function, beside the handler that one writes first. */
+/** Compares reads through this function with those through three_calls.ts. */
 export async function measureReads({ entries, rounds, seconds }: BenchOptions): Promise<void> {
   await using stack = await startBenchStack(KEPT);
   const ours = await stack.startFunction();
@@ -77,7 +77,7 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
   ];
 }
 
-/** Prints the answers a second of each case. Handlers and cases take turns within each round. */
+/** Prints how many requests of each case are answered in a second. Handlers and cases take turns. */
 async function measureLog(run: Run): Promise<void> {
   const { stack: { sql }, handlers, dataSet, rounds, seconds } = run;
   const entries = dataSet.entries.toLocaleString("en");
@@ -183,7 +183,7 @@ async function measureSteps(
   for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));
 }
 
-/** Prints what the pages of persons cost: the blocks that Postgres reads, and its processor time. */
+/** Prints how many blocks Postgres reads for pages of persons, and its processor time. */
 async function measurePersons({ stack, dataSet: { organizationId: id, entries } }: Run) {
   console.log("\nPersons: the blocks that a page of 100 reads, and milliseconds of processor time");
   const counts = PERSONS.map((person, n) =>

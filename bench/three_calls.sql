@@ -1,4 +1,4 @@
--- What the three-call handler needs. Written as its author would: the same columns, the same indexes.
+-- The tables and functions of three_calls.ts.
 create table if not exists audit_log.bench_api_keys (
   id uuid primary key,
   organization_id uuid not null,
@@ -19,7 +19,7 @@ as $$
   on conflict on constraint bench_request_counts_pkey do update set requests = c.requests + 1
   returning requests
 $$;
--- The floor's: the same page, ready.
+-- For /floor: the same page, ready.
 create table if not exists audit_log.bench_pages (page json not null);
 drop function if exists audit_log.bench_floor();
 create function audit_log.bench_floor() returns json
