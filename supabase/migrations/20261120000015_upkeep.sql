@@ -50,23 +50,6 @@ begin
 end $$;
 comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for retain_and_compact: forgets reads more than 400 days ago, seals days, and compares sealed days; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
 
-create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-  days integer;
-begin
-  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
-  select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
-  for no key update skip locked;
-  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
-    return false;
-  end if;
-  return audit_log_private.delete_old_days(organization_id, today - days);
-end $$;
-comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
-
 create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin

@@ -144,6 +144,23 @@ begin
 end $$;
 comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization, 55006 while it is on hold.';
 
+create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  days integer;
+begin
+  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
+  select o.keep_days into days from audit_log.organizations o
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  for no key update skip locked;
+  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+    return false;
+  end if;
+  return audit_log_private.delete_old_days(organization_id, today - days);
+end $$;
+comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
+
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
