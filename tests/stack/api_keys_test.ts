@@ -24,12 +24,9 @@ function tryToCreate(organization_id: string, more: object) {
   return admin.client.rpc("create_api_key", { organization_id, name: "test", ...more });
 }
 
-async function rotate(
-  organization_id: string,
-  api_key_id: string,
-  more: object = {},
-): Promise<NewApiKey> {
-  return await call(admin, "rotate_api_key", { organization_id, api_key_id, ...more });
+async function rotate(organization_id: string, api_key_id: string, more = {}) {
+  const key = { organization_id, api_key_id };
+  return await call<NewApiKey>(admin, "rotate_api_key", { ...key, ...more });
 }
 
 function tryToRotate(organization_id: string, api_key_id: string, more: object = {}) {

@@ -184,10 +184,9 @@ describe("application/x-ndjson", () => {
     assertEquals(item.data.x, [text, [], { a: [null] }]);
   });
 
-  it("is not the type of errors and seals, which are answered as documented", async () => {
+  it("is not the type of errors", async () => {
     const { token } = await newLog();
     assertEquals(await statusOnly(send("?start=x", withKey(token, NDJSON))), 400);
-    assertEquals(await statusOnly(send(`/seals?${TWO_DAYS}`, withKey(token, NDJSON))), 200);
   });
 });
 

@@ -57,16 +57,18 @@ async function outcomes(id: string, person: Person, replacement = "select"): Pro
   });
 }
 
-/** Writes a replacement of administers(). */
-function administers(body: string): string {
-  return `create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-    language plpgsql stable as $$ begin ${body} end $$`;
+/** Writes a replacement of a function. */
+function replaced(signature: string, body: string): string {
+  return `create or replace function audit_log_private.${signature}
+    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-/** Writes a replacement of caller(). */
+function administers(body: string): string {
+  return replaced("administers(organization_id uuid) returns boolean", body);
+}
+
 function caller(body: string): string {
-  return `create or replace function audit_log_private.caller(out id text, out email text)
-    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
+  return replaced("caller(out id text, out email text)", body);
 }
 
 describe("every call about an organization", () => {

@@ -126,9 +126,11 @@ describe("the list of seals", () => {
     assertEquals(await getSeals(log.token, MARCH), expected);
   });
 
-  it("is paged like entries, in the order of the chain, in which each seal has the one before", async () => {
+  it("is paged and limited like entries, in the order of the chain, in which each seal has the one before", async () => {
     const written = ["03", "02", "01"];
-    const { id, token } = await newLog(...written.flatMap((day) => entriesOn(`2026-03-${day}`, 1)));
+    const { id, apiKeyId, token } = await newLog(
+      ...written.flatMap((day) => entriesOn(`2026-03-${day}`, 1)),
+    );
     await runUpkeep(sql);
     await writeEntries(id, entriesOn("2026-03-01", 1));
     await runUpkeep(sql);
@@ -147,16 +149,8 @@ describe("the list of seals", () => {
     assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
     const { items } = await getSeals(token, `${MARCH}&offset=3`);
     assertEquals(items.map(({ sequence }) => sequence), [4]);
-  });
-
-  it("counts against the key's limit, and takes days, limit and offset only", async () => {
-    const { token, apiKeyId } = await sealedDay();
-    const statusOf = (query: string) => statusOnly(send(`/seals?${query}`, withKey(token)));
-    const others = ["action=agent_added", "after=beginning", "order=asc", "limit=1001"];
-    const bad = ["start=2026-03-01", ...others.map((other) => `${MARCH}&${other}`)];
-    for (const query of bad) assertEquals(await statusOf(query), 400, query);
     await exhaust(sql, apiKeyId);
-    assertEquals(await statusOf(MARCH), 429);
+    assertEquals(await statusOnly(send(`/seals?${MARCH}`, withKey(token))), 429);
   });
 });
 
