@@ -137,6 +137,15 @@ describe("create_api_key()", () => {
       select setseed(0.5), audit_log_private.new_token()`;
     assertNotEquals(a?.["token"], b?.["token"]);
   });
+
+  it("records who made a key, also for when the account is deleted", async () => {
+    const person = await signUp();
+    const { apiKeyId } = await newOrganization(person);
+    await sql`delete from auth.users where id = ${person.id}`;
+    const [key] = await sql`
+      select created_by, created_by_email from audit_log_private.api_keys where id = ${apiKeyId}`;
+    assertEquals({ ...key }, { created_by: person.id, created_by_email: person.email });
+  });
 });
 
 describe("expires_at", () => {
@@ -326,16 +335,5 @@ describe("rotate_api_key()", () => {
     await getPage(token);
     const successor_id = crypto.randomUUID();
     assertEquals((await rotate(id, apiKeyId, { successor_id })).id, successor_id);
-  });
-});
-
-describe("a key", () => {
-  it("keeps who made it when the account is deleted", async () => {
-    const person = await signUp();
-    const { apiKeyId } = await newOrganization(person);
-    await sql`delete from auth.users where id = ${person.id}`;
-    const [key] = await sql`
-      select created_by, created_by_email from audit_log_private.api_keys where id = ${apiKeyId}`;
-    assertEquals({ ...key }, { created_by: person.id, created_by_email: person.email });
   });
 });

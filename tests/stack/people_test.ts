@@ -220,10 +220,8 @@ describe("an administrator", () => {
     const counted = usage.map((row) => [row["user_email"], row["requests"], row["entries"]]);
     assertEquals(counted, [[admin.email, 3, 6]]);
   });
-});
 
-describe("read_audit_log()", () => {
-  it("gives an administrator the page and the total that the API gives, newest first, up to 1000 entries", async () => {
+  it("reads the page and the total that the API gives, newest first, up to 1000 entries", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1001);
     const cases = [
@@ -243,10 +241,8 @@ describe("read_audit_log()", () => {
       assertEquals([total, JSON.parse(items)], [page.total, page.items]);
     }
   });
-});
 
-describe("daily_entry_counts()", () => {
-  it("counts the entries of each day or hour, of all or of one action or person", async () => {
+  it("reads how many entries each day or hour has, of all or of one action or person", async () => {
     const { id } = await newOrganization(admin);
     const bob = { user_email: "bob@example.com" };
     const entries: Entry[] = [
