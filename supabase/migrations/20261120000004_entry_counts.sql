@@ -27,11 +27,11 @@ create table audit_log_private.entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
-comment on column audit_log_private.entry_counts.part is '0, and higher numbers in long transactions.';
+comment on column audit_log_private.entry_counts.part is '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
 comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by began to count it: at most 64 times.';
-comment on column audit_log_private.entry_counts.required_path is 'The action''s, so that writers need not look it up; null where they must.';
+comment on column audit_log_private.entry_counts.required_path is 'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -55,7 +55,7 @@ declare
   hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
-  -- Where this transaction counts now. Anybody can set it, which only makes another part.
+  -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
   current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
   if tg_op = 'INSERT' then

@@ -112,7 +112,7 @@ begin
   values (hash, api_key.organization_id, api_key.id);
   insert into audit_log_private.rate_limits (organization_id, api_key_id)
   values (api_key.organization_id, api_key.id);
-  -- No query: auto_explain can log the values in one.
+  -- An expression and not a query, because auto_explain can log the values of a query.
   return json_build_object(
     'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
@@ -140,7 +140,7 @@ begin
     k.organization_id, log_key_event.action, case when email like '%_@_%' then email else 'unknown@invalid' end, 'Admin console',
     jsonb_strip_nulls(jsonb_build_object(
       'user_id', left(me.id, 320), 'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id,
-      -- As client_address.ts finds it: what the nearest proxy reports. Without one, the caller may say what it likes.
+      -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
         from '^[0-9a-fA-F:.]{2,45}$'
@@ -170,7 +170,7 @@ create function audit_log.create_api_key(
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
-  -- Null is never.
+  -- Null: never.
   expires_at timestamptz default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
@@ -204,7 +204,7 @@ begin
   end if;
   successor := audit_log_private.insert_api_key(
     organization_id, api_key.name, rotate_api_key.successor_id,
-    -- Valid for as long as its predecessor was. Five years may have been a day longer then.
+    -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
     case when api_key.expires_at is not null then
       least(
         clock + (api_key.expires_at - api_key.created_at),

@@ -70,7 +70,7 @@ create table audit_log_private.upkeep_state (
 );
 comment on table audit_log_private.upkeep_state is 'One row: when the upkeep last finished, and how far the run in progress is.';
 comment on column audit_log_private.upkeep_state.started_at is 'When the run in progress began; null when there is none.';
-comment on column audit_log_private.upkeep_state.is_compacting is 'A run passes over the organizations twice: first it deletes what they need not keep, and compacts their counts.';
+comment on column audit_log_private.upkeep_state.is_compacting is 'Whether the run is in its first pass over the organizations (retain_and_compact). The second is upkeep_of.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
 insert into audit_log_private.upkeep_state default values;
 
@@ -94,7 +94,7 @@ begin
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   insert into audit_log_private.upkeep_state default values on conflict do nothing;
   select u.* into strict state from audit_log_private.upkeep_state u;
-  -- After half a day, a run that was interrupted begins again: what it did is not done twice.
+  -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null into state.started_at, state.is_compacting, state.done_until;
   end if;
@@ -166,7 +166,7 @@ begin
     )
   );
 end $$;
-comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
