@@ -103,7 +103,9 @@ export type SealsPage = z.infer<typeof SealsPage>;
 const Action = z.object({
   code: EntriesQuery.shape.action.unwrap().describe("What entries have in `action`"),
   description: z.string().describe("What it means, for a person"),
-  required: z.array(z.string()).describe("Fields that `data` of a new entry always has, as strings"),
+  required: z.array(z.string()).describe(
+    "Fields that `data` of a new entry always has, as strings",
+  ),
   deprecated_at: time.nullable().describe(
     "Since when the platform should not write it any more, or null. Older entries keep it",
   ),
