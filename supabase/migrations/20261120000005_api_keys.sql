@@ -28,6 +28,7 @@ comment on table audit_log_private.api_keys is 'One row for each API key ever cr
 comment on column audit_log_private.api_keys.hint is 'The token''s first seven and last four characters, by which people recognize it.';
 comment on column audit_log_private.api_keys.created_by_email is 'The e-mail address of created_by at that time.';
 comment on column audit_log_private.api_keys.revoked_by_email is 'The e-mail address of revoked_by at that time.';
+
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
   organization_id uuid not null,
@@ -36,6 +37,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is 'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is hopeless.';
+
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   -- Whether an administrator read in the console, not an API key. Part of the key, because administrators

@@ -175,8 +175,8 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
+  health constant json := audit_log_private.health();
   key record;
-  numbers double precision[];
 begin
   for key in
     select
@@ -210,19 +210,15 @@ begin
     select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
-  numbers := array[
-    coalesce((select extract(epoch from clock - u.last_run_at) from audit_log_private.upkeep_state u), 'infinity'),
-    today - least(
-      today,
-      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
-      (select min(d.day) from audit_log_private.days_to_seal d)
-    ),
-    (select count(*) from audit_log_private.sealed_days d where d.altered_at is not null),
-    (select count(*) from audit_log_private.sealed_days d where d.miscounted <> 0),
-    (select count(*) from audit_log_private.holds h where h.released_at is null)
-  ];
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
-    from unnest('{upkeep_age_seconds,unsealed_days,altered_days,miscounted_days,holds}'::text[], numbers) as m (name, value);
+    from (
+      values
+        ('upkeep_age_seconds', coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision),
+        ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
+        ('altered_days', json_array_length(health -> 'altered_days')),
+        ('miscounted_days', json_array_length(health -> 'miscounted_days')),
+        ('holds', json_array_length(health -> 'holds'))
+    ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is 'Numbers for a monitoring system, and what they are about: ids, never an entry or an address (docs/operating.md). Cheap on a log of any size.';
