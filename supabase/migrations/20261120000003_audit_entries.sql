@@ -75,7 +75,7 @@ create table audit_log.audit_entries (
 );
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
-comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry: by it, the feed and the seals know what has been seen. Plus 2^40 for each epoch, so that entries from before a restore count as older than all that come after it.';
+comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);

@@ -59,7 +59,7 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: accepted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
-comment on column audit_log_private.log_reads.last_address is 'The last client address that the Edge Function found.';
+comment on column audit_log_private.log_reads.last_address is 'The last client address that the Edge Function reported.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(reads audit_log_private.log_reads) returns void

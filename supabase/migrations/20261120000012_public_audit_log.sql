@@ -143,8 +143,8 @@ begin
       return (select to_json(r) from audit_log_private.read_resource(organization_id, resource, query) as r);
     when 'retain_and_compact' then
       return audit_log_private.retain_and_compact(organization_id);
-    when 'upkeep_of' then
-      return audit_log_private.upkeep_of(organization_id);
+    when 'seal_and_compare' then
+      return audit_log_private.seal_and_compare(organization_id);
   end case;
 end $$;
 comment on function audit_log_private.at_home is 'Calls the function that the task names where the organization''s rows are. On one Postgres that is here (docs/scaling.md).';

@@ -47,7 +47,7 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -29,7 +29,7 @@ export type QueryResult =
 /** At most this many unknown parameters are reported. */
 export const MAX_UNKNOWN = 20;
 
-/** A longer query string is refused unparsed: the longest valid one is shorter. */
+/** A longer query string is refused unparsed: valid ones are much shorter. */
 export const MAX_LENGTH = 12_288;
 
 /**
