@@ -9,8 +9,10 @@ export interface DataSet {
   entries: number;
   organizationId: string;
   tokens: string[];
-  /** A key whose limit is used up. */
-  exhaustedToken: string;
+  /** Keys whose limit is used up. */
+  exhaustedTokens: string[];
+  /** Tokens that no key has any more. */
+  unknownTokens: string[];
 }
 
 /** Persons by how many entries each has: one in so many of a data set's. */
@@ -27,7 +29,10 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
   await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
   await sql`delete from audit_log.bench_api_keys where organization_id = ${id}`;
-  const [exhaustedToken = "", ...tokens] = await makeKeys(sql, id, 301);
+  const unknownTokens = await makeKeys(sql, id, 20);
+  await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
+  const exhaustedTokens = await makeKeys(sql, id, 20);
+  const tokens = await makeKeys(sql, id, 300);
   await sql`
     insert into audit_log.bench_api_keys
     select api_key_id, organization_id, encode(token_hash, 'hex')
@@ -42,7 +47,7 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   const compact = () => sql`select audit_log_private.compact_entry_counts(${id})::int as done`;
   while ((await compact())[0]?.["done"]);
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-  return { entries, organizationId: id, tokens, exhaustedToken };
+  return { entries, organizationId: id, tokens, exhaustedTokens, unknownTokens };
 }
 
 export interface InsertionOptions {

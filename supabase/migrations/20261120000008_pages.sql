@@ -150,6 +150,7 @@ begin
     from_end := person_skip < skip;
     skip := 0;
   end if;
+  -- A first page, too, is looked for: many entries before it may be deleted, and still in the index.
   if first_day < last_day then
     whole := audit_log_private.whole_months(first_day, last_day);
     select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
