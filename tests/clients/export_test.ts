@@ -268,8 +268,8 @@ describe("public-audit-log export", () => {
     const otherCursor =
       /saved cursor belongs to another --start, .* give the same as before.* Start again with after=beginning/s;
     const cases: [file: string, run: Run, message: RegExp][] = [
-      ["log.ndjson", { args: ["--start=2026-11-02"] }, otherPlace],
-      ["log.ndjson", { args: ["--action=agent_added"] }, otherPlace],
+      ["log.ndjson", { args: ["--start=2026-11-02"] }, otherCursor],
+      ["log.ndjson", { args: ["--action=agent_added"] }, otherCursor],
       ["log.ndjson", { key: another.token }, otherCursor],
       ["mine.csv", {}, /is not as .*\.progress says: move both away/],
       ["cut.csv", {}, /is not as .*\.progress says: move both away/],

@@ -204,7 +204,8 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
     await sql`
       update audit_log_private.entry_counts set entries = entries + 7, hours[11] = hours[11] - 2
       where organization_id = ${id} and day = ${second}`;
-    assertEquals((await countMismatches(sql, id)).length, 3 + 2);
+    const found = await countMismatches(sql, id);
+    assertEquals(found.map(({ hour }) => hour).sort(), [10, 10, 9, null, null]);
     const repair = () => valueOf(sql`select audit_log_private.repair_entry_counts(${id})::int`);
     await sql.begin(async (writer) => {
       await insertEntry(writer, id, { created_at: `${second}T10:30:00Z` });
@@ -218,7 +219,7 @@ describe("entry_count_mismatches() and repair_entry_counts()", () => {
       update audit_log_private.monthly_entry_counts set entries = entries + 7
       where organization_id = ${id} and month = '2024-03-01'`;
     const [mismatch] = await countMismatches(sql, id);
-    assertEquals([mismatch?.["hour"], mismatch?.["difference"]], [0, "-7"]);
+    assertEquals([mismatch?.["hour"], mismatch?.["difference"]], [-1, "-7"]);
     await repair();
     assertEquals(await countMismatches(sql, id), []);
   });
