@@ -15,7 +15,6 @@ const admin = await signUp();
 interface Usage {
   day: string;
   api_key_id: string | null;
-  user_email: string | null;
   requests: number;
   invalid_requests: number;
   entries: number;
