@@ -8,7 +8,7 @@ import { call, createApiKey, listApiKeys, newOrganization, signUp } from "../peo
 import { addKeys, age, exhaust, insertEntries, rolledBack } from "../project.ts";
 import { rowsRead, type Run, runUpkeep, valueOf, whileWaiting } from "../project.ts";
 
-// What the service counts of requests, and shows to administrators and as metrics.
+// The service counts requests, and shows the counts to administrators and as metrics.
 
 const admin = await signUp();
 
