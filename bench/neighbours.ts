@@ -1,20 +1,21 @@
 import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
 import type { EdgeFunction } from "../local/edge_function.ts";
+import { runUpkeep } from "../local/stack.ts";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import { askForPage, DAY, insertEntries, LONGEST, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
-import { type BenchStack, makeKeys, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
+import { type BenchStack, makeKeys, resetLimits, startBenchStack } from "./stack.ts";
 
-/** How many pages one key asks for at once: its lawful minute. */
+/** One key asks for so many pages at once: its lawful minute. */
 const AT_ONCE = 60;
-/** How many requests of the quiet organization are timed while nobody else asks. */
+/** So many requests of the quiet organization are timed while nobody else asks. */
 const ALONE = 1500;
 const STALLED_SECONDS = 75;
 const BACKFILL = 200_000;
 
-/** What one organization's requests and work do to another's requests. */
+/** Measures how much one organization's requests, and work for it, slow down another's requests. */
 export async function measureNeighbours(rounds: number): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
@@ -24,23 +25,19 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   await insertEntries(sql, noisy, LONGEST);
   await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
   const edgeFunction = await stack.startFunction();
-  await measureCrowd({ sql, edgeFunction, noisyToken, quietTokens, rounds });
+  await measureCrowd(sql, edgeFunction, { noisyToken, quietTokens, rounds });
   await measureStalledReaders(sql, edgeFunction, noisyToken);
   await measureWork(stack, quiet, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
 
-interface Run {
-  sql: postgres.Sql;
-  edgeFunction: EdgeFunction;
-  noisyToken: string;
-  quietTokens: string[];
-  rounds: number;
-}
-
 /** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
-async function measureCrowd(run: Run): Promise<void> {
-  const { sql, edgeFunction: { port, pid }, noisyToken, quietTokens, rounds } = run;
+async function measureCrowd(
+  sql: postgres.Sql,
+  { port, pid }: EdgeFunction,
+  run: { noisyToken: string; quietTokens: string[]; rounds: number },
+): Promise<void> {
+  const { noisyToken, quietTokens, rounds } = run;
   const askQuietly = async (n: number) => {
     const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);
     await response.bytes();
@@ -77,7 +74,7 @@ async function measureCrowd(run: Run): Promise<void> {
   print("all", all.answered, [all.alone, all.beside], all.peak);
 }
 
-/** A client in a process of its own; how many of its pages were answered whole. */
+/** Runs a client in a process of its own. Returns how many of its pages were answered whole. */
 async function askForLargestPages(port: number, token: string): Promise<number> {
   const { stdout } = await new Deno.Command("curl", {
     args: [
@@ -91,7 +88,7 @@ async function askForLargestPages(port: number, token: string): Promise<number> 
   return new TextDecoder().decode(stdout).match(/^200 \d{7}$/gm)?.length ?? 0;
 }
 
-/** Asks one after the other; the milliseconds of each. A failed request counts as one that took a whole time-out. */
+/** Sends one request after the other. Returns the milliseconds of each; a failed one counts as 5 seconds. */
 async function timesOf(
   ask: (n: number) => Promise<boolean>,
   isOver: (asked: number) => boolean,
@@ -104,7 +101,7 @@ async function timesOf(
   return times;
 }
 
-/** Prints the memory that 60 readers take who do not read their pages. */
+/** Prints how much memory 60 readers take if they do not read their pages. */
 async function measureStalledReaders(
   sql: postgres.Sql,
   { port, pid }: EdgeFunction,

@@ -12,55 +12,56 @@ import {
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import type { Ended } from "../run_program.ts";
 import * as cluster from "./cluster.ts";
-import { ask, assertExact, cursorOf, read, revoke, scrub, write } from "./log.ts";
+import {
+  ask,
+  assertExact,
+  cursorOf,
+  read,
+  revoke,
+  scrub,
+  spendTransactions,
+  write,
+} from "./log.ts";
 import {
   addKeys,
   addOrganization,
+  codeOf,
   countMismatches,
+  insertEntries,
   insertEntry,
   runUpkeep,
   type Sql,
 } from "../project.ts";
 
-// Follows the section of docs/operating.md on backups with the real programs.
-
 /** So many that statistics and batches matter. */
 const ENTRIES = 150_000;
-const DAYS = 30;
+const DAYS = Array.from({ length: 30 }, (_, n) => `2025-01-${String(n + 1).padStart(2, "0")}`);
 
 const version = await majorVersion(Deno.env.get("POSTGRES_PROGRAMS"));
-/** What hosted projects of this version are upgraded to. */
+/** Hosted projects of this version are upgraded to that one. */
 const newer = version < 17 ? 17 : 18;
 const programs = await cluster.findPostgres(version) ?? "";
 const newerPrograms = programs && newer !== version ? await cluster.findPostgres(newer) ?? "" : "";
 
+type Log = Awaited<ReturnType<typeof makeLog>>;
 const log = programs ? await makeLog() : undefined;
-afterAll(async () => await log?.[Symbol.asyncDispose]());
+afterAll(async () => await log?.stack[Symbol.asyncDispose]());
 /** Runs a test with the log, or skips it where programs are missing. */
 const withLog = (name: string, run: (log: Log) => Promise<void>, isPossible = true) =>
   log && isPossible ? it(name, () => run(log)) : it.skip(name, () => {});
 
 describe("docs/operating.md, followed with the real programs,", () => {
-  withLog("moves a log to another project: a dump of the data", async (log) => {
+  withLog("moves a log to another project with a dump of the data", async (log) => {
     await using other = await startTemporaryStack();
     await using shell = await newShell(programs, {
       OLD_DB_URL: log.stack.databaseUrl,
       NEW_DB_URL: other.databaseUrl,
     });
     const [dump = "", load = ""] = await commandsOf("A dump of the data");
-
-    // A dump of all schemas cannot be loaded, and nothing of it remains.
-    await shell.run(`pg_dump "$OLD_DB_URL" --data-only --file=data.sql`);
-    const failed = await shell.tryToRun(load);
-    assertMatch(failed.stderr, /duplicate key value .*"schema_migrations_pkey"/);
-    await using sql = cluster.connect(other.postgres);
-    const [before] = await sql`
-      select (select count(*)::int from audit_log.audit_entries) as entries,
-        audit_log_private.health() ->> 'is_adopted' as "isAdopted"`;
-    assertEquals({ ...before }, { entries: 0, isAdopted: "true" });
-
     assertMatch((await shell.run(dump)).stdout, /dump complete/);
     assertMatch((await shell.run(load)).stdout, /\(0 rows\)\n*$/);
+    await using sql = cluster.connect(other.postgres);
+    await assertNotFollowed(sql, log);
     await assertRestored(sql, log);
     await assertAnswers(other, log);
   });
@@ -79,50 +80,45 @@ describe("docs/operating.md, followed with the real programs,", () => {
     const { stdout, stderr } = await shell.run(load);
     assertMatch(stdout, /\(0 rows\)\n*$/);
     assertEquals(stderr.match(/ERROR: .*/g), ['ERROR:  role "supabase_admin" already exists']);
+    await assertNotFollowed(restored.sql, log);
     await assertRestored(restored.sql, log);
   });
 
-  withLog(
-    "brings a server back to a point in time, but not what was revoked since",
-    async (log) => {
-      const { postgres: options } = log.stack;
-      const target = { ...options, port: freePort() };
-      await using shell = await newShell(programs, {
-        OLD_DB_URL: cluster.adminUrl(options),
-        NEW_DB_URL: cluster.adminUrl(target),
-      });
-      const [backup = "", restore = ""] = (await commandsOf("A base backup and a point in time"))
-        .map((text) => text.replaceAll("/backup", shell.folder));
-      await shell.run("mkdir wal");
-      await using original = await archive(options, shell.folder);
-      await shell.run(backup);
-      const { sql } = original;
-      const { id: smallId } = await addOrganization(sql);
-      await write(sql, smallId, "in time");
-      const access = await addAccess(sql);
-      const [moment] = await sql`select clock_timestamp()::text as now`;
-      await write(sql, smallId, "too late");
-      const cursor = await cursorOf(sql, smallId);
-      const expected = await access.change();
-      const [, keep = ""] = await commandsOf("Before every restore");
-      assertMatch((await shell.run(keep)).stdout, /dump complete/);
-      await sql`select pg_switch_wal()`;
+  withLog("brings a server back to a point in time, and no revoked key", async (log) => {
+    const { postgres: options } = log.stack;
+    const target = { ...options, port: freePort() };
+    await using shell = await newShell(programs, {
+      OLD_DB_URL: cluster.adminUrl(options),
+      NEW_DB_URL: cluster.adminUrl(target),
+    });
+    const [backup = "", restore = ""] = (await commandsOf("A base backup and a point in time"))
+      .map((text) => text.replaceAll("/backup", shell.folder));
+    await shell.run("mkdir wal");
+    await using original = await archive(options, shell.folder);
+    await shell.run(backup);
+    const { sql } = original;
+    const { id: smallId } = await addOrganization(sql);
+    await write(sql, smallId, "in time");
+    const access = await addAccess(sql);
+    const [moment] = await sql`select clock_timestamp()::text as now`;
+    await write(sql, smallId, "too late");
+    const cursor = await cursorOf(sql, smallId);
+    const expected = await access.change();
+    const [, keep = ""] = await commandsOf("Before every restore");
+    assertMatch((await shell.run(keep)).stdout, /dump complete/);
+    await sql`select pg_switch_wal()`;
 
-      const copy = { ...target, dataDir: join(shell.folder, "restored") };
-      const settings = `port = ${copy.port}\nunix_socket_directories = ''`;
-      const command = restore.replace(
-        /(recovery_target_time = ').*'/,
-        `$1${moment?.["now"]}'\n${settings}`,
-      );
-      await shell.run(command);
-      await using restored = cluster.attach(copy);
-      await cluster.isPromoted(restored.sql);
-      const [finish = ""] = await commandsOf("After every restore");
-      await shell.run(finish);
-      assertEquals(await access.of(restored.sql), expected);
-      await assertRestored(restored.sql, { ...log, smallId, names: ["in time"], cursor });
-    },
-  );
+    const copy = { ...target, dataDir: join(shell.folder, "restored") };
+    const settings = `port = ${copy.port}\nunix_socket_directories = ''`;
+    const until = `$1${moment?.["now"]}'\n${settings}`;
+    await shell.run(restore.replace(/(recovery_target_time = ').*'/, until));
+    await using restored = cluster.attach(copy);
+    await cluster.isPromoted(restored.sql);
+    const [finish = ""] = await commandsOf("After every restore");
+    await shell.run(finish);
+    assertEquals(await access.of(restored.sql), expected);
+    await assertRestored(restored.sql, { ...log, smallId, names: ["in time"], cursor });
+  });
 
   withLog(`takes the log to Postgres ${newer} with pg_upgrade`, async (log) => {
     const old = await cluster.snapshot(log.stack.postgres);
@@ -140,56 +136,35 @@ describe("docs/operating.md, followed with the real programs,", () => {
   }, newerPrograms !== "");
 });
 
-/** A log to restore, and what is known of it. */
-interface Log extends AsyncDisposable {
-  stack: TemporaryStack;
-  /** An organization of very many entries, all of finished days. */
-  largeId: string;
-  token: string;
-  revokedToken: string;
-  /** One of a few, whose names these are. */
-  smallId: string;
-  names: string[];
-  /** The small one's, after all there is. */
-  cursor: string;
-  seals: string[];
-  person: { email: string; password: string };
-}
-
-/** Starts a stack and fills its log: entries, counts, seals, keys, accounts and cursors. */
-async function makeLog(): Promise<Log> {
+/** Starts a stack with a log: entries, counts, seals, keys, accounts and cursors. */
+async function makeLog() {
   const stack = await startTemporaryStack();
   await using sql = cluster.connect(stack.postgres);
   const person = { email: "ada@example.com", password: crypto.randomUUID() };
   const { data, error } = await auth(stack).signUp(person);
   if (error) throw error;
 
+  // All entries of the large organization are of finished days.
   const { id: largeId, token } = await addOrganization(sql);
   const { id: smallId } = await addOrganization(sql);
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${largeId}, ${data.user?.id ?? ""}, 'admin')`;
-  await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${largeId}, timestamptz '2025-01-01Z' + n * interval '1 day' * ${DAYS} / ${ENTRIES}::int, 'feedback_given',
-      'ada@example.com', 'Assistant', jsonb_build_object('n', n)
-    from generate_series(0, ${ENTRIES}::int - 1) as n`;
+  for (const day of DAYS) await insertEntries(sql, largeId, day, ENTRIES / DAYS.length);
   await runUpkeep(sql);
   const [revoked] = await addKeys(sql, largeId, 1);
   const revokedToken = revoked?.token ?? "";
   await revoke(sql, revokedToken);
+  await spendTransactions(sql);
   const names = ["a", "b"];
   await write(sql, smallId, ...names);
   const cursor = await cursorOf(sql, smallId);
   const seals = await sealsOf(sql);
-  assertEquals(seals.length, DAYS);
-  return {
-    ...{ stack, largeId, token, revokedToken, smallId, names, cursor, seals, person },
-    [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
-  };
+  assertEquals(seals.length, DAYS.length);
+  return { stack, largeId, token, revokedToken, smallId, names, cursor, seals, person };
 }
 
-/** Adds keys, members and an organization; `change()` then takes some away, and answers with who may read. */
+/** Keys, members and an organization; `change()` takes some away, and answers with who may read then. */
 async function addAccess(sql: Sql) {
   const { id, token: revoked } = await addOrganization(sql);
   const [rotated, kept] = await addKeys(sql, id, 2);
@@ -197,12 +172,11 @@ async function addAccess(sql: Sql) {
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${id}, 'ada', 'admin'), (${id}, 'bob', 'admin'), (${leavingId}, 'bob', 'admin')`;
-  const tokens: Record<string, string> = {
-    ...{ revoked, rotated: rotated?.token ?? "", kept: kept?.token ?? "", left },
-  };
+  const tokens = new Map([["revoked", revoked], ["left", left]])
+    .set("rotated", rotated?.token ?? "").set("kept", kept?.token ?? "");
   const of = async (sql: Sql) => {
     const keys: string[] = [];
-    for (const [name, token] of Object.entries(tokens)) {
+    for (const [name, token] of tokens) {
       const [row] = await sql`
         select audit_log.public_audit_log(encode(sha256(convert_to(${token}, 'UTF8')), 'hex'), 'actions')::text::json
           ->> 'decision' as decision`;
@@ -214,28 +188,26 @@ async function addAccess(sql: Sql) {
       ) as members, array(select reason from audit_log_private.holds) as holds`;
     return { keys, ...row };
   };
-  return {
-    of,
-    async change() {
-      assertEquals((await of(sql)).keys, ["revoked", "rotated", "kept", "left"]);
-      await revoke(sql, revoked);
-      await sql.begin(async (transaction) => {
-        await transaction`select set_config('request.jwt.claims', '{"sub": "ada"}', true)`;
-        const [row] = await transaction`
-          select audit_log.rotate_api_key(${id}, ${
-          rotated?.apiKeyId ?? ""
-        }, '0') ->> 'token' as token`;
-        tokens["successor"] = row?.["token"];
-      });
-      await sql`delete from audit_log.organization_members where user_id = 'bob'`;
-      await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace')`;
-      await sql`delete from audit_log.organizations where id = ${leavingId}`;
-      tokens["newcomer"] = (await addOrganization(sql)).token;
-      const expected = { keys: ["kept", "successor", "newcomer"], members: ["ada"] };
-      assertEquals(await of(sql), { ...expected, holds: ["Matter 7"] });
-      return { ...expected, holds: ["Matter 7"] };
-    },
+  const change = async () => {
+    assertEquals((await of(sql)).keys, ["revoked", "left", "rotated", "kept"]);
+    await revoke(sql, revoked);
+    await sql.begin(async (transaction) => {
+      await transaction`select set_config('request.jwt.claims', '{"sub": "ada"}', true)`;
+      const [row] = await transaction`
+        select audit_log.rotate_api_key(${id}, ${
+        rotated?.apiKeyId ?? ""
+      }, '0') ->> 'token' as token`;
+      tokens.set("successor", row?.["token"]);
+    });
+    await sql`delete from audit_log.organization_members where user_id = 'bob'`;
+    await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace')`;
+    await sql`delete from audit_log.organizations where id = ${leavingId}`;
+    tokens.set("newcomer", (await addOrganization(sql)).token);
+    const keys = ["kept", "successor", "newcomer"];
+    assertEquals(await of(sql), { keys, members: ["ada"], holds: ["Matter 7"] });
+    return await of(sql);
   };
+  return { of, change };
 }
 
 async function sealsOf(sql: Sql): Promise<string[]> {
@@ -244,7 +216,14 @@ async function sealsOf(sql: Sql): Promise<string[]> {
   return rows.map(({ seal }) => seal);
 }
 
-/** Finishes a restore as documented, and asserts that nothing is missing, counted twice, shown twice or altered. */
+/** Asserts that nobody can follow a dump that is loaded into a cluster with fewer transactions. */
+async function assertNotFollowed(sql: Sql, { smallId, cursor }: Log): Promise<void> {
+  for (const after of ["beginning", cursor]) {
+    assertEquals(await codeOf(read(sql, smallId, after)), "55000");
+  }
+}
+
+/** Finishes a restore as documented. Asserts that nothing is missing, counted or shown twice, or altered. */
 async function assertRestored(sql: Sql, log: Log): Promise<void> {
   const statements = await commandsOf("After every restore", "sql");
   await sql.unsafe(statements.find((text) => text.includes("adopt_restored_log")) ?? "");
@@ -255,7 +234,7 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
   assertEquals(await follow(sql, log.largeId), { shown: ENTRIES, total: ENTRIES });
 
   assertEquals(await sealsOf(sql), log.seals);
-  // Compares all days with their seals, and one more entry makes one more seal.
+  // Compares all days with their seals, and adds a seal for one more entry.
   await insertEntry(sql, log.largeId, { created_at: "2025-01-01T12:00Z" });
   await scrub(sql);
   const [row] = await sql`
@@ -271,11 +250,11 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
     miscounted_days: [],
     is_adopted: true,
   };
-  const last = { added: 1, removed: 0, entries: ENTRIES / DAYS + 1 };
+  const last = { added: 1, removed: 0, entries: ENTRIES / DAYS.length + 1 };
   assertEquals({ ...row }, { health, last });
 }
 
-/** Asserts that keys and passwords are good for the stack that took over a log, or not any more. */
+/** Asserts that keys and passwords work in the stack that took over a log, unless they had ended. */
 async function assertAnswers(stack: TemporaryStack, log: Log): Promise<void> {
   const get = async (token: string, query: string) => {
     const { body } = await ask(stack, token, `?start=2025-01-01&end=2025-01-30&${query}`);
@@ -293,7 +272,7 @@ function auth({ apiUrl, publishableKey }: TemporaryStack) {
   return createClient(apiUrl, publishableKey, options).auth;
 }
 
-/** How many different entries a reader is shown who follows from the beginning, and the total. */
+/** Counts the different entries that a reader gets who follows from the beginning. */
 async function follow(sql: Sql, id: string) {
   const ids = new Set<string>();
   for (let after = "beginning";;) {
@@ -313,41 +292,37 @@ async function commandsOf(heading: string, language = "bash"): Promise<string[]>
   return Array.from(blocks, ([, block = ""]) => block);
 }
 
-/** Gives a server the settings that the page shows for the archive, and takes them back in the end. */
+/** Gives a server the page's settings for the archive, and takes them back in the end. */
 async function archive(options: PostgresOptions, folder: string) {
   const sql = cluster.connect(options);
   const [text = ""] = await commandsOf("A base backup and a point in time", "text");
   const settings = text.replaceAll("/backup", folder).trim().split("\n");
-  const set = async (statements: string[]) => {
-    for (const statement of statements) await sql.unsafe(statement);
+  const change = async (...changes: string[]) => {
+    for (const each of changes) await sql.unsafe(`alter system ${each}`);
     await stopPostgres(options.dataDir);
     await startPostgres(options);
   };
-  await set(settings.map((setting) => `alter system set ${setting}`));
+  await change(...settings.map((setting) => `set ${setting}`));
   return {
     sql,
     async [Symbol.asyncDispose]() {
-      await set(["alter system reset archive_mode", "alter system reset archive_command"]);
+      await change("reset archive_mode", "reset archive_command");
       await sql[Symbol.asyncDispose]();
     },
   };
 }
 
-/** Runs commands of the page in a folder of their own, with some programs and variables. */
+/** Makes a shell in a folder of its own, with some programs and variables. Its commands must succeed. */
 async function newShell(programs: string, variables: Record<string, string>) {
   const folder = await cluster.newFolder();
-  const tryToRun = (commands: string): Promise<Ended> =>
-    cluster.runAsPostgres(["bash", "-euo", "pipefail", "-c", commands], {
-      cwd: folder,
-      env: { ...variables, PATH: `${programs}:${Deno.env.get("PATH")}` },
-      stdin: "null",
-    });
   return {
     folder,
-    tryToRun,
-    /** Runs commands that must succeed. */
     async run(commands: string): Promise<Ended> {
-      const ended = await tryToRun(commands);
+      const ended = await cluster.runAsPostgres(["bash", "-euo", "pipefail", "-c", commands], {
+        cwd: folder,
+        env: { ...variables, PATH: `${programs}:${Deno.env.get("PATH")}` },
+        stdin: "null",
+      });
       if (ended.code === 0) return ended;
       throw new Error(`failed: ${commands}\n${ended.stdout}${ended.stderr}`);
     },
