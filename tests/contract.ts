@@ -28,13 +28,13 @@ const ENTRY = "#/components/schemas/AuditEntry";
 /** The statuses that docs/openapi.json documents. */
 export const DOCUMENTED_STATUSES = Object.keys(RESPONSES).map(Number);
 
-/** The document's example of the body of an answer. */
+/** Returns the document's example of the body of an answer. */
 export function exampleOf(status: number): object {
   const example = Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
   return typeof example === "object" ? example : {};
 }
 
-/** The document's examples of the headers of an answer, by name. */
+/** Returns the document's examples of the headers of an answer, by name. */
 export function headerExamplesOf(status: number): Record<string, unknown> {
   const examples: Record<string, { example: unknown }> = document.components.headers;
   const names = Object.keys(RESPONSES[status]?.headers ?? {});
@@ -42,8 +42,8 @@ export function headerExamplesOf(status: number): Record<string, unknown> {
 }
 
 /**
- * Asserts that an answer is as docs/openapi.json says: status, media type, headers and body. The
- * caller may still read it.
+ * Fails unless an answer has a status, media type, headers and body of docs/openapi.json. The caller may
+ * still read it.
  */
 export async function assertDocumented(response: Response): Promise<void> {
   const wrongs = await differences(response.clone());
@@ -70,7 +70,7 @@ async function differences({ url, status, headers, body }: Response): Promise<st
   ];
 }
 
-/** The JSON values of a body: one, or one for each line of NDJSON. */
+/** Reads the JSON values of a body: one, or one for each line of NDJSON. */
 function bodiesOf(type: string, text: string): unknown[] {
   if (!type.endsWith("ndjson")) return [JSON.parse(text)];
   return text.split("\n").slice(0, -1).map((line) => JSON.parse(line));

@@ -1,7 +1,7 @@
 import { assertRejects } from "@std/assert";
 import postgres from "postgres";
 
-// What tests do with the database of any stack, over a connection of its owner.
+// Helpers that take a connection of the owner of a database, of whatever stack.
 
 export type Sql = postgres.Sql;
 /** A connection, or a transaction on one. */

@@ -1,7 +1,7 @@
-/** Random whole numbers below a bound. */
+/** Draws a whole number below a bound. */
 export type Random = (below: number) => number;
 
-/** Random numbers, the same in every run (mulberry32). */
+/** Makes random numbers that are the same in every run (mulberry32). */
 export function randomFrom(seed: number): Random {
   return (below) => {
     seed = (seed + 0x6D2B79F5) | 0;

@@ -15,7 +15,7 @@ export async function runDeno(options: Deno.CommandOptions): Promise<Ended> {
   return await runProgram(Deno.execPath(), options);
 }
 
-/** What a program printed, as text. */
+/** Decodes what a program printed. */
 export function textOf({ code, stdout, stderr }: Deno.CommandOutput): Ended {
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };

@@ -8,14 +8,13 @@ import { call, createApiKey, listApiKeys, newOrganization, signUp } from "../peo
 import { addKeys, age, exhaust, insertEntries, rolledBack } from "../project.ts";
 import { rowsRead, type Run, runUpkeep, valueOf, whileWaiting } from "../project.ts";
 
-// What the service counts of requests, and shows to administrators and as metrics.
+// The service counts requests, and shows the counts to administrators and as metrics.
 
 const admin = await signUp();
 
 interface Usage {
   day: string;
   api_key_id: string | null;
-  user_email: string | null;
   requests: number;
   invalid_requests: number;
   entries: number;

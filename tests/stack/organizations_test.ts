@@ -6,7 +6,7 @@ import { call, client, newOrganization, pageQuery, signUp } from "../people.ts";
 import { codeOf, errorOf, insertEntries, type Organization, pidOf, type Run } from "../project.ts";
 import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
-// How an organization is deleted, and how holds keep its entries.
+// An organization can be deleted, unless a hold keeps its entries.
 
 const admin = await signUp();
 

@@ -7,7 +7,7 @@ import { addMember, call, client, newOrganization, pageQuery } from "../people.t
 import { type Person, signUp } from "../people.ts";
 import { insertEntries, type Organization, rolledBack, type Run, valueOf } from "../project.ts";
 
-// Who is asking, and what administrators read: the migrations `people` and `admin_console`.
+// Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
 const admin = await signUp();
 const QUERY = "('2026-03-01', '2026-03-02', null, null, 100, 0, false, null)";

@@ -15,7 +15,7 @@ const SPAN = 60 * SECOND;
 const QUOTA = 60;
 const REQUESTS = 3_000;
 
-/** What became of a request. Times are in microseconds since the row was written. */
+/** A request and the decision about it. Times are in microseconds since the row was written. */
 interface Decision {
   /** The row's times before, oldest first. */
   times: number[];

@@ -6,7 +6,7 @@ import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
 /** Makes an organization in which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
-  // Otherwise the pieces would have rows of other tests, too.
+  // Does the work that other tests have left, so that the pieces have rows of this organization only.
   await runUpkeep(sql);
   const organization = await newLog();
   await write(sql, organization.id, days);
