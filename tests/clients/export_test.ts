@@ -265,12 +265,12 @@ describe("public-audit-log export", () => {
     Deno.writeTextFileSync(folder.file("mine.csv"), "mine");
     await using proxy = proxyFor(organization, (_number, forward) => forward());
     await using moved = startProxy(() => Response.redirect(AUDIT_LOG_URL, 302));
-    const otherPlace =
-      /place that was saved .* another --start, .* Start again with after=beginning/s;
+    const otherCursor =
+      /saved cursor belongs to another --start, .* give the same as before.* Start again with after=beginning/s;
     const cases: [file: string, run: Run, message: RegExp][] = [
-      ["log.ndjson", { args: ["--start=2026-11-02"] }, otherPlace],
-      ["log.ndjson", { args: ["--action=agent_added"] }, otherPlace],
-      ["log.ndjson", { key: another.token }, otherPlace],
+      ["log.ndjson", { args: ["--start=2026-11-02"] }, otherCursor],
+      ["log.ndjson", { args: ["--action=agent_added"] }, otherCursor],
+      ["log.ndjson", { key: another.token }, otherCursor],
       ["mine.csv", {}, /is not as .*\.progress says: move both away/],
       ["cut.csv", {}, /is not as .*\.progress says: move both away/],
       ["new.csv", { args: ["--start=2026-02-30"] }, /\(400\)\. Correct .*02-30/s],
@@ -311,7 +311,7 @@ describe("public-audit-log export", () => {
     await folder.export("log.csv", { url: proxy.url, key: organization.token });
     const { code, stderr } = await refused.promise;
     assertEquals(code, 2);
-    assertMatch(stderr, /log\.csv is in use: another process is at it\.\n$/);
+    assertMatch(stderr, /log\.csv is in use: wait until the other process has ended\.\n$/);
     await assertWhole(folder, "log.csv", organization);
   });
 
