@@ -238,20 +238,12 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
   await insertEntry(sql, log.largeId, { created_at: "2025-01-01T12:00Z" });
   await scrub(sql);
   const [row] = await sql`
-    select audit_log_private.health()::jsonb - '{last_upkeep_at, holds}'::text[] as health, (
-      select row_to_json(s) from (
-        select added, removed, entries from audit_log_private.seals where organization_id = ${log.largeId}
-        order by sequence desc limit 1
-      ) as s
-    ) as last`;
-  const health = {
-    oldest_unsealed_day: null,
-    altered_days: [],
-    miscounted_days: [],
-    is_adopted: true,
-  };
-  const last = { added: 1, removed: 0, entries: ENTRIES / DAYS.length + 1 };
-  assertEquals({ ...row }, { health, last });
+    select concat_ws(' ', h -> 'oldest_unsealed_day', h -> 'altered_days', h -> 'miscounted_days', h -> 'is_adopted') as health,
+      concat_ws(' ', added, removed, entries) as last
+    from audit_log_private.seals, to_jsonb(audit_log_private.health()) as h
+    where organization_id = ${log.largeId} order by sequence desc limit 1`;
+  const last = `1 0 ${ENTRIES / DAYS.length + 1}`;
+  assertEquals({ ...row }, { health: "null [] [] true", last });
 }
 
 /** Asserts that keys and passwords work in the stack that took over a log, unless they had ended. */
