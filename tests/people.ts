@@ -89,28 +89,24 @@ export interface ApiKeyState {
 }
 
 /** Makes an API key. */
-export async function createApiKey(
-  admin: Person,
-  organization_id: string,
-  name = "test",
-): Promise<NewApiKey> {
-  return await call(admin, "create_api_key", { organization_id, name });
+export async function createApiKey(admin: Person, organization_id: string, name = "test") {
+  return await call<NewApiKey>(admin, "create_api_key", { organization_id, name });
 }
+
+type Revoked = ApiKey & { revoked_at: string; revoked_by_email: string };
 
 /** Revokes an API key. */
 export async function revokeApiKey(
   admin: Person,
-  { organization_id, id: api_key_id }: Pick<ApiKey, "organization_id" | "id">,
-): Promise<ApiKey & { revoked_at: string; revoked_by_email: string }> {
-  return await call(admin, "revoke_api_key", { organization_id, api_key_id });
+  { organization_id, id }: Pick<ApiKey, "organization_id" | "id">,
+) {
+  return await call<Revoked>(admin, "revoke_api_key", { organization_id, api_key_id: id });
 }
 
 /** Lists an organization's keys, as its administrators see them. */
-export async function listApiKeys(
-  admin: Person,
-  organization_id: string,
-): Promise<(Omit<ApiKey, "organization_id"> & ApiKeyState)[]> {
-  return await call(admin, "list_api_keys", { organization_id });
+export async function listApiKeys(admin: Person, organization_id: string) {
+  type Listed = Omit<ApiKey, "organization_id"> & ApiKeyState;
+  return await call<Listed[]>(admin, "list_api_keys", { organization_id });
 }
 
 type PageQuery = Schema["CompositeTypes"]["page_query"];

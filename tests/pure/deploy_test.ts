@@ -94,7 +94,7 @@ describe("supabase functions deploy", () => {
     });
   });
 
-  it("takes the same from this repository, whose config.toml says the same", async () => {
+  it("uploads the same from this repository: its config.toml has nothing to add", async () => {
     const text = await Deno.readTextFile(join(ROOT, "supabase/config.toml"));
     assertEquals(patchConfig(text), { text, byHand: [] });
   });
@@ -118,7 +118,7 @@ describe("supabase functions deploy", () => {
     assertEquals(code, 0, stderr);
   });
 
-  it("is tested with the packages of deno.lock, which dev.lock has too", async () => {
+  it("is tested with the versions of deno.lock: dev.lock has the same", async () => {
     const dev = packagesOf(await Deno.readTextFile(join(ROOT, "dev.lock")));
     const start = packagesOf(await Deno.readTextFile(join(ROOT, "deno.lock")));
     for (const [name, entry] of Object.entries(start)) {

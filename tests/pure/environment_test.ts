@@ -5,27 +5,21 @@ import { readEnvironment } from "../../supabase/functions/public-audit-log/envir
 const URL = "https://project.example";
 const PUBLIC_URL = "https://project.example/functions/v1/public-audit-log";
 
-function read(variables: Record<string, string>) {
+function read(variables: Record<string, string | undefined>) {
   return readEnvironment((name) => ({ SUPABASE_URL: URL, ...variables })[name]);
 }
 
 describe("readEnvironment()", () => {
-  it("takes the default key of the dictionary", () => {
-    const keys = {
-      SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
-      SUPABASE_SERVICE_ROLE_KEY: "s",
-    };
-    assertEquals(read(keys), { url: URL, secretKey: "d", publicUrl: PUBLIC_URL });
-  });
-
-  it("takes another key of the dictionary when the default key has been deleted", () => {
-    const keys = { SUPABASE_SECRET_KEYS: '{"second":"s"}', SUPABASE_SERVICE_ROLE_KEY: "old" };
-    assertEquals(read(keys).secretKey, "s");
-  });
-
-  it("takes the service role key of projects without a dictionary, or with an empty one", () => {
-    for (const keys of [{}, { SUPABASE_SECRET_KEYS: "{}" }]) {
-      assertEquals(read({ SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }).secretKey, "s");
+  it("takes the default key of the dictionary, then any of it, then the service role key", () => {
+    const secretKeys = [
+      ['{"other":"o","default":"d"}', "d"],
+      ['{"second":"s"}', "s"],
+      ["{}", "service role"],
+      [undefined, "service role"],
+    ] as const;
+    for (const [SUPABASE_SECRET_KEYS, secretKey] of secretKeys) {
+      const keys = { SUPABASE_SECRET_KEYS, SUPABASE_SERVICE_ROLE_KEY: "service role" };
+      assertEquals(read(keys), { url: URL, secretKey, publicUrl: PUBLIC_URL });
     }
   });
 

@@ -50,7 +50,11 @@ describe("parseQuery()", () => {
     );
   });
 
-  it("says that the list of actions takes no parameter", () => {
+  it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {
+    const filters = "action=agent_added&after=beginning&order=asc&user_email=a";
+    const { errors } = parseQuery(`${TWO_DAYS}&limit=1&offset=1&${filters}`, "seals");
+    const refused = errors?.map(({ parameter }) => parameter);
+    assertEquals(refused, ["action", "after", "order", "user_email"]);
     assertEquals(parseQuery("", "actions").errors, undefined);
     assertEquals(parseQuery("limit=1", "actions").errors, [{
       parameter: "limit",

@@ -1,10 +1,11 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import metadata from "../../deno.json" with { type: "json" };
 import openapi from "../../docs/openapi.json" with { type: "json" };
-import { changesOfFrozenMigrations } from "../../tasks/freeze.ts";
+import { changesOfFrozenMigrations, freezeMigrations } from "../../tasks/freeze.ts";
+import { runProgram } from "../run_program.ts";
 
 // Changelog, release files, lists of frozen migrations, OpenAPI and package name the same versions.
 
@@ -52,5 +53,34 @@ describe("this version", () => {
     } else {
       assert(/^## \[Unreleased\]\n\n### /m.test(changelog), `nothing is under ## [Unreleased]`);
     }
+  });
+});
+
+describe("a list of released migrations", () => {
+  it("is written once, for sha256sum, and finds an edit, a removal and an insertion", async () => {
+    const folder = await Deno.makeTempDir();
+    const path = (name: string) => join(folder, "supabase/migrations", name);
+    const write = (name: string, text: string) => Deno.writeTextFile(path(name), text);
+    await Deno.mkdir(path("."), { recursive: true });
+    await Deno.mkdir(join(folder, "docs/releases"), { recursive: true });
+    await write("1_tables.sql", "select 1;\n");
+    await write("3_keys.sql", "select 3;\n");
+    const list = await freezeMigrations(folder, "1.2.0");
+    await assertRejects(() => freezeMigrations(folder, "1.2.0"), Deno.errors.AlreadyExists);
+    const args = ["--check", "--strict", list];
+    const { code, stdout } = await runProgram("sha256sum", { args, cwd: folder });
+    assertEquals([code, stdout.split("\n").length], [0, 3], stdout);
+
+    await write("4_more.sql", "select 4;\n");
+    assertEquals(await changesOfFrozenMigrations(folder), []);
+    await write("1_tables.sql", "select 1; -- better\n");
+    await write("2_between.sql", "select 2;\n");
+    await Deno.remove(path("3_keys.sql"));
+    assertEquals(await changesOfFrozenMigrations(folder), [
+      "1_tables.sql differs from 1.2.0.migrations.sha256",
+      "3_keys.sql is gone, and in 1.2.0.migrations.sha256",
+      "2_between.sql must come after 1.2.0.migrations.sha256",
+    ]);
+    await Deno.remove(folder, { recursive: true });
   });
 });

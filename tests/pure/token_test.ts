@@ -11,21 +11,19 @@ const TOKENS = [
 ];
 const [TOKEN = ""] = TOKENS;
 
-describe("bearerToken()", () => {
-  it("takes the scheme in any case and any number of spaces after it, and nothing else", () => {
+describe("a token", () => {
+  it("follows the scheme in any case and any number of spaces, and nothing else", () => {
     const headers = ["Bearer x", "bearer x", "BEARER   x"];
     const others = [null, "", "Bearer", "Bearerx", "Basic x", "x", " Bearer x"];
     assertEquals(headers.map(bearerToken), ["x", "x", "x"]);
     assertEquals(others.map(bearerToken), others.map(() => null));
   });
-});
 
-describe("isWellFormed()", () => {
-  it("accepts the tokens that Postgres makes", async () => {
+  it("is well-formed if Postgres has made it", async () => {
     for (const token of TOKENS) assertEquals(await isWellFormed(token), true, token);
   });
 
-  it("refuses a token with any one character changed, and every other shape", async () => {
+  it("is not well-formed with any one character changed, or in any other shape", async () => {
     const typos = Array.from(
       TOKEN,
       (character, n) => TOKEN.slice(0, n) + (character === "0" ? "1" : "0") + TOKEN.slice(n + 1),
@@ -37,10 +35,8 @@ describe("isWellFormed()", () => {
       assertEquals(await isWellFormed(token), false, JSON.stringify(token));
     }
   });
-});
 
-describe("tokenHash()", () => {
-  it("is SHA-256 in hexadecimal", async () => {
+  it("is known by its SHA-256 in hexadecimal", async () => {
     const hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assertEquals(await tokenHash("abc"), hash);
   });

@@ -123,7 +123,7 @@ describe("an action", () => {
     assertEquals(await codeOf(nameless), "23514");
   });
 
-  it("that does not exist is refused with 400, together with every other bad parameter", async () => {
+  it("is refused with 400 if it does not exist, together with every other bad parameter", async () => {
     const { token } = await newLog();
     for (const action of ["", "a%00b", "x".repeat(64), "Agent_Added"]) {
       const query = `start=2026-02-30&end=2026-03-01&action=${action}&limit=0`;

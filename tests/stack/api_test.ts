@@ -4,25 +4,11 @@ import { get, getPage, nextOf, type Page, SECRET_KEY, send, statusOnly } from ".
 import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
 import { ACTIONS, type Entry, MESSAGE_DATA, newLog, sql, writeEntries } from "../helpers.ts";
 import { client, signUp } from "../people.ts";
-import { addKeys, age, insertEntries, insertEntry, type Organization } from "../project.ts";
-import { rolledBack, runUpkeep, valueOf } from "../project.ts";
+import { addKeys, age, insertEntries, insertEntry } from "../project.ts";
+import { type Organization, rolledBack, rowsRead, runUpkeep, valueOf } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
 const NDJSON = { Accept: "application/x-ndjson" };
-
-describe("a page", () => {
-  it("has 100 entries if not asked for up to 1000, none beyond the end, and always the true total", async () => {
-    const { id, token } = await newLog();
-    const empty = await getPage(token);
-    assertEquals([empty.total, empty.limit, empty.offset, empty.items], [0, 100, 0, []]);
-    await insertEntries(sql, id, "2026-03-01", 1001);
-    const queries = { "": 100, "&limit=1000": 1000, [`&offset=${Number.MAX_SAFE_INTEGER}`]: 0 };
-    for (const [query, entries] of Object.entries(queries)) {
-      const { total, items } = await getPage(token, TWO_DAYS + query);
-      assertEquals([total, items.length], [1001, entries], query);
-    }
-  });
-});
 
 const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-30", "9999-12-31"];
 /** Few, so that many entries share one. Among them are the edges of a day and of a millisecond. */
@@ -76,8 +62,35 @@ async function readAll(token: string, query: string, total: number): Promise<Pag
   return [...page.items, ...await readAll(token, new URL(next).search.slice(1), total)];
 }
 
-describe("pages and the feed", () => {
-  it("give each key exactly the entries of its organization for random days, actions and persons", async () => {
+/** Returns an answer's body, and all headers that two answers share. */
+async function answerTo(token: string, query: string, accept: Record<string, string> = {}) {
+  const response = await send(query, withKey(token, accept));
+  assertEquals(response.status, 200);
+  const headers = Object.fromEntries(response.headers);
+  for (const name of ["date", "ratelimit", "x-request-id", "content-length"]) delete headers[name];
+  return { text: await response.text(), headers };
+}
+
+/** Gives an organization the platform's own name for it. */
+async function setExternalId(id: string, external_id: string | null): Promise<void> {
+  await client("service_role").from("organizations")
+    .update({ external_id }).eq("id", id).throwOnError();
+}
+
+describe("the API", () => {
+  it("gives 100 entries or as many as asked for, up to 1000, none beyond the end, and the exact total", async () => {
+    const { id, token } = await newLog();
+    const empty = await getPage(token);
+    assertEquals([empty.total, empty.limit, empty.offset, empty.items], [0, 100, 0, []]);
+    await insertEntries(sql, id, "2026-03-01", 1001);
+    const queries = { "": 100, "&limit=1000": 1000, [`&offset=${Number.MAX_SAFE_INTEGER}`]: 0 };
+    for (const [query, entries] of Object.entries(queries)) {
+      const { total, items } = await getPage(token, TWO_DAYS + query);
+      assertEquals([total, items.length], [1001, entries], query);
+    }
+  });
+
+  it("gives each key exactly its organization's entries, for random days, actions and persons", async () => {
     const random = randomFrom(1815);
     const tenants: Tenant[] = [];
     for (let i = 0; i < 4; i++) tenants.push(await randomTenant(random));
@@ -110,9 +123,22 @@ describe("pages and the feed", () => {
       assertEquals(read, expected.slice(offset), `${query}&${page}`);
     }
   });
-});
 
-describe("user_email", () => {
+  it("reads no entry of other actions for a page of one action", async () => {
+    const { id } = await newLog();
+    await insertEntries(sql, id, "2026-03-01", 5, { action: "agent_added" });
+    await insertEntries(sql, id, "2026-03-01", 5000, { action: "conversation_created" });
+    await rolledBack(sql, async (run) => {
+      const before = await rowsRead(run, "audit_log.audit_entries");
+      const entries = await valueOf(run`
+        select entries from audit_log_private.read_page(
+          ${id}, ('2026-03-01', '2026-03-31', 'agent_added', null, 100, 0, false, null)
+        )`);
+      const read = await rowsRead(run, "audit_log.audit_entries") - before;
+      assertEquals([entries, read], [5, 5]);
+    });
+  });
+
   it("finds a person's first entries without reading those of others", async () => {
     const { id, token } = await newLog({ user_email: "last@person", created_at: "2026-03-02" });
     await insertEntries(sql, id, "2026-03-01", 10_500);
@@ -120,7 +146,7 @@ describe("user_email", () => {
     assertEquals([page.items.length, page.has_more], [1, false]);
   });
 
-  it("counts up to a bound, and beyond it says that the entries are too many", async () => {
+  it("counts a person's entries up to a bound, and beyond it says that they are too many", async () => {
     const { id, apiKeyId } = await newLog();
     const given = { action: "message_created", data: JSON.stringify(MESSAGE_DATA) };
     await insertEntries(sql, id, "2026-03-01", 20, { ...given, user_email: "at@bound" });
@@ -144,19 +170,8 @@ describe("user_email", () => {
       [counted, counted, refused, refused],
     );
   });
-});
 
-/** Returns an answer's body, and all headers that two answers share. */
-async function answerTo(token: string, query: string, accept: Record<string, string> = {}) {
-  const response = await send(query, withKey(token, accept));
-  assertEquals(response.status, 200);
-  const headers = Object.fromEntries(response.headers);
-  for (const name of ["date", "ratelimit", "x-request-id", "content-length"]) delete headers[name];
-  return { text: await response.text(), headers };
-}
-
-describe("application/x-ndjson", () => {
-  it("has each entry on a line with the bytes that JSON has, exact texts and numbers, and the same headers", async () => {
+  it("gives NDJSON the bytes and the headers that JSON has, with every text and number exact", async () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';
     const text = 'x,\n{"a":1},\u2028\r\n';
@@ -184,20 +199,12 @@ describe("application/x-ndjson", () => {
     assertEquals(item.data.x, [text, [], { a: [null] }]);
   });
 
-  it("is not the type of errors and seals, which are answered as documented", async () => {
+  it("answers errors as JSON to those who accept NDJSON", async () => {
     const { token } = await newLog();
     assertEquals(await statusOnly(send("?start=x", withKey(token, NDJSON))), 400);
-    assertEquals(await statusOnly(send(`/seals?${TWO_DAYS}`, withKey(token, NDJSON))), 200);
   });
-});
 
-describe("organization_id", () => {
-  async function setExternalId(id: string, external_id: string | null): Promise<void> {
-    await client("service_role").from("organizations")
-      .update({ external_id }).eq("id", id).throwOnError();
-  }
-
-  it("is the name that the platform gives the organization, and nothing else changes with it", async () => {
+  it("calls the organization as the platform does, and nothing else changes with that", async () => {
     const { id, token } = await newLog({}, { action: "agent_added" });
     await runUpkeep(sql);
     const texts = async (accept?: Record<string, string>) => {
@@ -214,7 +221,7 @@ describe("organization_id", () => {
     }
   });
 
-  it("may change while a reader follows, who still gets each entry once", async () => {
+  it("gives each entry once to a reader who follows while the organization's name changes", async () => {
     const { id, token } = await newLog({ user_email: "0@example.com" });
     let query = `${TWO_DAYS}&after=beginning`;
     for (const [n, name] of [null, `a_${id}`, `b_${id}`, null, `a_${id}`].entries()) {
@@ -226,10 +233,8 @@ describe("organization_id", () => {
       await writeEntries(id, [{ user_email: `${n + 1}@example.com` }]);
     }
   });
-});
 
-describe("a request without an active key", () => {
-  it("is refused with the same 401, whatever it has instead, and with a challenge by RFC 6750", async () => {
+  it("refuses whatever is no active key with the same 401, and with a challenge by RFC 6750", async () => {
     const [active, revoked, expired] = [await newLog(), await newLog(), await newLog()];
     const end = (column: string, { apiKeyId }: Organization) =>
       sql`update audit_log_private.api_keys set ${sql(column)} = now() where id = ${apiKeyId}`;

@@ -124,7 +124,7 @@ describe("the feed", () => {
     });
   });
 
-  it("gives a transaction that reads it its own entries only after the commit", async () => {
+  it("gives a reader the entries of its own open transaction only after the commit", async () => {
     const { id } = await newLog();
     const next = await sql.begin(async (transaction) => {
       await write(transaction, id, "before");
@@ -267,7 +267,7 @@ describe("the feed", () => {
 });
 
 describe("a cursor", () => {
-  it("is refused for another organization, range, action or person, with what to do", async () => {
+  it("is refused for another organization, range, action or person, and the error says what to do", async () => {
     const [mine, other] = [await newLog(), await newLog()];
     const after = cursorOf(await getPage(mine.token, BEGINNING));
     const adas = cursorOf(await getPage(mine.token, `${BEGINNING}&user_email=ada%40x.y`));

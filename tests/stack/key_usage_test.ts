@@ -208,7 +208,7 @@ function overall(run: Run) {
 }
 
 describe("metrics()", () => {
-  it("count a key's requests of today by status, its lag, and the entries of seven days", async () => {
+  it("counts a key's requests of today by status, its lag, and the entries of seven days", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     const days: string[] = await valueOf(sql`
       select array(select (clock_timestamp() at time zone 'UTC')::date - d from unnest('{0,6,7}'::int[]) as d)::text[]`);
@@ -236,7 +236,7 @@ describe("metrics()", () => {
     assertEquals(await metricsOf(apiKeyId), {});
   });
 
-  it("include what health() says: the upkeep's age, unsealed, altered and miscounted days, holds", async () => {
+  it("includes what health() says: the upkeep's age, unsealed, altered and miscounted days, holds", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1);
     await runUpkeep(sql);
@@ -262,7 +262,7 @@ describe("metrics()", () => {
     });
   });
 
-  it("read no entry, and only the counts of the last seven days", async () => {
+  it("reads no entry, and only the counts of the last seven days", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 2000, { every: "1 day" });
     await runUpkeep(sql);

@@ -57,16 +57,18 @@ async function outcomes(id: string, person: Person, replacement = "select"): Pro
   });
 }
 
-/** Writes a replacement of administers(). */
-function administers(body: string): string {
-  return `create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-    language plpgsql stable as $$ begin ${body} end $$`;
+/** Writes a replacement of a function. */
+function replaced(signature: string, body: string): string {
+  return `create or replace function audit_log_private.${signature}
+    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-/** Writes a replacement of caller(). */
+function administers(body: string): string {
+  return replaced("administers(organization_id uuid) returns boolean", body);
+}
+
 function caller(body: string): string {
-  return `create or replace function audit_log_private.caller(out id text, out email text)
-    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
+  return replaced("caller(out id text, out email text)", body);
 }
 
 describe("every call about an organization", () => {
@@ -218,10 +220,8 @@ describe("an administrator", () => {
     const counted = usage.map((row) => [row["user_email"], row["requests"], row["entries"]]);
     assertEquals(counted, [[admin.email, 3, 6]]);
   });
-});
 
-describe("read_audit_log()", () => {
-  it("gives an administrator the page and the total that the API gives, newest first, up to 1000 entries", async () => {
+  it("reads the page and the total that the API gives, newest first, up to 1000 entries", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1001);
     const cases = [
@@ -241,10 +241,8 @@ describe("read_audit_log()", () => {
       assertEquals([total, JSON.parse(items)], [page.total, page.items]);
     }
   });
-});
 
-describe("daily_entry_counts()", () => {
-  it("counts the entries of each day or hour, of all or of one action or person", async () => {
+  it("reads how many entries each day or hour has, of all or of one action or person", async () => {
     const { id } = await newOrganization(admin);
     const bob = { user_email: "bob@example.com" };
     const entries: Entry[] = [

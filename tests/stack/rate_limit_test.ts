@@ -1,16 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import {
-  API_URL,
-  get,
-  headOf,
-  SECRET_KEY,
-  statusOf,
-  statusOnly,
-  TWO_DAYS,
-  withKey,
-} from "../api.ts";
+import { API_URL, get, headOf, SECRET_KEY, statusOf } from "../api.ts";
+import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { rolledBack, valueOf, whileWaiting } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";

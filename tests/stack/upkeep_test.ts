@@ -86,7 +86,7 @@ describe("run_upkeep()", () => {
     }
   });
 
-  it("goes on before the piece in which it was killed", async () => {
+  it("repeats the piece in which it was killed, and goes on", async () => {
     const organization = await organizationWithBacklog(750);
     await killWithin(async (piece) => {
       const before = await changedRows(piece);
@@ -122,7 +122,7 @@ describe("run_upkeep()", () => {
     for (const connection of [writer, holder]) connection.release();
   });
 
-  it("skips what a writer holds, and ends", async () => {
+  it("skips counts that a writer has locked", async () => {
     const [held, other] = [await organizationWithBacklog(0), await newLog()];
     const writer = await sql.reserve();
     await write(writer, held.id, 750);
