@@ -31,7 +31,7 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   for (const fault of stack.faults) console.log(fault);
 }
 
-/** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
+/** Prints how long a first page takes alone, and beside 60 largest pages of another organization. */
 async function measureCrowd(
   sql: postgres.Sql,
   { port, pid }: EdgeFunction,
@@ -81,7 +81,7 @@ async function askForLargestPages(port: number, token: string): Promise<number> 
       ...["--silent", "--parallel", "--parallel-immediate", "--parallel-max", String(AT_ONCE)],
       ...["--header", `Authorization: Bearer ${token}`, "--output", "/dev/null"],
       ...["--write-out", "%{http_code} %{size_download}\n"],
-      // curl asks for each number; the part after # is not sent.
+      // curl sends a request for each number, and does not send what follows #.
       `${pageUrl(port, 1000)}#[1-${AT_ONCE}]`,
     ],
   }).output();
@@ -140,7 +140,7 @@ async function stall(port: number, token: string, n: number): Promise<SlowReader
   return reader;
 }
 
-/** Prints what a first page takes in the database while it works for another organization. */
+/** Prints how long a first page takes in the database while that works for another organization. */
 async function measureWork(stack: BenchStack, quiet: string, rounds: number): Promise<void> {
   const other = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
   const id = crypto.randomUUID();

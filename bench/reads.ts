@@ -115,8 +115,8 @@ async function measureLog(run: Run): Promise<void> {
 }
 
 /**
- * The median latency of each case over one connection, in milliseconds. The cases take turns with each request,
- * so that a slow moment of the machine slows all of them.
+ * Measures the median latency of each case over one connection, in milliseconds. The cases take turns with each
+ * request, so that a slow moment of the machine slows all of them.
  */
 async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Case[]) {
   const { pathname, origin: url } = new URL(handlers.function.url);

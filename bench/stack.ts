@@ -15,7 +15,7 @@ export interface BenchOptions {
   supaAudit: string | undefined;
 }
 
-/** Where data sets are kept. */
+/** Data sets are kept here. */
 export const KEPT = fileURLToPath(new URL("data", import.meta.url));
 
 /** A stack in a process of its own, because the load must not share one with the gateway. */

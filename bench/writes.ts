@@ -29,7 +29,7 @@ async function makeTables({ sql, entries }: Run): Promise<void> {
     alter table ${TABLES.bare}
       alter id set default gen_random_uuid(), alter transaction_id set default pg_current_xact_id();
     insert into ${TABLES.bare} select * from ${TABLES.ours}`);
-  // Not in one transaction.
+  // Vacuum cannot run in a transaction.
   await sql.unsafe(`vacuum (analyze) ${TABLES.ours}, ${TABLES.bare}`);
 }
 
@@ -113,7 +113,7 @@ async function measureLongTransactions(run: Run): Promise<void> {
   }
 }
 
-/** Prints what triggers add to an insert into a table of messages: the log's own recipe, and supa_audit. */
+/** Prints how much slower triggers make an insert into a table of messages: our recipe's, and supa_audit's. */
 async function measureRecipes(run: Run): Promise<void> {
   if (!run.supaAudit) {
     return console.log("\nsupa_audit is left out: give its SQL with --supa-audit=path");

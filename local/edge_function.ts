@@ -7,8 +7,6 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** The entry file. Benchmarks and tests of faults run others. */
   main?: URL;
-  /** Flags of Deno; {@linkcode permissionFlags} by default. */
-  permissions?: string[];
   /** Gets each line that the function logs. */
   log: (line: string) => void;
 }
@@ -23,11 +21,11 @@ export interface EdgeFunction extends ChildProcess {
  * Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, main = MAIN, permissions = permissionFlags(apiUrl), log } = options;
+  const { apiUrl, secretKey, main = MAIN, log } = options;
   const listening = Promise.withResolvers<number>();
   let lastLines = "";
   const process = startChildProcess(Deno.execPath(), {
-    args: ["run", ...permissions, main.href],
+    args: ["run", ...permissionFlags(apiUrl), main.href],
     env: {
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
@@ -48,7 +46,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
 }
 
 /** Lets the function listen, talk to the Data API and read its variables, and nothing else. */
-export function permissionFlags(apiUrl: string): string[] {
+function permissionFlags(apiUrl: string): string[] {
   return [
     "--no-prompt",
     // Port 0 listens on any free port. It does not allow calls.

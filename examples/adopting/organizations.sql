@@ -26,7 +26,7 @@ revoke all on function audit_log_private.custom_organizations from public, anon,
 -- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
 update public.organizations set name = name where false;
 
--- Those that exist already.
+-- Adds the organizations that exist already.
 insert into audit_log.organizations (external_id, name)
 select c.id::text, audit_log_private.custom_text(c.name, c.id::text) from public.organizations c
 on conflict (external_id) do nothing;

@@ -30,7 +30,7 @@ comment on column audit_log_private.entry_counts.writer_pid is 'Process id of th
 comment on column audit_log_private.entry_counts.part is '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
-comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by began to count it: at most 64 times.';
+comment on column audit_log_private.entry_counts.updates is 'How many updates it has had since the transaction updated_by began with it: at most 64.';
 comment on column audit_log_private.entry_counts.required_path is 'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.

@@ -32,7 +32,7 @@ begin
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query))::json;
   entries := read ->> 'entries';
   if entries is null then
-    raise exception 'after is not a cursor of this organization for the same days, action and user_email, or one from before a restore: start again with after beginning' using errcode = 'AL003';
+    raise exception 'after is not a cursor of this organization for the same days, action and user_email, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
   end if;
   page := (read ->> 'page')::json;
   if page is null then

@@ -199,7 +199,7 @@ describe("odd HTTP", () => {
       assertNoFault();
     });
 
-    it(`is no fault to the ${name} when callers go away at any moment`, async () => {
+    it(`does no harm to the ${name} when callers go away at any moment`, async () => {
       const { id, token } = await newLog();
       const right = rightRequest(token);
       const ends = Array.from({ length: 40 }, (_, n) => Math.ceil(right.length * n / 39));

@@ -77,7 +77,7 @@ describe("docs/integrating.md", () => {
           await mustRun(run(sync, path, organization));
           assertEquals(syncedTo(path), await idsOfLog(organization));
         }
-        const { total } = await getPage(organization.token, "start=2026-11-01&end=9999-12-31");
+        const { total } = await getPage(organization.token, "start=0001-01-01&end=9999-12-31");
         assertEquals(syncedTo(path).length, total);
       });
 

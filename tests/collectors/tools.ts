@@ -34,9 +34,9 @@ export function example(path: string): string {
 export interface FollowOptions {
   /** Its configuration in examples/. */
   config: string;
-  /** How it is started in a folder that has the configuration, and to which it writes its files `audit…`. */
+  /** Starts it in a folder with the configuration. It writes its files `audit…` there. */
   command: (folder: string) => string[];
-  /** How long it must at least pause when it has caught up, in milliseconds. */
+  /** It pauses at least so long when it has caught up, in milliseconds. */
   pause: number;
 }
 
@@ -74,13 +74,15 @@ export async function assertFollows({ config, command, pause }: FollowOptions): 
         AUDIT_LOG_STATE: folder,
         AUDIT_LOG_FILE: `${folder}/audit.ndjson`,
       },
+      cwd: folder,
       stdin: "null",
       stdout: "null",
       stderr: "null",
     }).spawn();
     if (run > 0) await writeOutOfOrder(organization, 5);
     isWritten = true;
-    await done.promise;
+    // If it ends by itself, kill() below fails.
+    await Promise.race([done.promise, collector.status]);
     collector.kill("SIGKILL");
     await collector.status;
   }

@@ -5,6 +5,7 @@ import type { TemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
 import { addOrganization, countMismatches, exhaust, type Organization } from "../project.ts";
+import { revoke } from "./log.ts";
 
 const KEYS = 40;
 const CONNECTIONS = 8;
@@ -13,8 +14,6 @@ const CONNECTIONS = 8;
 const WRITTEN = 8;
 /** Milliseconds from one request of a connection to its next: no key comes to 60 in half a minute. */
 const PACE = 160;
-/** Milliseconds from one revocation to the next: most keys work to the end. */
-const REVOCATION_PACE = 800;
 /** No answer may take longer, in milliseconds. */
 const LONGEST = 10_000;
 /** Ends today, which a clock that is behind has not seen yet. */
@@ -36,25 +35,23 @@ export type Fault = (load: Load) => Promise<void>;
  * nothing is lost or miscounted.
  */
 export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
-  // A connection that is cut while the driver asks for types rejects a promise that nobody can catch.
-  const quiet = { fetch_types: false, onnotice: () => {} };
-  const sql = postgres(options.stack.databaseUrl, { max: 1, ...quiet });
-  const load = new Load(options, sql, await makeKeys(sql));
+  const sql = postgres(options.stack.databaseUrl, { max: 1, onnotice: () => {} });
+  const load = new Load(options, await makeKeys(sql));
+  await sql.end();
   try {
     await load.isHealthy(10);
     await fault(load);
     await load.isHealthy(10);
   } finally {
     await load.end();
-    await sql.end();
   }
   await load.assertLawful();
 }
 
 /** A key of an organization of its own. */
 interface Key extends Organization {
-  /** The statuses that an answer may have besides 500. A fault must not look like a 401. */
-  due: number[];
+  /** The status of its answers, unless a fault makes it 500. A fault must not look like a 401. */
+  due: 200 | 401 | 429;
   /** How many entries were sent, and how many inserts of them were acknowledged. */
   begun: number;
   written: number;
@@ -69,26 +66,18 @@ async function makeKeys(sql: postgres.Sql): Promise<Key[]> {
   for (let n = 0; n < KEYS; n++) {
     const organization = await addOrganization(sql);
     const due = n === 0 ? 401 : n === 1 ? 429 : 200;
-    if (due === 401) await revoke(sql, organization);
+    if (due === 401) await revoke(sql, organization.token);
     if (due === 429) await exhaust(sql, organization.apiKeyId);
-    keys.push({ ...organization, due: [due], begun: 0, written: 0, asked: 0, accepted: 0 });
+    keys.push({ ...organization, due, begun: 0, written: 0, asked: 0, accepted: 0 });
   }
   return keys;
 }
 
-async function revoke(sql: postgres.Sql, { apiKeyId }: Organization): Promise<void> {
-  await sql`
-    update audit_log_private.api_keys set revoked_at = now()
-    where id = ${apiKeyId} and revoked_at is null`;
-}
-
-/** Sends requests of all keys in turn on a few connections. Meanwhile writes entries and revokes keys. */
+/** Sends requests of all keys in turn on a few connections, and writes entries. */
 export class Load {
   readonly #options: LoadOptions;
-  readonly #sql: postgres.Sql;
   readonly #keys: Key[];
   readonly #answers: { key: Key; sent: number; status: number }[] = [];
-  #revoked = 0;
   /** When the last acknowledged write was sent. */
   #lastWrite = -Infinity;
   /** Why answers were not lawful. */
@@ -98,16 +87,13 @@ export class Load {
   readonly #running: Promise<void>[];
   #ended = false;
 
-  constructor(options: LoadOptions, sql: postgres.Sql, keys: Key[]) {
+  constructor(options: LoadOptions, keys: Key[]) {
     this.#options = options;
-    this.#sql = sql;
     this.#keys = keys;
     const toRead = inTurn(keys);
-    const toRevoke = inTurn(keys.slice(0, -WRITTEN).filter(isAccepted).reverse());
     const toWrite = inTurn(keys.slice(-WRITTEN));
     const read = () => this.#repeat(() => this.#read(toRead.next().value));
     this.#running = [
-      this.#repeat(() => this.#revoke(toRevoke.next().value), REVOCATION_PACE),
       this.#repeat(() => this.#write(toWrite.next().value)),
       ...Array.from({ length: CONNECTIONS }, read),
     ];
@@ -115,7 +101,7 @@ export class Load {
 
   /** The keys that must be answered with 200. */
   get apiKeyIds(): string[] {
-    return this.#keys.filter(isAccepted).map(({ apiKeyId }) => apiKeyId);
+    return this.#keys.filter(({ due }) => due === 200).map(({ apiKeyId }) => apiKeyId);
   }
 
   /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
@@ -146,7 +132,6 @@ export class Load {
   /** Asserts that all answers were lawful, and that the database has what they promised. */
   async assertLawful(): Promise<void> {
     assertEquals(this.#wrongs, []);
-    assert(this.#revoked > 0, "no key was revoked meanwhile");
     this.#assertCausesLogged();
     const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
     for (const { id, apiKeyId, due, written, begun, accepted, asked } of this.#keys) {
@@ -156,8 +141,8 @@ export class Load {
           (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
       assertEquals(await countMismatches(sql, id), [], "counts of entries are exact");
       assertWithin(row?.["entries"], [written, begun], "entries kept");
-      // Another limit was used up from the beginning.
-      if (due[0] !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
+      // The limit of one was used up from the beginning.
+      if (due !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
     }
     await sql.end();
   }
@@ -174,8 +159,8 @@ export class Load {
     }
   }
 
-  async #repeat(step: () => Promise<void>, milliseconds = PACE): Promise<void> {
-    while (!this.#ended) await Promise.all([step(), delay(milliseconds)]);
+  async #repeat(step: () => Promise<void>): Promise<void> {
+    while (!this.#ended) await Promise.all([step(), delay(PACE)]);
   }
 
   /** Writes two entries as the platform does. Even without an acknowledgement they may be there. */
@@ -202,15 +187,6 @@ export class Load {
     this.#lastWrite = sent;
   }
 
-  /** Revokes a key. If the fault prevents the answer, the key may be revoked or not. */
-  async #revoke(key: Key): Promise<void> {
-    key.due = [200, 401];
-    const isRevoked = await revoke(this.#sql, key).then(() => true, () => false);
-    if (!isRevoked) return;
-    key.due = [401];
-    this.#revoked++;
-  }
-
   async #read(key: Key): Promise<void> {
     const { stack, edgeFunction } = this.#options;
     const url = edgeFunction?.url ?? `${stack.apiUrl}/functions/v1/public-audit-log`;
@@ -227,7 +203,7 @@ export class Load {
       const { status } = response;
       assertWithin(performance.now() - sent, [0, LONGEST], "milliseconds");
       if (status === 500) await this.#assertBare(response, text);
-      else assert([...due, ...key.due].includes(status), `${status}, due ${key.due}: ${text}`);
+      else assertEquals(status, due, text);
       if (status === 200) assertPage(JSON.parse(text), key, written);
       if (status === 200 || status === 429) assertReset(response.headers);
       this.#answers.push({ key, sent, status });
@@ -261,10 +237,6 @@ export class Load {
 /** Gives all keys, again and again. */
 function* inTurn(keys: Key[]): Generator<Key, never> {
   while (true) yield* keys;
-}
-
-function isAccepted({ due }: Key): boolean {
-  return due[0] === 200;
 }
 
 function assertWithin(value: unknown, [least, most]: [number, number], what: string): void {

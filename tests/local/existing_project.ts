@@ -79,7 +79,7 @@ export interface Account {
 /** An answer of the Data API. */
 export type Answer = { code: string } | { data: unknown };
 
-/** A Supabase project that was there before the service: a folder with migrations, and a stack without ours. */
+/** A Supabase project that was there before the service. It has a folder with migrations, and a stack without ours. */
 export class ExistingProject implements AsyncDisposable {
   readonly folder = Deno.makeTempDirSync();
   readonly stack: TemporaryStack;
@@ -256,7 +256,7 @@ export function blockOf(language: string, part: string): string {
   throw new Error(`docs/adopting.md has no ${language} with ${part}`);
 }
 
-/** Whether a call failed because PostgREST, which reads the schema anew after a push, is not done yet. */
+/** Whether a call failed because PostgREST is still reading the schema, as it does after a push. */
 function isReloading(error: string): boolean {
   return /PGRST(002|106|2)/.test(error);
 }

@@ -9,8 +9,8 @@ import { type Page, statusOnly, withKey } from "../helpers.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 
 /**
- * The commands that a newcomer types, on ports and with a data folder of a test's own, so that they
- * can run beside a start of the developer's.
+ * Runs the commands that a newcomer types. It has ports and a data folder of its own, so that a developer's start can
+ * run beside it.
  */
 class Machine implements AsyncDisposable {
   readonly apiPort = freePort();
@@ -100,7 +100,7 @@ class Machine implements AsyncDisposable {
     return JSON.parse((await runProgram("sh", { args: ["-c", example] })).stdout);
   }
 
-  /** The process id of a child of the start, by what is in its command. */
+  /** Finds the process id of a child of the start by a part of its command. */
   async processOf(command: string): Promise<string> {
     const { stdout } = await runProgram("ps", { args: ["-eo", "ppid,pid,args"] });
     const line = new RegExp(`^ *${this.#process?.pid} +(\\d+) .*${command}`, "m");
@@ -121,7 +121,7 @@ class Machine implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // It may have ended, as it should have.
+    // It may have ended already.
     await this.stop("SIGKILL").catch(() => {});
     await this.run("reset");
   }
@@ -130,7 +130,7 @@ class Machine implements AsyncDisposable {
 const FUNCTION = "public-audit-log/index.ts";
 const POSTGREST = "postgrest";
 
-/** Whether a process is gone, or a zombie that nobody has waited for. */
+/** Whether a process has ended. It may be a zombie, for which nobody has waited. */
 async function isGone(pid: string): Promise<boolean> {
   const { stdout } = await runProgram("ps", { args: ["-o", "stat=", "-p", pid] });
   return /^(Z.*\s*)?$/.test(stdout);
@@ -174,7 +174,7 @@ describe("deno task start", () => {
     const { items, total: _, ...page } = JSON.parse(stdout);
     const { items: shownItems, total: __, ...shownPage } = JSON.parse(shown);
     assertEquals(page, shownPage);
-    // The demonstration data ends today: one day, it no longer has that of the page.
+    // The demonstration data ends today. Some day it will no longer reach back to the days of the page.
     for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
   });
 
@@ -224,7 +224,7 @@ describe("deno task start", () => {
     assertStringIncludes(another.output, "An earlier run was killed");
     assertEquals(await another.checksum(), checksum);
     for (const orphan of orphans) assert(await isGone(orphan), `${orphan} is left behind`);
-    // The key from before was revoked meanwhile: this start has made another.
+    // The query above revoked the key, so this start has made another.
     assert(!another.output.includes(key));
     assertEquals((await another.runExample()).items.length, 2);
   });
