@@ -16,7 +16,7 @@ export function Account() {
   const [isOpen, setIsOpen] = useState(false);
   const leaving = useMutation({
     mutationFn: signOut,
-    // The next person starts at the console's first page.
+    // Otherwise the next person would start where this one was.
     onSuccess: () => location.replace("#/"),
   });
   // In a frame, the page around it signs people in and out.
@@ -47,7 +47,7 @@ export function Account() {
         </Menu.Dropdown>
       </Menu>
       <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
-      {leaving.error && <Failure error={leaving.error} />}
+      <Failure error={leaving.error} />
     </div>
   );
 }

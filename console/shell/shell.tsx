@@ -6,7 +6,7 @@ import { checkSession } from "../auth/session.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { Account } from "./account.tsx";
-import { ORGANIZATIONS, useAdministered } from "./organization.ts";
+import { ORGANIZATIONS, useAdministered } from "./organization.tsx";
 import styles from "./shell.module.css";
 
 const SCREENS = [
@@ -24,7 +24,7 @@ export function Shell() {
   const { organizationId } = useParams({ strict: false });
   const organizations = useQuery(ORGANIZATIONS);
   const administered = useAdministered();
-  const isKnown = administered.some(({ id }) => id === organizationId);
+  const chosen = administered.find(({ id }) => id === organizationId);
   const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
@@ -39,7 +39,7 @@ export function Shell() {
           className={styles.skip}
           href="#content"
           onClick={(event) => {
-            // What comes after the # is the router's.
+            // The router would take #content for an address of its own.
             event.preventDefault();
             document.querySelector("main")?.focus();
           }}
@@ -50,15 +50,15 @@ export function Shell() {
           <img src="./icon.svg" alt="" width={22} height={22} />
           <span>Audit log</span>
         </Group>
-        {administered.length > 0 && <Switcher chosen={isKnown ? organizationId : undefined} />}
-        {isKnown && organizationId && (
+        {administered.length > 0 && <Switcher chosen={chosen?.id} />}
+        {chosen && (
           <nav aria-label="Screens">
             {SCREENS.map(({ to, name, icon }) => (
               <Link
                 key={to}
                 className={styles.link}
                 to={to}
-                params={{ organizationId }}
+                params={{ organizationId: chosen.id }}
                 activeOptions={{ includeSearch: false }}
               >
                 <Icon name={icon} />
@@ -72,8 +72,8 @@ export function Shell() {
       <main id="content" tabIndex={-1}>
         {!online && (
           <Alert color="gray" role="status">
-            You are offline. What you see may be out of date. It is read again when the connection
-            is back.
+            You are offline, so this page may be out of date. It refreshes when the connection is
+            back.
           </Alert>
         )}
         {organizations.isPending && <Loading what="your organizations" />}
@@ -106,7 +106,7 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       searchable={administered.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
-      // It stays in the landmark of its field.
+      // Otherwise the list leaves the landmark of its field.
       comboboxProps={{ withinPortal: false }}
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
