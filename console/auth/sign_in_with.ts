@@ -52,9 +52,9 @@ export function comeBack(): boolean {
 }
 
 /** Returns what Auth answered, or throws an error that says what to do. */
-export function settle<T>({ data, error }: { data?: T; error: AuthError | null }) {
-  if (error) throw new RequestError(explain(error));
-  return data as NonNullable<T>;
+export function settle<Answer extends { data?: unknown; error: AuthError | null }>(answer: Answer) {
+  if (answer.error) throw new RequestError(explain(answer.error));
+  return answer.data as NonNullable<Answer["data"]>;
 }
 
 const TOO_MANY = "There were too many attempts. Wait a few minutes, then try again.";
