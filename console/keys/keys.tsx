@@ -1,8 +1,8 @@
 import { Alert, Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import * as z from "zod/mini";
-import { type Reads, useReads } from "../access/data.ts";
+import { useReads } from "../access/data.ts";
 import { presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
@@ -41,12 +41,7 @@ export function Keys() {
   const [news, setNews] = useState("");
   const keys = useApiKeys();
   const reads = useReads(presetDays("30d"));
-  const readsByKey = useMemo(
-    () => reads.data && Map.groupBy(reads.data, ({ api_key_id }) => api_key_id),
-    [reads.data],
-  );
-  const readsOf = (key: ApiKey): Reads[] | undefined =>
-    readsByKey && (readsByKey.get(key.id) ?? []);
+  const readsOf = (key: ApiKey) => reads.data?.filter(({ api_key_id }) => api_key_id === key.id);
   const change = (changes: Partial<KeysAddress>, replace = false) =>
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
   const open = (opened: Opened) => {

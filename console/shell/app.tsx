@@ -7,7 +7,7 @@ import { SignIn } from "../auth/sign_in.tsx";
 import { Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
 import { newRouter } from "./router.tsx";
-import { EmailContext } from "./account.tsx";
+import { EmailContext } from "./shell.tsx";
 
 const RETRY_MS = 5_000;
 

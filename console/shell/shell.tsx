@@ -1,13 +1,19 @@
-import { Alert, Group, Select, Text } from "@mantine/core";
+import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
-import { checkSession } from "../auth/session.ts";
+import { createContext, lazy, Suspense, useContext, useState } from "react";
+import { checkSession, signOut } from "../auth/session.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { Account } from "./account.tsx";
+import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
 import { ORGANIZATIONS, useAdministered } from "./organization.tsx";
 import styles from "./shell.module.css";
+
+/** The e-mail address of the person who has signed in. */
+export const EmailContext = createContext("");
+
+const Factors = lazy(() => import("../auth/factors.tsx"));
 
 const SCREENS = [
   { to: "/$organizationId/log", name: "Log", icon: "log" },
@@ -111,5 +117,46 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
     />
+  );
+}
+
+function Account() {
+  const email = useContext(EmailContext);
+  const [isOpen, setIsOpen] = useState(false);
+  const leaving = useMutation({
+    mutationFn: signOut,
+    // Otherwise the next person would start where this one was.
+    onSuccess: () => location.replace("#/"),
+  });
+  // In a frame, the page around it signs people in and out.
+  if (IS_EMBEDDED) return <div className={styles.account}>{email}</div>;
+  return (
+    <div className={styles.account}>
+      <Menu width={220} position="top-start">
+        <Menu.Target>
+          <Button
+            variant="subtle"
+            color="gray"
+            fullWidth
+            px="xs"
+            justify="flex-start"
+            leftSection={<Icon name="person" />}
+            aria-label={email}
+          >
+            <Text span inherit truncate miw={0}>{email}</Text>
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => setIsOpen(true)}>Second factor …</Menu.Item>
+          <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
+          {/* A shared session is the other application's. */}
+          {!IS_SESSION_SHARED && (
+            <Menu.Item onClick={() => leaving.mutate("global")}>Sign out everywhere</Menu.Item>
+          )}
+        </Menu.Dropdown>
+      </Menu>
+      <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
+      <Failure error={leaving.error} />
+    </div>
   );
 }
