@@ -1,33 +1,35 @@
-import { join } from "node:path";
-import postgres from "postgres";
-import { freePort } from "../local/free_port.ts";
-import { databaseUrl, startPostgres, stopPostgres } from "../local/postgres.ts";
-import { makeKeys, startBenchStack } from "./stack.ts";
+import type postgres from "postgres";
+import { makeKeys } from "./stack.ts";
 
-/** Entries of one organization over a year, and keys to read them with. */
+/** A log of one organization over a year, and keys to read it with. */
 export interface DataSet {
   entries: number;
   organizationId: string;
   tokens: string[];
-  /** A key whose limit is used up. */
-  exhaustedToken: string;
+  /** Keys whose limit is used up. */
+  exhaustedTokens: string[];
+  /** Tokens that no key has any more. */
+  unknownTokens: string[];
 }
 
-/** Persons by how many entries each has: one in so many of a data set's. */
+/** Three persons. Each has one in so many entries of a data set. */
 export const PERSONS = [100_000, 100, 1];
 
-/** The address of one of the persons. */
+/** The address of a person. */
 export function addressOf(person: number): string {
   return `user${person}@example.com`;
 }
 
-/** Makes a data set, or what is missing of it, and new keys. */
+/** Makes new keys, and what is missing of a data set. */
 export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
   await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
   await sql`delete from audit_log.bench_api_keys where organization_id = ${id}`;
-  const [exhaustedToken = "", ...tokens] = await makeKeys(sql, id, 301);
+  const unknownTokens = await makeKeys(sql, id, 20);
+  await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
+  const exhaustedTokens = await makeKeys(sql, id, 20);
+  const tokens = await makeKeys(sql, id, 300);
   await sql`
     insert into audit_log.bench_api_keys
     select api_key_id, organization_id, encode(token_hash, 'hex')
@@ -35,43 +37,29 @@ export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<D
   const [row] = await sql`
     select coalesce(sum(entries), 0)::int as n from audit_log_private.entry_counts
     where organization_id = ${id}`;
-  const log = { entries, firstDay: "2025-01-01", days: 365, organization: `'${id}'::uuid` };
   for (let n: number = row?.["n"]; n < entries; n += 50_000) {
-    await sql.unsafe(insertionOf(log, n, Math.min(n + 50_000, entries)));
+    await sql.unsafe(insertionOf(id, entries, n, Math.min(n + 50_000, entries)));
   }
   const compact = () => sql`select audit_log_private.compact_entry_counts(${id})::int as done`;
   while ((await compact())[0]?.["done"]);
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-  return { entries, organizationId: id, tokens, exhaustedToken };
-}
-
-export interface InsertionOptions {
-  /** How many entries the whole log has, spread evenly over so many days. */
-  entries: number;
-  firstDay: string;
-  days: number;
-  /** SQL of an entry's organization and of its transaction's number; `n` is the entry's place in the log. */
-  organization: string;
-  transaction?: string;
+  return { entries, organizationId: id, tokens, exhaustedTokens, unknownTokens };
 }
 
 /**
- * SQL that inserts the entries of a log from one place to before another: nine of ten between 8 and 18 o'clock,
- * the others at any time of the day.
+ * SQL that inserts the entries of a log with the numbers `from` to `to - 1`, spread evenly over the days of 2025:
+ * nine of ten between 8 and 18 o'clock, the others at any time of the day.
  */
-function insertionOf(options: InsertionOptions, from: number, to: number): string {
-  const { entries, firstDay, days, organization, transaction = "pg_current_xact_id()" } = options;
+function insertionOf(id: string, entries: number, from: number, to: number): string {
   const persons = PERSONS.map((person) => `when n % ${person} = 0 then '${addressOf(person)}'`);
   return `
     insert into audit_log.audit_entries
-      (id, organization_id, created_at, transaction_id, action, user_email, agent_name, data)
+      (organization_id, created_at, action, user_email, agent_name, data)
     select
-      gen_random_uuid(),
-      ${organization},
-      '${firstDay}Z'::timestamptz + day * interval '1 day'
+      '${id}',
+      '2025-01-01Z'::timestamptz + day * interval '1 day'
         + case when n % 10 = 0 then fraction * interval '1 day'
           else interval '8 hours' + fraction * interval '10 hours' end,
-      ${transaction},
       (case
         when n % 1000 = 0 then 'agent_added'
         when n % 100 < 20 then 'conversation_created'
@@ -89,149 +77,13 @@ function insertionOf(options: InsertionOptions, from: number, to: number): strin
     from (
       select n, floor(position) as day, position - floor(position) as fraction
       from (
-        select n, n * ${days}.0 / ${entries} as position
+        select n, n * 365.0 / ${entries} as position
         from generate_series(${from}, ${to - 1}) as n
       ) as positions
     ) as times`;
 }
 
-/** SQL of the cursor of a reader who has seen what a snapshot sees. `scope`: organization, days, action. */
+/** SQL of a cursor, behind all that a snapshot sees. `scope`: organization, days, action. */
 export function cursorOf(snapshot: string, scope: string): string {
   return `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${scope}')`;
-}
-
-/** A log of five years. */
-export interface GrownLog {
-  entries: number;
-  organizations: number;
-}
-
-/** How many days it has, from 2021-01-01 to 2025-12-31. */
-export const DAYS = 1826;
-
-const DAYS_AT_ONCE = 30;
-const TRANSACTIONS = 1_000_000;
-
-/** Fast, and unsafe: whoever is interrupted must load again. */
-const LOADING_SETTINGS = [
-  "fsync=off",
-  "full_page_writes=off",
-  "synchronous_commit=off",
-  "wal_level=minimal",
-  "max_wal_senders=0",
-  "autovacuum=off",
-  "session_replication_role=replica",
-  "work_mem=512MB",
-  "maintenance_work_mem=2GB",
-];
-
-/** The id of an organization by its rank: 1 is the largest. */
-export function organizationId(rank: number): string {
-  const first = "0123456789abcdef"[(rank * 7) % 16];
-  return `${first}0000000-0000-4000-a000-${String(rank).padStart(12, "0")}`;
-}
-
-/** Makes a log in the stack of a folder, unless it is there already. */
-export async function loadGrownLog(dataDir: string, log: GrownLog): Promise<void> {
-  if (await isLoaded(dataDir)) return;
-  const { adminPassword } = JSON.parse(await Deno.readTextFile(join(dataDir, "secrets.json")));
-  const port = freePort();
-  const folder = join(dataDir, "postgres");
-  await startPostgres({ dataDir: folder, port, adminPassword, settings: LOADING_SETTINGS });
-  const url = databaseUrl(port, "supabase_admin", adminPassword);
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  try {
-    await load(sql, log);
-  } finally {
-    await sql.end();
-    await stopPostgres(folder);
-  }
-}
-
-/** Whether a log is there. Makes the stack. */
-async function isLoaded(dataDir: string): Promise<boolean> {
-  await using stack = await startBenchStack(dataDir);
-  const entries = await stack.sql`
-    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
-  return entries.length > 0;
-}
-
-/** Writes the entries without indexes and triggers, which come back afterwards. */
-async function load(sql: postgres.Sql, log: GrownLog): Promise<void> {
-  const { entries, organizations } = log;
-  const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
-  await sql`
-    insert into audit_log.organizations (id, name)
-    select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
-    on conflict do nothing`;
-  // Numbers that entries may have: of transactions that are over.
-  await sql.unsafe(`do $$ begin
-    for n in 1..${TRANSACTIONS + 1000} loop perform pg_current_xact_id(); commit; end loop;
-  end $$`);
-  // The trigger, too: one that does not fire still collects its transition table.
-  const parts = await sql`
-    select format('drop index %s', indexrelid::regclass) as dropping, pg_get_indexdef(indexrelid) as making
-    from pg_index where indrelid = 'audit_log.audit_entries'::regclass and not indisprimary
-    union all
-    select format('alter table audit_log.audit_entries drop constraint %I', conname),
-      format('alter table audit_log.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
-    from pg_constraint where conrelid = 'audit_log.audit_entries'::regclass and contype = 'p'
-    union all
-    select 'drop trigger count_inserted on audit_log.audit_entries', pg_get_triggerdef(oid)
-    from pg_trigger where tgrelid = 'audit_log.audit_entries'::regclass and tgname = 'count_inserted'`;
-  await sql.begin(async (transaction) => {
-    // Emptied in this transaction: then minimal wal_level writes no log of changes to these tables.
-    await transaction`truncate audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.days_to_seal`;
-    for (const { dropping } of parts) await transaction.unsafe(dropping);
-    for (let day = 0; day < DAYS; day += DAYS_AT_ONCE) {
-      const [from = 0, to = 0] = [day, Math.min(day + DAYS_AT_ONCE, DAYS)]
-        .map((each) => Math.ceil(each * entries / DAYS));
-      await transaction.unsafe(writingOf(log, ids, from, to));
-      console.log(`  ${to} entries`);
-    }
-  });
-  // One after another: sorting takes room on the disk, too.
-  for (const { making } of parts) {
-    console.log(`  ${making}`);
-    await sql.unsafe(making);
-  }
-  await sql`
-    insert into audit_log_private.monthly_entry_counts
-    select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
-    from audit_log_private.entry_counts group by 1, 2, 3`;
-  await sql`vacuum (analyze)`;
-}
-
-/**
- * Writes entries of whole days and their counts, in the order in which the upkeep of each night writes those.
- * The largest organization has a fifth of the entries. After it, a tenth of the ranks has as many as the tenth
- * before.
- */
-function writingOf(
-  { entries, organizations }: GrownLog,
-  ids: string[],
-  from: number,
-  to: number,
-): string {
-  const rank = organizations === 1
-    ? "1"
-    : `case when random() < 0.2 then 1 else 1 + floor(power(${organizations}, random()))::int end`;
-  const options = {
-    entries,
-    firstDay: "2021-01-01",
-    days: DAYS,
-    organization: `('{${ids}}'::uuid[])[${rank}]`,
-    transaction: `(1000 + n::bigint * ${TRANSACTIONS} / ${entries})::text::xid8`,
-  };
-  const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
-  return `
-    with written as (
-      ${
-    insertionOf(options, from, to)
-  } returning organization_id, created_at at time zone 'UTC' as time, action
-    )
-    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
-    select organization_id, time::date, action, 0, count(*), array[${hours}]::integer[]
-    from (select *, extract(hour from time) as hour from written) as entries
-    group by 2, 1, 3 order by 2, 1, 3`;
 }

@@ -1,30 +1,16 @@
-import { parseArgs } from "node:util";
 import type postgres from "postgres";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { cursorOf } from "./data_sets.ts";
 import { processorTime } from "./processes.ts";
-import { median, printHead, printRow, runParts } from "./report.ts";
+import { median, printHead, printRow } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    /** How many entries lie between two that match. */
-    entries: { type: "string", default: "1000000" },
-    /** How long followers follow. */
-    seconds: { type: "string", default: "60" },
-  },
-});
-const ENTRIES = Number(values.entries);
-const SECONDS = Number(values.seconds);
 const BATCH = 50_000;
+const FOLLOWED_SECONDS = 60;
 const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"];
 
-await runParts({ gaps: measureGaps, followers: measureFollowers }, positionals);
-Deno.exit();
-
-/** Prints what pages cost that find nothing among new entries, or among entries of late transactions. */
-async function measureGaps(): Promise<void> {
+/** Prints the cost of pages that find nothing, among so many new entries and as many of late transactions. */
+export async function measureFeed(entries: number): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
   await sql`alter table audit_log.audit_entries disable trigger user`;
@@ -35,10 +21,10 @@ async function measureGaps(): Promise<void> {
     { name: "new", id: newOnes, after: await cursor(sql, newOnes, "pg_current_snapshot()") },
     { name: "late", id: lateOnes, after: await cursor(sql, lateOnes, seen) },
   ];
-  for (let n = 0; n * BATCH < ENTRIES; n++) {
-    const entries = Math.min(BATCH, ENTRIES - n * BATCH);
-    await write(sql, newOnes, entries, "pg_current_xact_id()");
-    await write(sql, lateOnes, entries, `'${inProgress[n % inProgress.length]}'::xid8`);
+  for (let n = 0; n * BATCH < entries; n++) {
+    const count = Math.min(BATCH, entries - n * BATCH);
+    await write(sql, newOnes, count, "pg_current_xact_id()");
+    await write(sql, lateOnes, count, `'${inProgress[n % inProgress.length]}'::xid8`);
   }
   await sql`vacuum (analyze) audit_log.audit_entries`;
   console.log("\nPages of the feed that find nothing, milliseconds in the database");
@@ -49,11 +35,11 @@ async function measureGaps(): Promise<void> {
       const times = costs.map((cost) => cost[kind]);
       return [median(times), Math.max(...times)];
     });
-    printRow(`${ENTRIES} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
+    printRow(`${entries} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
   }
 }
 
-/** Uses up transaction numbers; some of them, as if they had been in progress when a cursor was given out. */
+/** Uses up transaction numbers. Some count as in progress when a cursor was given out. */
 async function useTransactions(sql: postgres.Sql) {
   await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
   const [row] = await sql`
@@ -68,7 +54,7 @@ async function cursor(sql: postgres.Sql, id: string, snapshot: string): Promise<
   return row?.["cursor"];
 }
 
-/** Writes entries with another action than is asked for. */
+/** Writes entries of an action that nobody asks for. */
 async function write(sql: postgres.Sql, id: string, entries: number, transaction: string) {
   await sql.unsafe(`
     insert into audit_log.audit_entries
@@ -78,7 +64,7 @@ async function write(sql: postgres.Sql, id: string, entries: number, transaction
     from generate_series(1, ${entries}) as n`);
 }
 
-/** Reads pages until there are no more; what each has cost. */
+/** Reads pages until there are no more. Returns the cost of each. */
 async function readToEnd({ sql, backend }: BenchStack, id: string, after: string) {
   const costs: { processor: number; elapsed: number }[] = [];
   for (let hasMore = true; hasMore;) {
@@ -96,12 +82,11 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
   return costs;
 }
 
-/** Prints how soon followers get entries beside 16 writers. Each must get every entry once. */
-async function measureFollowers(): Promise<void> {
+/** Prints how soon followers get entries beside 16 writers. Fails unless each gets every entry once. */
+export async function measureFollowers(): Promise<void> {
   await using stack = await startBenchStack();
-  console.log(`\nFollowers beside 16 writers for ${SECONDS} s, one transaction held open`);
-  const heldSeconds = Math.min(20, SECONDS / 2);
-  const figures = await followUnderLoad({ stack, seconds: SECONDS, heldSeconds });
+  console.log(`\nFollowers beside 16 writers for ${FOLLOWED_SECONDS} s, one transaction held open`);
+  const figures = await followUnderLoad({ stack, seconds: FOLLOWED_SECONDS, heldSeconds: 20 });
   printHead("follower", "entries", "polls", "killed");
   for (const { query, entries, polls, kills } of figures.followers) {
     printRow(`\`${query}\``, entries, polls, kills);

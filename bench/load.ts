@@ -7,7 +7,7 @@ export interface LoadOptions {
   tokens: string[];
   connections: number;
   seconds: number;
-  /** What every answer must be. */
+  /** Every answer must have it. */
   status: number;
 }
 
@@ -39,7 +39,7 @@ export async function load(
   return { answers: latencies.length, throughput: latencies.length / duration };
 }
 
-/** Sends requests with autocannon; the status of each answer, and how many milliseconds it took. */
+/** Sends requests with autocannon. Returns the status of each answer, and how many milliseconds it took. */
 export async function sendRequests(options: autocannon.Options) {
   const latencies: number[] = [];
   const statuses: number[] = [];

@@ -1,71 +1,94 @@
 import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
 import type { EdgeFunction } from "../local/edge_function.ts";
+import { runUpkeep } from "../local/stack.ts";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
-import { askForPage, DAY, insertEntries, LONGEST } from "./memory.ts";
+import { askForPage, DAY, insertEntries, LONGEST, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
-import { type BenchStack, makeKeys, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
+import { type BenchStack, makeKeys, resetLimits, startBenchStack } from "./stack.ts";
 
-/** How many pages one key asks for at once: its lawful minute. */
+/** One key asks for so many pages at once: its lawful minute. */
 const AT_ONCE = 60;
-/** How many requests of the quiet organization are timed while nobody else asks. */
-const ALONE = 300;
+/** So many requests of the quiet organization are timed while nobody else asks. */
+const ALONE = 1500;
 const STALLED_SECONDS = 75;
 const BACKFILL = 200_000;
 
-/** What one organization's requests and work do to another's requests. */
+/** Measures how much one organization's requests, and work for it, slow down another's requests. */
 export async function measureNeighbours(rounds: number): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
   const [noisy, quiet] = [crypto.randomUUID(), crypto.randomUUID()];
   const [noisyToken = ""] = await makeKeys(sql, noisy, 1);
-  const quietTokens = await makeKeys(sql, quiet, 100);
+  const quietTokens = await makeKeys(sql, quiet, 200);
   await insertEntries(sql, noisy, LONGEST);
   await insertEntries(sql, quiet, { email: "ada@example.com", name: "Assistant", text: "m-1" });
   const edgeFunction = await stack.startFunction();
-  await measureCrowd({ sql, edgeFunction, noisyToken, quietTokens, rounds });
+  await measureCrowd(sql, edgeFunction, { noisyToken, quietTokens, rounds });
   await measureStalledReaders(sql, edgeFunction, noisyToken);
   await measureWork(stack, quiet, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
 
-interface Run {
-  sql: postgres.Sql;
-  edgeFunction: EdgeFunction;
-  noisyToken: string;
-  quietTokens: string[];
-  rounds: number;
-}
-
 /** Prints what a first page takes alone, and beside 60 largest pages of another organization. */
-async function measureCrowd(run: Run): Promise<void> {
-  const { sql, edgeFunction: { port, pid }, noisyToken, quietTokens, rounds } = run;
+async function measureCrowd(
+  sql: postgres.Sql,
+  { port, pid }: EdgeFunction,
+  run: { noisyToken: string; quietTokens: string[]; rounds: number },
+): Promise<void> {
+  const { noisyToken, quietTokens, rounds } = run;
   const askQuietly = async (n: number) => {
     const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);
     await response.bytes();
     return response.status === 200;
   };
+  const print = (round: string, answered: number, times: number[][], peak: number) => {
+    const [alone = NaN, aloneLate = NaN, beside = NaN, besideLate = NaN] = times.flatMap((each) => [
+      median(each),
+      quantile(each, 0.99),
+    ]);
+    const ratios = [beside / alone, besideLate / aloneLate].map((ratio) => ratio.toFixed(2));
+    const columns = [alone, aloneLate, beside, besideLate].map((ms) => ms.toFixed(1));
+    printRow(round, answered, ...columns, ...ratios, peak.toFixed(0));
+  };
   console.log("\nAnother organization's first page beside 60 largest pages, in milliseconds");
-  printHead("answered 200", "alone: median", "99th", "beside: median", "99th", "peak, MiB");
-  for (let round = 0; round < rounds; round++) {
+  const columns = ["alone: median", "99th", "beside: median", "99th", "ratio", "of 99th"];
+  printHead("round", "answered 200", ...columns, "peak, MiB");
+  const all = { answered: 0, alone: [] as number[], beside: [] as number[], peak: 0 };
+  for (let round = 1; round <= rounds; round++) {
     await resetLimits(sql);
     const alone = await timesOf(askQuietly, (asked) => asked === ALONE);
     await resetPeak(pid);
     let isOver = false;
-    const crowd = Promise.all(Array.from({ length: AT_ONCE }, async () => {
-      const response = await askForPage(port, noisyToken);
-      return response.status === 200 && (await response.bytes()).length > 5e6;
-    })).finally(() => isOver = true);
+    const crowd = askForLargestPages(port, noisyToken).finally(() => isOver = true);
     const beside = await timesOf(askQuietly, () => isOver);
-    const answered = (await crowd).filter(Boolean).length;
-    const times = [alone, beside].flatMap((each) => [median(each), quantile(each, 0.99)]);
+    const answered = await crowd;
     const peak = await memoryOf("peak", pid);
-    printRow(answered, ...times.map((ms) => ms.toFixed(1)), peak.toFixed(0));
+    print(String(round), answered, [alone, beside], peak);
+    all.answered += answered;
+    all.alone.push(...alone);
+    all.beside.push(...beside);
+    all.peak = Math.max(all.peak, peak);
   }
+  print("all", all.answered, [all.alone, all.beside], all.peak);
 }
 
-/** Asks one after the other; the milliseconds of each. A failed request counts as one that took a whole time-out. */
+/** Runs a client in a process of its own. Returns how many of its pages were answered whole. */
+async function askForLargestPages(port: number, token: string): Promise<number> {
+  const { stdout } = await new Deno.Command("curl", {
+    args: [
+      ...["--silent", "--parallel", "--parallel-immediate", "--parallel-max", String(AT_ONCE)],
+      ...["--header", `Authorization: Bearer ${token}`, "--output", "/dev/null"],
+      ...["--write-out", "%{http_code} %{size_download}\n"],
+      // curl asks for each number; the part after # is not sent.
+      `${pageUrl(port, 1000)}#[1-${AT_ONCE}]`,
+    ],
+  }).output();
+  return new TextDecoder().decode(stdout).match(/^200 \d{7}$/gm)?.length ?? 0;
+}
+
+/** Sends one request after the other. Returns the milliseconds of each; a failed one counts as 5 seconds. */
 async function timesOf(
   ask: (n: number) => Promise<boolean>,
   isOver: (asked: number) => boolean,
@@ -78,7 +101,7 @@ async function timesOf(
   return times;
 }
 
-/** Prints the memory that 60 readers take who do not read their pages. */
+/** Prints how much memory 60 readers take if they do not read their pages. */
 async function measureStalledReaders(
   sql: postgres.Sql,
   { port, pid }: EdgeFunction,
@@ -107,8 +130,8 @@ async function measureStalledReaders(
 
 /** Starts a reader that stops after the headers, or after a byte of the body, or reads a byte a second. */
 async function stall(port: number, token: string, n: number): Promise<SlowReader> {
-  const path = `/public-audit-log?start=${DAY}&end=${DAY}&limit=1000`;
-  const reader = await SlowReader.ask({ hostname: "127.0.0.1", port }, path, token);
+  const { pathname, search } = new URL(pageUrl(port, 1000));
+  const reader = await SlowReader.ask({ hostname: "127.0.0.1", port }, pathname + search, token);
   (async () => {
     await reader.readHeaders();
     if (n % 3 > 0) await reader.readByte();

@@ -1,8 +1,8 @@
 import type postgres from "postgres";
 
 /**
- * The processor time that processes have used, in milliseconds. It includes their threads (proc(5), `schedstat`),
- * and their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
+ * The processor time that processes have used, in milliseconds: that of their threads (proc(5), `schedstat`)
+ * and of their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
  */
 export async function processorTime(...pids: number[]): Promise<number> {
   let time = 0;
@@ -19,7 +19,7 @@ export async function processorTime(...pids: number[]): Promise<number> {
   return time;
 }
 
-/** Does something; the processor time that each group of processes has used meanwhile, in milliseconds. */
+/** Runs something. Returns its result, and the milliseconds of processor time that each group of processes used. */
 export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
   const before = await Promise.all(groups.map((pids) => processorTime(...pids)));
   const result = await run();
@@ -27,7 +27,7 @@ export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
   return { result, times: after.map((time, n) => time - (before[n] ?? NaN)) };
 }
 
-/** PostgREST's process, and the backends that serve it. */
+/** Finds PostgREST's process, and the backends that serve it. */
 export async function dataApiProcesses(gateway: number, sql: postgres.Sql) {
   const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${gateway}`] })
     .output();

@@ -12,15 +12,14 @@ import {
   startBenchStack,
 } from "./stack.ts";
 
-/** A well-formed token that no key has. */
-const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 const [START, END] = ["2025-01-01", "2025-12-31"];
 const YEAR = `start=${START}&end=${END}`;
 const DAY = "start=2025-07-01&end=2025-07-01";
 const FIRST = "one day, first page";
+const FIRST_QUERY = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
 const POLL = "caught up, after=";
 
-/** Reads through this function, beside the handler that one writes first. */
+/** Compares reads through this function with those through three_calls.ts. */
 export async function measureReads({ entries, rounds, seconds }: BenchOptions): Promise<void> {
   await using stack = await startBenchStack(KEPT);
   const ours = await stack.startFunction();
@@ -31,6 +30,12 @@ export async function measureReads({ entries, rounds, seconds }: BenchOptions): 
     floor: { url: `http://127.0.0.1:${other.port}/floor`, pid: other.pid },
   };
   const dataSet = await makeDataSet(stack.sql, entries);
+  await stack.sql.begin((sql) => [
+    sql`delete from audit_log.bench_pages`,
+    sql.unsafe(`
+      insert into audit_log.bench_pages
+      select page::json from audit_log_private.read_page('${dataSet.organizationId}', ${FIRST_QUERY})`),
+  ]);
   const run = { stack, handlers, dataSet, rounds, seconds };
   await measureLog(run);
   await measureProcesses(run);
@@ -51,7 +56,7 @@ interface Run {
 type Case = Awaited<ReturnType<typeof casesOf>>[number];
 
 async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
-  const { entries, organizationId, tokens, exhaustedToken } = dataSet;
+  const { entries, organizationId, tokens, exhaustedTokens, unknownTokens } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
   const [row] = await sql.unsafe(
     `select ${cursorOf("pg_current_snapshot()", `${organizationId} ${START} ${END}`)} as cursor`,
@@ -67,12 +72,12 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
   };
   return [
     ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, tokens })),
-    { name: "401", query: DAY, status: 401, tokens: [UNKNOWN_TOKEN] },
-    { name: "429", query: DAY, status: 429, tokens: [exhaustedToken] },
+    { name: "401", query: DAY, status: 401, tokens: unknownTokens },
+    { name: "429", query: DAY, status: 429, tokens: exhaustedTokens },
   ];
 }
 
-/** Prints the answers a second of each case. Handlers and cases take turns within each round. */
+/** Prints how many requests of each case are answered in a second. Handlers and cases take turns. */
 async function measureLog(run: Run): Promise<void> {
   const { stack: { sql }, handlers, dataSet, rounds, seconds } = run;
   const entries = dataSet.entries.toLocaleString("en");
@@ -163,13 +168,12 @@ async function measureSteps(
   const [key] = await stack.sql`
     select api_key_id as id, encode(token_hash, 'hex') as hash
     from audit_log_private.api_key_hashes where organization_id = ${id} limit 1`;
-  const query = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
   const steps = {
     "count_request": `audit_log_private.count_request('${id}', '${key?.["id"]}')`,
-    "read_page": `audit_log_private.read_page('${id}', ${query})`,
+    "read_page": `audit_log_private.read_page('${id}', ${FIRST_QUERY})`,
     "public_audit_log, with both": `audit_log.public_audit_log('${
       key?.["hash"]
-    }', 'entries', ${query})`,
+    }', 'entries', ${FIRST_QUERY})`,
   };
   const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {
     await resetLimits(stack.sql);
@@ -179,7 +183,7 @@ async function measureSteps(
   for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));
 }
 
-/** Prints what the pages of persons cost: the blocks that Postgres reads, and its processor time. */
+/** Prints how many blocks Postgres reads for pages of persons, and its processor time. */
 async function measurePersons({ stack, dataSet: { organizationId: id, entries } }: Run) {
   console.log("\nPersons: the blocks that a page of 100 reads, and milliseconds of processor time");
   const counts = PERSONS.map((person, n) =>
@@ -210,20 +214,21 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
   }
 }
 
-/** Empties all limits, and uses up that of the exhausted key. */
-async function prepareLimits(sql: postgres.Sql, { exhaustedToken }: DataSet): Promise<void> {
+/** Empties all limits, and uses up those of the exhausted keys. */
+async function prepareLimits(sql: postgres.Sql, { exhaustedTokens }: DataSet): Promise<void> {
   await resetLimits(sql);
   await sql`truncate audit_log.bench_request_counts`;
-  const [key] = await sql`
+  const keys = await sql`
     update audit_log_private.rate_limits r
     set accepted_at = array_fill(clock_timestamp(), array[60])
     from audit_log_private.api_key_hashes h
-    where h.organization_id = r.organization_id and h.api_key_id = r.api_key_id
-      and h.token_hash = sha256(convert_to(${exhaustedToken}, 'UTF8'))
+    where h.organization_id = r.organization_id and h.api_key_id = r.api_key_id and h.token_hash in (
+      select sha256(convert_to(token, 'UTF8')) from unnest(${exhaustedTokens}::text[]) as token
+    )
     returning r.api_key_id as id`;
   await sql`
     insert into audit_log.bench_request_counts
-    select ${key?.["id"]}, date_trunc('minute', now()) + n * interval '1 minute', 60
-    from generate_series(0, 1) as n
+    select id, date_trunc('minute', now()) + n * interval '1 minute', 60
+    from unnest(${keys.map(({ id }) => id)}::uuid[]) as id, generate_series(0, 1) as n
     on conflict (api_key_id, minute) do update set requests = excluded.requests`;
 }

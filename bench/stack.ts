@@ -6,10 +6,10 @@ import type { StackInfo } from "../local/stack.ts";
 import { processorTime } from "./processes.ts";
 
 export interface BenchOptions {
-  /** How many entries the log has. */
+  /** So many entries the log has. */
   entries: number;
   rounds: number;
-  /** How long one subject is measured in one round. */
+  /** So long one subject is measured in one round. */
   seconds: number;
   /** The path of supa_audit's SQL: supa_audit--0.3.1.sql of github.com/supabase/supa_audit. */
   supaAudit: string | undefined;
@@ -88,7 +88,7 @@ async function startProcess(dataDir: string): Promise<Deno.ChildProcess> {
   return process;
 }
 
-/** Makes keys of an organization, and the organization if it is new; their tokens. */
+/** Makes keys for an organization, which it adds if it is new. Returns their tokens. */
 export async function makeKeys(
   sql: postgres.Sql,
   organizationId: string,
@@ -108,20 +108,7 @@ export async function resetLimits(sql: postgres.Sql): Promise<void> {
   await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
 }
 
-/** Runs the upkeep to its end; the seconds that all of it and its longest piece took. */
-export async function runUpkeep(sql: postgres.Sql) {
-  const start = performance.now();
-  let [pieces, longest] = [0, 0];
-  for (let more = true; more; pieces++) {
-    const begin = performance.now();
-    const [row] = await sql`select audit_log_private.run_upkeep() as more`;
-    more = row?.["more"];
-    longest = Math.max(longest, (performance.now() - begin) / 1000);
-  }
-  return { seconds: (performance.now() - start) / 1000, pieces, longest };
-}
-
-/** The processor time of a statement of plpgsql, in milliseconds: the mean of so many calls, each in a transaction. */
+/** Calls a statement of plpgsql, each time in a transaction. Returns the mean of its processor time in milliseconds. */
 export async function costOf(
   { sql, backend }: BenchStack,
   statement: string,

@@ -1,4 +1,4 @@
--- What the three-call handler needs. Written as its author would: the same columns, the same indexes.
+-- The tables and functions of three_calls.ts.
 create table if not exists audit_log.bench_api_keys (
   id uuid primary key,
   organization_id uuid not null,
@@ -19,10 +19,12 @@ as $$
   on conflict on constraint bench_request_counts_pkey do update set requests = c.requests + 1
   returning requests
 $$;
--- The floor's.
-create or replace function audit_log.bench_floor() returns integer
-language sql volatile set search_path = ''
-as $$ select 1 $$;
-grant select on audit_log.bench_api_keys to service_role;
+-- For /floor: the same page, ready.
+create table if not exists audit_log.bench_pages (page json not null);
+drop function if exists audit_log.bench_floor();
+create function audit_log.bench_floor() returns json
+language sql stable set search_path = ''
+as $$ select p.page from audit_log.bench_pages p $$;
+grant select on audit_log.bench_api_keys, audit_log.bench_pages to service_role;
 grant select, insert, update on audit_log.bench_request_counts to service_role;
 grant execute on function audit_log.bench_count_request, audit_log.bench_floor to service_role;

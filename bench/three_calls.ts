@@ -1,6 +1,6 @@
-// The handler that one writes first: it selects the key, counts the request, and selects the page with its exact
-// count. These are three calls through supabase-js, with a fixed window and an offset that the database walks.
-// At /floor it makes one trivial call: the least that a handler with one call can cost.
+// A handler as most people would write it first. It makes three calls through supabase-js: it selects the key,
+// counts the request in a fixed window, and selects the page with its exact count and an offset. At /floor it
+// passes on the same page with one call that reads it from a row: no handler can cost much less.
 import { createClient } from "@supabase/supabase-js";
 
 const supabase = createClient(

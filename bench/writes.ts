@@ -9,7 +9,7 @@ const ID = "00000000-0000-4000-9000-000000000000";
 const TABLES = { bare: "bench.entries", ours: "audit_log.audit_entries" };
 type Table = keyof typeof TABLES;
 
-/** What a logged action costs the platform, beside a table without rules and counts, and beside supa_audit. */
+/** Compares writes with those into a table without rules and counts, and with supa_audit's. */
 export async function measureWrites(options: BenchOptions): Promise<void> {
   await using stack = await startBenchStack();
   const { sql, databaseUrl } = stack;
@@ -48,7 +48,7 @@ async function measureInserts(run: Run): Promise<void> {
   await print("a statement of 10,000", (table) => timeOf(run, manyOf(TABLES[table], 10_000)));
 }
 
-/** Has so many clients run a script of one transaction; the milliseconds of a transaction, as one of them sees it. */
+/** Lets so many clients run a script of one transaction. Returns how many milliseconds a client waits for it. */
 async function measureTransaction(
   { databaseUrl, seconds }: Run,
   script: string,
@@ -77,7 +77,7 @@ function insertOf(table: Table): string {
     `'{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}')`;
 }
 
-/** A statement that inserts many entries; their time as SQL, in which n counts up from 1. */
+/** A statement that inserts many entries. `createdAt` is SQL of their time, in which n counts up from 1. */
 function manyOf(table: string, count: number, createdAt = "clock_timestamp()"): string {
   return `
     insert into ${table} (organization_id, created_at, action, user_email, agent_name, data)
@@ -96,23 +96,18 @@ async function timeOf({ sql }: Run, statement: string): Promise<number> {
 async function measureLongTransactions(run: Run): Promise<void> {
   console.log("\nOf 20,000 single inserts in a transaction, a thousand in milliseconds");
   printHead("table", "the first", "the last", "ratio");
-  for (const table of ["bare", "ours"] as const) {
-    const insert = insertOf(table);
-    const seen = await byTurns(
-      Math.min(run.rounds, 3),
-      [table],
-      () =>
-        run.sql.begin(async (transaction) => {
-          const times: number[] = [];
-          for (let thousand = 0; thousand < 20; thousand++) {
-            const start = performance.now();
-            for (let n = 0; n < 1000; n++) await transaction.unsafe(insert);
-            times.push(performance.now() - start);
-          }
-          return times;
-        }),
-    );
-    const thousands = seen.get(table) ?? [];
+  const seen = await byTurns(Math.min(run.rounds, 3), ["bare", "ours"] as const, (table) => {
+    return run.sql.begin(async (transaction) => {
+      const times: number[] = [];
+      for (let thousand = 0; thousand < 20; thousand++) {
+        const start = performance.now();
+        for (let n = 0; n < 1000; n++) await transaction.unsafe(insertOf(table));
+        times.push(performance.now() - start);
+      }
+      return times;
+    });
+  });
+  for (const [table, thousands] of seen) {
     const [first, last] = [0, 19].map((n) => thousands.map((times) => times[n] ?? NaN));
     printRow(table, spread(first), spread(last), spread(ratios(last, first), 2));
   }

@@ -52,7 +52,18 @@ export async function runFile({ admin }: Node, file: string): Promise<void> {
   }
 }
 
-/** Makes one cluster of nodes. The first is the coordinator, and has organizations like the others. */
+/** Calls a function of the schema audit_log as a signed-in person, like the Data API. Returns its JSON. */
+export async function callAs({ sql }: Node, person: string, call: string) {
+  const claims = JSON.stringify({ sub: person, email: `${person}@example.com` });
+  return await sql.begin(async (run) => {
+    await run`select set_config('request.jwt.claims', ${claims}, true)`;
+    await run`set local role authenticated`;
+    const [row] = await run.unsafe(`select audit_log.${call} as answer`);
+    return row?.["answer"];
+  });
+}
+
+/** Makes a cluster. The first node is the coordinator, and has organizations like the others. */
 export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
   for (const { postgres } of workers) {
@@ -78,7 +89,7 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
   return rows.map(({ line }) => line);
 }
 
-/** Finds the node that has an organization; its index. */
+/** Finds the node that has an organization. Returns its index. */
 export async function homeOf(
   [{ admin }, ...workers]: [Node, ...Node[]],
   id: string,
@@ -89,7 +100,7 @@ export async function homeOf(
   return 1 + workers.findIndex(({ postgres }) => postgres.port === row?.["nodeport"]);
 }
 
-/** Moves the shard of an organization to the next node. Resolves to the errors of failed attempts. */
+/** Moves the shard of an organization to the next node. Returns the errors of failed attempts. */
 export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Promise<string[]> {
   const [{ admin }] = nodes;
   const home = await homeOf(nodes, id);
@@ -109,7 +120,7 @@ export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Pr
   }
 }
 
-/** Sums up the processor time that the databases of nodes have used since they were started, in milliseconds. */
+/** The processor time that the databases of these nodes have used since they were started, in milliseconds. */
 export async function processorTime(nodes: readonly Node[]): Promise<number> {
   let time = 0;
   for (const { postgres: { dataDir }, admin } of nodes) {

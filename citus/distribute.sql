@@ -2,12 +2,12 @@
 -- them. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
 -- after. All of it happens, or nothing.
 --
--- One organization, one place: every table that begins with the organization is distributed by it, in one group, so its
--- rows of all tables lie together. The hashes of tokens lead there: they are on every node. So any node can be asked; it
--- finds the organization, and hands the request over whole to the node that has it, where all statements see one
--- snapshot. (One by one, they would each see one of their own.)
+-- Every table that begins with the organization is distributed by it, in one group. So all rows of an organization lie
+-- on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
+-- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
+-- the node one by one, each would see another.)
 --
--- The functions that this file replaces are replaced whole; all others do not know that there are nodes.
+-- This file replaces some functions whole. All others do not know that there are nodes.
 
 begin;
 set local client_min_messages = warning;
@@ -195,12 +195,21 @@ begin
   raise exception 'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point' using errcode = 'feature_not_supported';
 end $$;
 
--- 4. The tables, then every function on every node.
+-- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
+-- and deleting actions, and from changing what they require. A trigger on a shard cannot write to it. So it gets the
+-- actions of API keys now.
 
--- The triggers of actions are dropped below. So privileges keep the owner from renaming and deleting
--- actions, and from changing what they require.
 revoke update, delete, truncate on audit_log.actions from current_user;
 grant update (description, deprecated_at) on audit_log.actions to current_user;
+drop trigger add_key_actions on audit_log.organizations;
+insert into audit_log.actions (code, description)
+values
+  ('api_key_created', 'An administrator created an API key for this log'),
+  ('api_key_rotated', 'An administrator replaced an API key with a new one'),
+  ('api_key_revoked', 'An administrator revoked an API key')
+on conflict do nothing;
+
+-- 5. The tables, then every function on every node.
 
 -- Citus keeps only those keys unique that begin with the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;

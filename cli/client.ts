@@ -1,11 +1,11 @@
-// The library, and what all commands share: asking until there is an answer. Node's modules only.
+// The library, and the part of all commands that asks until there is an answer. It uses Node's modules only.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** The exit codes of failures (docs/integrating.md). */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
-/** Why reading or delivering ended; the message says what to do. */
+/** Ends a command. The message says what was seen and what to do. */
 export class AuditLogError extends Error {
   constructor(readonly exitCode: number, message: string) {
     super(message);
@@ -17,7 +17,7 @@ export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
-/** Says that the same may succeed later. */
+/** A failure that may be over later. */
 export class Temporary extends Error {
   /** `waitMs`: how long the other side asked to wait. */
   constructor(message: string, readonly waitMs?: number) {
@@ -25,7 +25,6 @@ export class Temporary extends Error {
   }
 }
 
-/** An entry of the audit log. */
 export interface Entry {
   id: string;
   created_at: string;
@@ -38,13 +37,13 @@ export interface Entry {
 /** Entries that are new since a cursor. */
 export interface Page {
   items: Entry[];
-  /** The same as the API wrote them, one JSON object each: numbers keep all their digits. */
+  /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
-  /** How many entries match in all. */
+  /** So many entries match in all. */
   total: number;
-  /** The cursor to save when these entries are dealt with, and to give as `after` then. */
+  /** The next cursor: save it when you have dealt with these entries, and give it as `after`. */
   next: string;
-  /** `false`: you have caught up. */
+  /** If it is `false`, you have caught up. */
   hasMore: boolean;
   organizationId: string;
 }
@@ -55,21 +54,21 @@ export interface FollowOptions {
   url: string | URL;
   /** `pck_…` */
   key: string;
-  /** The first and the last UTC day; default all, also those to come. */
+  /** The first and the last UTC day; by default all, also those to come. */
   start?: string | undefined;
   end?: string | undefined;
   /** Only entries with this action. */
   action?: string | undefined;
-  /** The `next` of the last page that was dealt with; default the beginning of the log. */
+  /** The `next` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
-  /** How long to wait when caught up, in milliseconds; without it, following ends there. */
+  /** Milliseconds to wait when caught up. Without it, following ends there. */
   everyMs?: number | undefined;
-  /** The failures in a row after which it gives up; default 10. */
+  /** Gives up after so many failures in a row; by default 10. */
   mostFailures?: number;
   /** Gets a line when it has to try again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
-  /** Waits; a test has a clock of its own. */
+  /** Waits. A test has a clock of its own. */
   wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
@@ -81,7 +80,7 @@ const LONGEST_RETRY_MS = 30_000;
  * Gives every entry once, page by page, from `after` on. Save `page.next` when you have dealt with a page: then
  * your program may be killed at any moment.
  *
- * @throws {AuditLogError} when to ask again would be of no use.
+ * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
   const { start = "0001-01-01", end = "9999-12-31", action, everyMs, signal, wait = pause } =
@@ -99,24 +98,23 @@ export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
   }
 }
 
-/** Asks the API; the body of its answer. */
+/** Asks the API. Returns the body of its answer. */
 export async function ask(address: URL, { key, signal }: FollowOptions): Promise<string> {
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
-  // The API does not answer so: something between here and it did.
+  // The API has no such answer: a proxy gave it.
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
-    const reason = "it was revoked, has expired, or is none";
-    const advice = "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
-    const message = `The API refuses the key: ${reason}. ${advice}\n${body}`;
-    throw new AuditLogError(EXIT.keyRefused, message);
+    const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
+      "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
+    throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
   const next = status !== 400
     ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
     : body.includes('"parameter":"after"')
-    ? "The place that was saved belongs to another --start, --end, --action or organization: give the same as " +
-      "before. If the API's database was restored, move the saved place away to start anew."
+    ? "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
+      "If the API's database was restored, move the file with the cursor away to start anew."
     : "Correct the arguments.";
   refuse(`The API refuses the request (${status}). ${next}\n${body}`);
 }
@@ -126,7 +124,7 @@ export function timeLimit(signal?: AbortSignal | null): AbortSignal {
   return AbortSignal.any([...signal ? [signal] : [], AbortSignal.timeout(TIMEOUT_MS)]);
 }
 
-/** Sends a request; the status and the body of its answer. Throws `Temporary` for what may succeed later. */
+/** Sends a request. Throws `Temporary` if it may succeed later. */
 export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
   try {
     const signal = timeLimit(init.signal);
@@ -143,14 +141,14 @@ export async function send(url: URL, init: RequestInit): Promise<{ status: numbe
   }
 }
 
-/** Seconds, or a date (RFC 9110 section 10.2.3). */
+/** Reads seconds or a date (RFC 9110 section 10.2.3). */
 function retryAfterMs(value: string | null): number | undefined {
   if (value === null) return undefined;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 
-/** Tries until it succeeds. A 429 that says how long to wait is not counted as a failure. */
+/** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
   const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
   for (let failures = 1;; failures++) {
@@ -175,7 +173,7 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
   return sleep(ms, undefined, signal && { signal });
 }
 
-/** Refuses a text that is not the whole page, and leaves the text of each entry as it is. */
+/** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
 function parsePage(body: string): Page {
   try {
     const { items, total, ...page } = JSON.parse(body);
@@ -193,7 +191,7 @@ function parsePage(body: string): Page {
   }
 }
 
-/** Adds the causes of an error: what fetch throws names only there what has happened. */
+/** The message of an error and of its causes: fetch says only there what has happened. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;

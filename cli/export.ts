@@ -1,10 +1,11 @@
 import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
 import { follow, type FollowOptions, refuse } from "./client.ts";
-import { lock, readPlace, writeDurably, writeWhole } from "./files.ts";
+import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
 
-/** Where FILE ends, as FILE.progress has it. */
-interface Place {
+/** How much of FILE is written, as in FILE.progress. */
+interface Progress {
+  /** The cursor. */
   after: string;
   bytes: number;
   entries: number;
@@ -13,34 +14,34 @@ interface Place {
 const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
 
 /**
- * Writes entries to a file, each once, however often it is interrupted: FILE.progress is replaced when the bytes
- * that it counts are on the disk, and a start cuts FILE to them. Returns what to say at the end.
+ * Writes entries to a file, each once, however often it is interrupted. It replaces FILE.progress when the bytes
+ * that this counts are on the disk, and a start cuts FILE to them. Returns what to say at the end.
  */
 export async function exportLog(out: string, options: FollowOptions): Promise<string> {
   await lock(out);
   const isTerminal = process.stderr.isTTY;
   let state = "";
-  let place = cutToPlace(out);
-  for await (const { lines, total, next } of follow({ ...options, after: place.after })) {
-    const bytes = place.bytes + writeDurably(out, "a", textOf(lines, out, place.bytes === 0));
-    place = { after: next, bytes, entries: place.entries + lines.length };
-    writeWhole(`${out}.progress`, JSON.stringify(place));
-    state = `${place.entries} of ${total} entries are in ${out}`;
+  let progress = cutToProgress(out);
+  for await (const { lines, total, next } of follow({ ...options, after: progress.after })) {
+    const bytes = progress.bytes + writeDurably(out, "a", textOf(lines, out, progress.bytes === 0));
+    progress = { after: next, bytes, entries: progress.entries + lines.length };
+    writeWhole(`${out}.progress`, JSON.stringify(progress));
+    state = `${progress.entries} of ${total} entries are in ${out}`;
     if (isTerminal) process.stderr.write(`\r${state} `);
   }
   return isTerminal ? `\n${state}` : state;
 }
 
-function cutToPlace(out: string): Place {
-  const saved = readPlace<Place>(`${out}.progress`);
+function cutToProgress(out: string): Progress {
+  const saved = readProgress<Progress>(`${out}.progress`);
   const size = existsSync(out) ? statSync(out).size : 0;
   if (saved ? size < saved.bytes : size > 0) {
     refuse(`${out} is not as ${out}.progress says: move both away.`);
   }
-  const place = saved ?? { after: "beginning", bytes: 0, entries: 0 };
-  writeWhole(`${out}.progress`, JSON.stringify(place));
-  if (size > place.bytes) truncateSync(out, place.bytes);
-  return place;
+  const progress = saved ?? { after: "beginning", bytes: 0, entries: 0 };
+  writeWhole(`${out}.progress`, JSON.stringify(progress));
+  if (size > progress.bytes) truncateSync(out, progress.bytes);
+  return progress;
 }
 
 function textOf(lines: string[], out: string, isFirst: boolean): string {
@@ -52,7 +53,7 @@ function textOf(lines: string[], out: string, isFirst: boolean): string {
 /** A record as RFC 4180 has it. `data` stays as it was written: parsing rounds long numbers. */
 function csvRecord(line: string): string {
   const entry = JSON.parse(line);
-  // The first: within a string, its quotes would be escaped.
+  // The first match is the field: within a string, the quotes would be escaped.
   entry.data = line.slice(line.indexOf(',"data":') + ',"data":'.length, -1);
   return COLUMNS.map((name) => `"${entry[name].replaceAll('"', '""')}"`).join(",");
 }

@@ -22,22 +22,26 @@ export function writeDurably(path: string, flags: "w" | "a", text: string): numb
     fs.closeSync(file);
   } catch (error) {
     const message = `${path} cannot be written: ${messageOf(error)}`;
-    throw new AuditLogError(EXIT.gaveUp, `${message}. Then run the same command again.`);
+    throw new AuditLogError(EXIT.gaveUp, `${message}. Mend that, and run the same command again.`);
   }
   return bytes.length;
 }
 
-/** Reads the place that was saved in a file; `undefined` if there is none yet. */
-export function readPlace<Place extends { after: string }>(path: string): Place | undefined {
+/** Reads the progress, with the cursor, that was saved in a file; `undefined` if there is no such file. */
+export function readProgress<Progress extends { after: string }>(
+  path: string,
+): Progress | undefined {
   if (!fs.existsSync(path)) return undefined;
   const text = fs.readFileSync(path, "utf8");
   try {
-    const place: Place = JSON.parse(text);
-    if (typeof place.after === "string") return place;
+    const progress: Progress = JSON.parse(text);
+    if (typeof progress.after === "string") return progress;
   } catch {
     // Cut off, or somebody else's.
   }
-  refuse(`${path} is damaged. Restore it, or move it away to begin again from --start on.`);
+  refuse(
+    `${path} is damaged: it has no cursor. Restore it, or move it away to begin again from --start on.`,
+  );
 }
 
 /**
@@ -53,7 +57,7 @@ export async function lock(path: string): Promise<void> {
     fs.rmSync(socket, { force: true });
     if (await listens(socket)) return;
   }
-  refuse(`${path} is in use: another process is at it.`);
+  refuse(`${path} is in use: wait until the other process has ended.`);
 }
 
 function listens(socket: string): Promise<boolean> {

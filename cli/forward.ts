@@ -1,17 +1,18 @@
 import { follow, type FollowOptions, persist } from "./client.ts";
-import { lock, readPlace, writeWhole } from "./files.ts";
+import { lock, readProgress, writeWhole } from "./files.ts";
 import type { Sink } from "./sinks.ts";
 
-/** What was delivered, as the state file has it. */
-interface Place {
+/** How much was delivered, as in the state file. */
+interface Progress {
+  /** The cursor. */
   after: string;
   batches: number;
   entries: number;
 }
 
 /**
- * Delivers entries to a sink, page by page. The place is saved after the sink has confirmed, so a batch that was
- * confirmed just before the process ended is delivered again: at least once. Returns how many entries.
+ * Delivers entries to a sink, page by page, each at least once: it saves the cursor after the sink has confirmed. If
+ * it is killed between the two, the batch is delivered again. Returns how many entries it delivered.
  */
 export async function forward(
   sink: Sink,
@@ -19,22 +20,22 @@ export async function forward(
 ): Promise<number> {
   const { state, start, end, action, signal = null } = options;
   if (state) await lock(state);
-  let place = (state ? readPlace<Place>(state) : undefined) ??
+  let progress = (state ? readProgress<Progress>(state) : undefined) ??
     { after: "beginning", batches: 0, entries: 0 };
-  const before = place.entries;
+  const before = progress.entries;
   const retrying = { ...options, mostFailures: Infinity };
-  for await (const page of follow({ ...retrying, after: place.after })) {
+  for await (const page of follow({ ...retrying, after: progress.after })) {
     const { lines, items, next, hasMore, organizationId } = page;
-    // Leads to no other entries than the place that was saved.
+    // This cursor leads to the same entries as the one that was saved.
     if (lines.length === 0 && !hasMore) continue;
-    const { after, batches, entries } = place;
+    const { after, batches, entries } = progress;
     if (lines.length > 0) {
       const from = [organizationId, start, end, action, after].join(" ");
       await persist(() => sink({ lines, items, number: batches, from, signal }), retrying);
     }
-    place = { after: next, batches: batches + 1, entries: entries + lines.length };
-    if (state) writeWhole(state, JSON.stringify(place));
-    options.show?.(place.entries - before);
+    progress = { after: next, batches: batches + 1, entries: entries + lines.length };
+    if (state) writeWhole(state, JSON.stringify(progress));
+    options.show?.(progress.entries - before);
   }
-  return place.entries - before;
+  return progress.entries - before;
 }

@@ -39,13 +39,14 @@ const USAGES: Record<string, string> = {
   public-audit-log export --out=audit.ndjson
   public-audit-log export --out=audit.csv --start=2026-11-01 --action=feedback_given --follow
 
-  --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it says where it ends
+  --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it keeps the cursor
 ${SELECTION}
   --follow               keep running, and add entries as they are written
 
 Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
 To a spreadsheet, CSV values that begin with = + - @ are formulas: import them as text.
-`,
+
+${ENVIRONMENT}`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
 
@@ -54,7 +55,8 @@ To a spreadsheet, CSV values that begin with = + - @ are formulas: import them a
 ${SELECTION}
   --state=FILE           go on from FILE, and save there what has been printed
   --once                 end when caught up
-`,
+
+${ENVIRONMENT}`,
 
   forward: `Delivers entries to another system, each at least once.
 
@@ -72,7 +74,8 @@ FORWARD_TOKEN, or FORWARD_TOKEN_FILE, a file that holds it: for https, the secre
 Webhooks); Splunk's token; Elasticsearch's API key, or the whole value of Authorization. For s3, run
 npm install @aws-sdk/client-s3; it finds credentials as AWS's own programs do.
 If this is killed, the last batch may be delivered again: drop repeats by id and created_at.
-`,
+
+${ENVIRONMENT}`,
 
   verify: `Checks exported days of an audit log against its seals.
 
@@ -85,7 +88,15 @@ If this is killed, the last batch may be delivered again: drop repeats by id and
   --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
   --timestamp=FILE       an RFC 3161 token of N:SEAL, which proves when you had it; needs openssl
   --authorities=FILE     the certificates to trust for that, in PEM
-`,
+
+${ENVIRONMENT}`,
+
+  install: `Installs the service into an existing Supabase project, or upgrades it there.
+
+  public-audit-log install FOLDER
+
+  FOLDER                 where the project has its folder supabase
+  --dry-run              print what would change, and change nothing`,
 };
 
 const TEXT = { type: "string" } as const;
@@ -99,13 +110,11 @@ const POLL_MS = 2_000;
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
-  // head, for one, ends before it has read everything: that is no failure.
+  // A reader such as head may end before it has read everything: that is no failure.
   process.stdout.on("error", (error) => process.exit(isError(error, "EPIPE") ? 0 : 1));
   try {
     if (command === "--version") return print(metadata.version);
-    if (command !== "install" && [command, ...args].includes("--help")) {
-      return print(command in USAGES ? `${USAGES[command]}\n${ENVIRONMENT}` : USAGE);
-    }
+    if ([command, ...args].includes("--help")) return print(USAGES[command] ?? USAGE);
     return await run(command, args);
   } catch (error) {
     say(messageOf(error));
@@ -129,7 +138,7 @@ async function run(command: string, args: string[]): Promise<number> {
     }
     case "forward": {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
-      if (!options.state) refuse("--state: the file for the place. Try --help.");
+      if (!options.state) refuse("--state: the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
       const show = (entries: number) =>
         process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
@@ -142,14 +151,20 @@ async function run(command: string, args: string[]): Promise<number> {
       print(lines.join("\n"));
       return isWell ? 0 : EXIT.differs;
     }
-    case "install":
-      return install(fileURLToPath(new URL("..", import.meta.url)), args);
+    case "install": {
+      const options = { "dry-run": FLAG };
+      const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+      const [folder, ...rest] = positionals;
+      if (folder === undefined || rest.length > 0) refuse("install takes one folder. Try --help.");
+      const source = fileURLToPath(new URL("..", import.meta.url));
+      return print(install(source, folder, values["dry-run"] ?? false));
+    }
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${USAGE}`);
   }
 }
 
-/** Reads from the environment which API to ask, and with which key; `goesOn`: goes on asking when caught up. */
+/** Reads from the environment which API to ask, with which key. `goesOn`: whether to ask on when caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
@@ -161,7 +176,7 @@ function api(goesOn = false): FollowOptions {
   return { url: text, key, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
-/** Reads a variable, or the file that NAME_FILE names. Arguments are no place for it: others can read them. */
+/** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
   return file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
@@ -172,7 +187,7 @@ function print(text: string): number {
   return 0;
 }
 
-/** Prints lines, and resolves when the reader has taken them, however slow it is. */
+/** Prints lines. Resolves when the reader has taken them, however slow it is. */
 function printed({ lines }: { lines: string[] }): Promise<void> {
   return new Promise((resolve, reject) =>
     process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())

@@ -7,16 +7,16 @@ export interface Batch {
   items: Entry[];
   /** The same entries, as the API wrote them. */
   lines: string[];
-  /** Its number, from 0 on, and a text that stands for its place in the log. A repeat has the same ones. */
+  /** Its number, from 0 on, and the query and cursor that led to it. A repeat has the same ones. */
   number: number;
   from: string;
   signal: AbortSignal | null;
 }
 
-/** Resolves when the other side has confirmed; throws `Temporary` to be called again. */
+/** Delivers a batch. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
 export type Sink = (batch: Batch) => Promise<void>;
 
-/** Makes the sink that `--to` names. `token` comes from FORWARD_TOKEN; `--help` says what each sink takes it for. */
+/** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export async function sinkFor(to: string, token: string): Promise<Sink> {
   const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
   if (to.startsWith("s3://")) return await s3(new URL(to));
@@ -29,7 +29,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   return webhook(url, token);
 }
 
-/** Posts to an address; the body of the answer. */
+/** Posts to an address. Returns the body of the answer. */
 async function post(url: URL, body: string, init: RequestInit): Promise<string> {
   const answer = await send(url, { ...init, method: "POST", body });
   if (answer.status >= 200 && answer.status < 300) return answer.body;
@@ -40,12 +40,12 @@ async function post(url: URL, body: string, init: RequestInit): Promise<string> 
 }
 
 /**
- * NDJSON with a signature as https://www.standardwebhooks.com has it. The id is a hash of the body: a repeat with
- * other entries beside the same ones is another message, or the receiver would drop them.
+ * Sends NDJSON, signed as https://www.standardwebhooks.com says. The id is a hash of the body: if a repeat has more
+ * entries, it is another message, so that the receiver does not drop it.
  */
 function webhook(url: URL, secret: string): Sink {
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length < 16) refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64");
+  if (key.length < 16) refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64.");
   return async ({ lines, signal }) => {
     const body = lines.map((line) => `${line}\n`).join("");
     const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
@@ -61,7 +61,7 @@ function webhook(url: URL, secret: string): Sink {
   };
 }
 
-/** Splunk's HTTP Event Collector. It has no id for an event: a repeat is stored twice. */
+/** Sends to Splunk's HTTP Event Collector. Events have no id there: a repeat is stored twice. */
 function splunk(url: URL, token: string): Sink {
   const address = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
   const headers = { Authorization: `Splunk ${token}`, "Content-Type": "application/json" };
@@ -75,7 +75,7 @@ function splunk(url: URL, token: string): Sink {
   };
 }
 
-/** Elasticsearch's and OpenSearch's `_bulk`. It answers 409 for an entry that it has already, which is no failure. */
+/** Sends to Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 function elasticsearch(url: URL, token: string): Sink {
   const address = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
   const headers = {
@@ -110,21 +110,20 @@ interface S3Library {
 type S3Error = { $metadata?: { httpStatusCode?: number } };
 
 /**
- * An S3-compatible bucket. The official library, because it finds credentials wherever AWS and others put them
- * (roles, profiles, tokens of a pod); it is loaded for this sink only. An object is named by its place, so that a
- * repeat writes the same object.
+ * Writes to an S3-compatible bucket. AWS's own library finds credentials wherever AWS and others put them (roles,
+ * profiles, tokens of a pod); only this sink loads it. The batch names the object, so a repeat writes the same one.
  */
 async function s3(url: URL): Promise<Sink> {
   const library = "@aws-sdk/client-s3";
   const { S3Client, PutObjectCommand }: S3Library = await import(library).catch((error) => {
-    refuse(`npm install ${library} first: ${messageOf(error)}`);
+    refuse(`${messageOf(error)}. Run npm install ${library}, and the same command again.`);
   });
   const isCompatible = process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"];
   const client = new S3Client({ forcePathStyle: isCompatible !== undefined });
   const folder = url.pathname.replace(/^\//, "").replace(/[^/]$/, "$&/");
   return async ({ lines, number, from, signal }) => {
-    const place = createHash("sha256").update(from).digest("hex").slice(0, 16);
-    const Key = `${folder}${String(number).padStart(12, "0")}-${place}.ndjson`;
+    const hash = createHash("sha256").update(from).digest("hex").slice(0, 16);
+    const Key = `${folder}${String(number).padStart(12, "0")}-${hash}.ndjson`;
     const Body = lines.map((line) => `${line}\n`).join("");
     const object = { Bucket: url.host, Key, Body, ContentType: "application/x-ndjson" };
     try {

@@ -1,5 +1,5 @@
-// Checks exported days against seals, and the seals against one that was kept. docs/verifying.md does the same by
-// hand.
+// Checks exported days against seals, and the seals against one that the reader kept. docs/verifying.md does the
+// same by hand.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,11 +12,11 @@ type Seal = components["schemas"]["Seal"];
 type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
-  /** The exported days. */
+  /** The folder of the exported days. */
   folder?: string | undefined;
-  /** Saved answers of …/seals, or where to ask. */
+  /** Files with answers of …/seals, or the API to ask. */
   seals: string[] | FollowOptions;
-  /** A seal that was kept, as N:SEAL; a token of it, and the certificates to trust for that. */
+  /** A seal that the reader kept, as N:SEAL; a token of it, and the certificates to trust for that. */
   kept?: string | undefined;
   timestamp?: string | undefined;
   authorities?: string | undefined;
@@ -29,7 +29,7 @@ const NO_SEAL = "0".repeat(64);
 const LINE_BREAK = 0x0a;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
 
-/** Checks; the lines to print, and whether all is as it was sealed. */
+/** Returns the lines to print, and whether all is as it was sealed. */
 export async function verify(
   options: VerifyOptions,
 ): Promise<{ lines: string[]; isWell: boolean }> {
@@ -157,12 +157,12 @@ function checkDay(day: string, file: FileHash, seals: Seal[], { problems, notes 
 
 type FileHash = { sha256: string; entries: number };
 
-/** Hashes a day's file: each 1000 lines, and then the list of these hashes. */
+/** Hashes each 1000 lines of a day's file, and then the list of these hashes. */
 async function hashOf(path: string): Promise<FileHash> {
   const list = createHash("sha256");
   let block = createHash("sha256");
   let entries = 0;
-  // A last line without its line break.
+  // The last line may lack its line break.
   let isLineOpen = false;
   for await (const chunk of createReadStream(path) as AsyncIterable<Uint8Array>) {
     let start = 0;

@@ -75,7 +75,7 @@ export interface components {
        * @description When it happened, to the millisecond, in UTC
        */
       created_at: string;
-      /** @description The e-mail address of the user who did it */
+      /** @description The e-mail address of the person who did it */
       user_email: string;
       /** @description The name of the agent involved */
       agent_name: string;
@@ -101,7 +101,7 @@ export interface components {
        * @description When it happened, to the millisecond, in UTC
        */
       created_at: string;
-      /** @description The e-mail address of the user who did it */
+      /** @description The e-mail address of the person who did it */
       user_email: string;
       /** @description The name of the agent involved */
       agent_name: string;
@@ -115,7 +115,7 @@ export interface components {
         [key: string]: unknown;
       };
     };
-    /** @description One action of one user */
+    /** @description One action of one person */
     AuditEntry: components["schemas"]["MessageCreated"] | components["schemas"]["OtherEntry"];
     /** @description A page of the audit log of one organization */
     Page: {
@@ -131,7 +131,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description The exact number of matching items when `items` were read */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -151,7 +151,7 @@ export interface components {
     Seal: {
       /** @description How the seal and the lines of its entries are written; 1 is what is described here */
       format: number;
-      /** @description Its number in the organization's chain, without gaps: 1, 2 */
+      /** @description Its number in the organization's chain: 1, 2, 3 and so on */
       sequence: number;
       /**
        * Format: date
@@ -164,7 +164,7 @@ export interface components {
       added: number;
       /** @description Entries deleted since the day's previous seal; 0 in its first */
       removed: number;
-      /** @description SHA-256 of a list that has one line for each 1000 lines of the day as `application/x-ndjson`: the SHA-256 of these lines, in hexadecimal */
+      /** @description The hash of the day. Take the day as `application/x-ndjson`, and hash each block of 1000 lines with SHA-256. Write these hashes in hexadecimal, each on a line of its own, and hash that text */
       sha256: string;
       /**
        * Format: date-time
@@ -190,7 +190,7 @@ export interface components {
        * @description As in the request
        */
       end: string;
-      /** @description How many items match in all, at the same moment as `items` */
+      /** @description The exact number of matching items when `items` were read */
       total: number;
       /** @description As in the request, or its default */
       limit: number;
@@ -213,9 +213,9 @@ export interface components {
       code: string;
       /** @description What it means, for a person */
       description: string;
-      /** @description Fields that `data` has for certain, as strings */
+      /** @description Fields that `data` of a new entry always has, as strings */
       required: string[];
-      /** @description Since when the platform should not write it any more, or null. Entries may have it for ever */
+      /** @description Since when the platform should not write it any more, or null. Older entries keep it */
       deprecated_at: string | null;
     };
     /** @description The actions that entries may have */
@@ -245,7 +245,7 @@ export interface components {
       /** @description What is wrong and what to do, for a person */
       detail: string;
       /**
-       * @description What is wrong, for a program. More codes may be added: go by the status then
+       * @description What is wrong, for a program. If you do not know a code, go by the status
        * @example invalid_parameters
        * @example unauthorized
        * @example not_found
@@ -288,7 +288,7 @@ export interface components {
      */
     "X-Request-Id": string;
     /**
-     * @description The limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds
+     * @description The rate limit (draft-ietf-httpapi-ratelimit-headers-10): 60 requests in any 60 seconds
      * @example "default";q=60;w=60
      */
     "RateLimit-Policy": string;
@@ -341,13 +341,13 @@ export interface operations {
         end: string;
         /** @description Only entries with this action: a code of `/actions` */
         action?: string;
-        /** @description Only entries of this user: the address exactly as entries have it */
+        /** @description Only entries of this person: the address exactly as entries have it */
         user_email?: string;
         /** @description The most entries in a page */
         limit?: number;
         /** @description How many matching entries to skip */
         offset?: number;
-        /** @description `beginning`, or the cursor in the `next` of the last answer. The page has the entries that are new since, late ones too, and `has_more` says whether there are more */
+        /** @description `beginning`, or the cursor: the value of `after` in the `next` of your last answer. The page has the entries committed since, and `has_more` says whether there are more */
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
@@ -549,7 +549,7 @@ export interface operations {
            *       "type": "about:blank",
            *       "title": "Too Many Requests",
            *       "status": 429,
-           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "detail": "This API key has used up its quota (RateLimit-Policy). Wait as many seconds as Retry-After says.",
            *       "code": "rate_limited",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
            *     }
@@ -746,7 +746,7 @@ export interface operations {
            *       "type": "about:blank",
            *       "title": "Too Many Requests",
            *       "status": 429,
-           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "detail": "This API key has used up its quota (RateLimit-Policy). Wait as many seconds as Retry-After says.",
            *       "code": "rate_limited",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
            *     }
@@ -971,7 +971,7 @@ export interface operations {
            *       "type": "about:blank",
            *       "title": "Too Many Requests",
            *       "status": 429,
-           *       "detail": "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+           *       "detail": "This API key has used up its quota (RateLimit-Policy). Wait as many seconds as Retry-After says.",
            *       "code": "rate_limited",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52"
            *     }

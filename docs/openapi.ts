@@ -49,7 +49,7 @@ const HEADERS = {
     format: "uuid",
   }),
   "RateLimit-Policy": text(
-    `The limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
+    `The rate limit (draft-ietf-httpapi-ratelimit-headers-10): ${QUOTA} requests in any 60 seconds`,
     `"default";q=${QUOTA};w=60`,
     { pattern: '^"default";q=\\d+;w=\\d+$' },
   ),
@@ -107,25 +107,25 @@ const DOCUMENT = {
 organization only.
 
 **Pages.** Entries come oldest first, so offsets stay stable while new entries are appended. \`total\` is
-the exact number of matching entries. The last page costs as little as the first.
+the exact number of matching entries. The last page costs about as much as the first.
 
-**Following the log.** Ask once with \`after=beginning\`, then always for the address in \`next\` (also in
-the \`Link\` header). You get every entry exactly once, as soon as it is committed, also when an entry is
-committed late. When \`has_more\` is false, you have caught up: ask for \`next\` again a second or a day
-later. While it is true, ask at once: a page does a bounded amount of work, so it may be short or empty
-before you have caught up.
+**Following the log.** Ask once with \`after=beginning\`. From then on, ask for the address in \`next\`
+(also in the \`Link\` header). You get every entry exactly once, as soon as it is committed, also when an
+entry is committed late. When \`has_more\` is false, you have caught up: ask for \`next\` again a second or
+a day later. While it is true, ask at once: a page does a bounded amount of work, so it may be short or
+empty before you have caught up.
 
 **NDJSON.** With \`Accept: application/x-ndjson\`, the answer has one entry on each line and nothing else;
 \`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
 day's seal hashes: see \`/public-audit-log/seals\`.
 
-**Limit.** Each key may make ${QUOTA} requests in any 60 seconds. The header \`RateLimit\` says how many are
+**Rate limit.** Each key may make ${QUOTA} requests in any 60 seconds. The header \`RateLimit\` says how many are
 left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
 **Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
 version 1, so ignore what you do not know. Nothing that is described here is removed or changes its
-meaning. An entry is the exception: it keeps its six fields, their order and its spacing, because seals
-are hashes of it.`,
+meaning. An entry is the exception: it gains no field, and its fields keep their order and spacing,
+because seals are hashes of it.`,
   },
   servers: [
     {

@@ -3,9 +3,6 @@ import { createPostgresConnection, type PostgresConnection } from "@supabase/lit
 import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
-/** Connections at a time. The server takes 60 (local/postgres.ts). */
-const MAX_CONNECTIONS = 10;
-
 export interface AuthOptions {
   databasePort: number;
   adminPassword: string;
@@ -19,7 +16,7 @@ export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
   /** Creates its schema `auth` in the database. */
   createSchema(): Promise<void>;
-  /** Called when the schema is there. */
+  /** Call it after createSchema. */
   start(): Promise<void>;
 }
 
@@ -27,8 +24,8 @@ export interface Auth extends AsyncDisposable {
 export async function createLite(options: AuthOptions): Promise<Auth> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
-  // Otherwise Lite grants everything in each schema that has row level security to anon, authenticated and
-  // service_role, against what the migrations say.
+  // Otherwise Lite grants anon, authenticated and service_role everything in each schema that has row level
+  // security, also what the migrations do not grant.
   Reflect.set(connection, "rlsState", "active");
   const app = new App({
     connection,
@@ -51,8 +48,8 @@ export async function createLite(options: AuthOptions): Promise<Auth> {
 }
 
 /**
- * Connects to a database with a new connection for each use. A pool of the driver (postgres.js 3.4.9) does not
- * survive that its connections are cut: it throws where nobody can catch it, and stops lending.
+ * Connects to a database anew for each use. When connections are cut, a pool of the driver (postgres.js 3.4.9)
+ * throws where nobody can catch it, and lends no more.
  */
 async function connect(url: string): Promise<PostgresConnection> {
   const connection = createPostgresConnection({ url, postgresOptions: { onnotice: () => {} } });
@@ -60,26 +57,18 @@ async function connect(url: string): Promise<PostgresConnection> {
   // The first statement loads the database's array types. Later connections reuse them.
   await driver`select`;
   await driver.end();
-  let free = MAX_CONNECTIONS;
-  const waiting: (() => void)[] = [];
-  const reserve = async () => {
-    if (free > 0) free--;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    return openClient(driver, () => {
-      const next = waiting.shift();
-      if (next) next();
-      else free++;
-    });
-  };
   // Lite calls nothing else of its driver.
-  Object.assign(driver, { reserve, end: async () => {} });
+  Object.assign(driver, {
+    reserve: () => Promise.resolve(openClient(driver)),
+    end: async () => {},
+  });
   return connection;
 }
 
 type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
 
-/** A single connection that never reconnects, so that no transaction continues on another one. */
-function openClient({ options }: postgres.Sql, released: () => void) {
+/** Opens one connection. It never reconnects, so that no transaction continues on another one. */
+function openClient({ options }: postgres.Sql) {
   let isClosed = false;
   const closed = Promise.withResolvers<never>();
   closed.promise.catch(() => {});
@@ -94,6 +83,6 @@ function openClient({ options }: postgres.Sql, released: () => void) {
   return {
     unsafe: (...statement: Statement) =>
       isClosed ? closed.promise : Promise.race([client.unsafe(...statement), closed.promise]),
-    release: () => void client.end({ timeout: 1 }).finally(released),
+    release: () => void client.end({ timeout: 1 }),
   };
 }

@@ -1,10 +1,10 @@
 -- Makes an empty Postgres look like a new hosted Supabase project before any migration: roles, schemas, and no
--- automatic grants. Runs once, as supabase_admin, after Auth has created its schema.
+-- automatic grants. local/stack.ts runs it once, as supabase_admin, after Auth has created its schema.
 
 create role anon nologin noinherit;
 create role authenticated nologin noinherit;
 create role service_role nologin noinherit bypassrls;
--- local/baseline.ts sets its password, which is different on every machine.
+-- local/stack.ts sets its password, which is different on every machine.
 create role authenticator noinherit login;
 grant anon, authenticated, service_role to authenticator;
 -- As on the platform. PostgREST applies the settings of the caller's role to each request.
@@ -13,8 +13,8 @@ alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
 
--- Owns everything that the migrations create. As on the platform it is no superuser, so that what works here
--- also works there. (local/baseline.ts has created it.)
+-- Owns everything that the migrations create; local/stack.ts has created it. As on the platform it is no superuser,
+-- so that what works here also works there.
 grant anon, authenticated, service_role to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
 alter database postgres owner to postgres;
@@ -35,12 +35,11 @@ grant usage on schema public to anon, authenticated, service_role;
 grant usage on schema auth to anon, authenticated, service_role;
 grant all on schema auth to postgres;
 grant all on all tables in schema auth to postgres;
--- Hosted Auth has these columns, Supabase Lite may not. The seed fills the first, the migrations read the others.
+-- Hosted Auth has these, and Supabase Lite may not. The seed fills instance_id, the migrations read the others.
 alter table auth.users
   add column if not exists instance_id uuid,
   add column if not exists deleted_at timestamptz,
   add column if not exists banned_until timestamptz;
--- And people's second factors.
 create table if not exists auth.mfa_factors (
   id uuid primary key default gen_random_uuid(),
   user_id uuid not null references auth.users on delete cascade,
@@ -52,31 +51,12 @@ create table if not exists auth.mfa_factors (
 create index if not exists mfa_factors_user_id_idx on auth.mfa_factors (user_id);
 grant all on auth.mfa_factors to postgres;
 
--- The signed-in person, as on the platform. PostgREST sets all claims at once; before version 12 it set each
--- one by itself.
-create or replace function auth.uid() returns uuid language sql stable as $$
-  select coalesce(
-    nullif(current_setting('request.jwt.claim.sub', true), ''),
-    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub'
-  )::uuid
-$$;
-create or replace function auth.role() returns text language sql stable as $$
-  select coalesce(
-    nullif(current_setting('request.jwt.claim.role', true), ''),
-    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'role'
-  )
-$$;
-create or replace function auth.email() returns text language sql stable as $$
-  select coalesce(
-    nullif(current_setting('request.jwt.claim.email', true), ''),
-    nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email'
-  )
-$$;
+-- The signed-in person: PostgREST sets the claims.
 create or replace function auth.jwt() returns jsonb language sql stable as $$
-  select coalesce(
-    nullif(current_setting('request.jwt.claim', true), ''),
-    nullif(current_setting('request.jwt.claims', true), '')
-  )::jsonb
+  select nullif(current_setting('request.jwt.claims', true), '')::jsonb
+$$;
+create or replace function auth.uid() returns uuid language sql stable as $$
+  select (auth.jwt() ->> 'sub')::uuid
 $$;
 
 -- PostgREST caches the schema. As on the platform, each change of the schema tells it to reload.

@@ -2,14 +2,12 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Milliseconds. */
-const START_TIMEOUT = 30_000;
-const STOP_TIMEOUT = 3_000;
+const START_TIMEOUT_MS = 30_000;
+const STOP_TIMEOUT_MS = 3_000;
 
 /**
- * Runs the program in place of this shell, beside a second shell that reads standard input. A line tells that
- * shell that the program has ended. If the input ends without a line, the process that started all this
- * was killed, and the second shell kills the program.
+ * Replaces this shell by the program. A second shell reads standard input. A line tells it that the program has
+ * ended. If the input ends without a line, our own process was killed, and the second shell kills the program.
  */
 const RUN = `
 exec 3<&0 </dev/null
@@ -20,20 +18,19 @@ exec "$0" "$@" 3<&-
 export interface ChildProcessOptions {
   args?: string[];
   env: Record<string, string>;
-  /** Whether `env` and the PATH are its whole environment. */
+  /** Whether the program gets `env` and the PATH alone. */
   clearEnv?: boolean;
-  /** Given each line that it prints, line break included. */
+  /** Gets each line that the program prints, with its line break. */
   onLine: (line: string) => void;
 }
 
 /** A running program. It ends with this process, even if that is killed. */
 export interface ChildProcess extends AsyncDisposable {
   pid: number;
-  /** Resolves to its signal or exit code when it has ended and its output has been read. */
+  /** Resolves to its signal or exit code, when all its output has been read. */
   ended: Promise<string>;
 }
 
-/** Starts a program. */
 export function startChildProcess(path: string, options: ChildProcessOptions): ChildProcess {
   const { args = [], clearEnv = false, env, onLine } = options;
   const process = new Deno.Command("sh", {
@@ -59,7 +56,7 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
     async [Symbol.asyncDispose]() {
       kill(process, "SIGTERM");
       // A stopped or hanging process ignores SIGTERM.
-      const timer = setTimeout(() => kill(process, "SIGKILL"), STOP_TIMEOUT);
+      const timer = setTimeout(() => kill(process, "SIGKILL"), STOP_TIMEOUT_MS);
       await ended;
       clearTimeout(timer);
     },
@@ -68,14 +65,14 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
 
 /** Resolves when an address answers with success. */
 export async function untilHealthy(url: string): Promise<void> {
-  const deadline = performance.now() + START_TIMEOUT;
+  const deadline = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < deadline) {
     const response = await fetch(url).catch(() => null);
     await response?.body?.cancel();
     if (response?.ok) return;
     await delay(50);
   }
-  throw new Error(`not ready after ${START_TIMEOUT / 1000} s`);
+  throw new Error(`not ready after ${START_TIMEOUT_MS / 1000} s`);
 }
 
 function kill(process: Deno.ChildProcess, signal: Deno.Signal): void {

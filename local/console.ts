@@ -17,14 +17,14 @@ export interface ConsoleOptions {
   publishableKey: string;
   /** The folder to build into. */
   outDir: string;
-  /** More variables for the build, as in `VITE_SIGN_IN`. */
+  /** More variables for the build, such as `VITE_SIGN_IN`. */
   choices?: Record<string, string>;
 }
 
 /** Answers with one of the admin console's files; `null` if there is no such file. */
 export type ServeConsole = (path: string) => Response | null;
 
-/** Builds the admin console for a stack, like for any static host. */
+/** Builds the admin console for a stack, as for any static host. */
 export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
   const { apiUrl, publishableKey, outDir, choices = {} } = options;
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
@@ -34,7 +34,7 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
     stdout: "null",
     stderr: "piped",
   }).output();
-  if (!success) throw new Error(`The console: ${new TextDecoder().decode(stderr)}`);
+  if (!success) throw new Error(`The console cannot be built: ${new TextDecoder().decode(stderr)}`);
 
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
   for (const entry of await readdir(outDir, { recursive: true, withFileTypes: true })) {
@@ -49,7 +49,7 @@ export async function buildConsole(options: ConsoleOptions): Promise<ServeConsol
   };
 }
 
-/** The headers that every host of the console should send (docs/operating.md). */
+/** Every host of the console should send these (docs/operating.md). */
 function headersOf(name: string): HeadersInit {
   return {
     "Content-Type": CONTENT_TYPES[extname(name)] ?? "application/octet-stream",

@@ -1,11 +1,11 @@
-/** How long an idle connection is kept, in milliseconds: PostgREST closes it after 30 s. */
-const KEEP_ALIVE = 20_000;
+/** PostgREST closes an idle connection after 30 s. */
+const KEEP_ALIVE_MS = 20_000;
 
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
 export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
 export interface DataApiOptions {
-  /** Port of PostgREST. */
+  /** PostgREST listens here. */
   port: number;
   jwtSecret: string;
   publishableKey: string;
@@ -13,7 +13,7 @@ export interface DataApiOptions {
   log: (text: string) => void;
 }
 
-/** `/rest/v1`: does what the platform's gateway does in front of PostgREST. */
+/** Serves `/rest/v1`, like the platform's gateway in front of PostgREST. */
 export interface DataApi extends Disposable {
   fetch(request: Request): Promise<Response>;
 }
@@ -28,9 +28,8 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
     [publishableKey, `Bearer ${await signJwt({ role: "anon" }, jwtSecret)}`],
     [secretKey, `Bearer ${await signJwt({ role: "service_role" }, jwtSecret)}`],
   ]);
-  const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE });
-  // PostgREST closes the connection after a HEAD request without announcing it. The next request on that
-  // connection would be lost.
+  const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE_MS });
+  // After a HEAD request, PostgREST closes the connection without saying so: the next request would be lost.
   const headClient = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return {
     async fetch(request) {
@@ -58,7 +57,7 @@ export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
   };
 }
 
-/** Replaces the `apikey` by the JWT that PostgREST needs; returns the reason if it cannot. */
+/** Puts the JWT that PostgREST needs in place of the `apikey`. Returns why, if it refuses the request. */
 function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string | undefined {
   const key = headers.get("apikey");
   if (key === null) return "No API key found in request";

@@ -7,9 +7,9 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** The entry file. Benchmarks and tests of faults run others. */
   main?: URL;
-  /** Deno's permission flags; {@linkcode permissionFlags} by default. */
+  /** Flags of Deno; {@linkcode permissionFlags} by default. */
   permissions?: string[];
-  /** Given each line that the function logs. */
+  /** Gets each line that the function logs. */
   log: (line: string) => void;
 }
 
@@ -19,8 +19,8 @@ export interface EdgeFunction extends ChildProcess {
 }
 
 /**
- * Starts the Edge Function like on the platform: with the same entry file and environment, and permission to
- * talk to the Data API only. Resolves when it listens.
+ * Starts the Edge Function as the platform does, with the same entry file and environment. It may only talk to the
+ * Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
   const { apiUrl, secretKey, main = MAIN, permissions = permissionFlags(apiUrl), log } = options;
@@ -47,7 +47,7 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   return { ...process, port: await listening.promise };
 }
 
-/** Permission to listen, to talk to the Data API and to read its variables; nothing else. */
+/** Lets the function listen, talk to the Data API and read its variables, and nothing else. */
 export function permissionFlags(apiUrl: string): string[] {
   return [
     "--no-prompt",

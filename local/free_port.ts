@@ -1,7 +1,4 @@
-/**
- * Finds a free port, below the range from which the system hands out ports: nobody gets it by chance before
- * it is used.
- */
+/** Finds a free port below those that the system hands out, so that nobody takes it before it is used. */
 export function freePort(): number {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);

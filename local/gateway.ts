@@ -7,7 +7,7 @@ export interface GatewayOptions {
   port: number;
   dataApi: (request: Request) => Response | Promise<Response>;
   auth: (request: Request) => Response | Promise<Response>;
-  /** Port of the Edge Function's own process. */
+  /** The Edge Function's own process listens here. */
   functionPort: number;
   serveConsole: ServeConsole;
   log: (text: string) => void;
@@ -24,7 +24,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
       if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
       if (url.pathname.startsWith("/auth/v1/")) return auth(request);
       if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
-        // Never to the host that the request names: the API key must not leave this machine.
+        // The API key must not leave this machine, so the host that the request names does not matter.
         const path = url.pathname.slice("/functions/v1".length);
         const target = new URL(`http://127.0.0.1:${functionPort}${path}${url.search}`);
         return forward(target, request, remoteAddr.hostname).catch((error) => {
@@ -62,7 +62,7 @@ const REFERENCE_POLICY = [
 
 let reference: Promise<string> | undefined;
 
-/** Answers with the reference page of a stack. It is rendered when first asked for: two seconds. */
+/** Answers with the reference page of a stack. Rendering takes two seconds, so it waits for the first request. */
 async function serveReference(apiUrl: string): Promise<Response> {
   reference ??= renderReference(apiUrl).catch((error) => {
     reference = undefined;

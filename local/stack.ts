@@ -15,24 +15,23 @@ import {
 } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
 import { supabase } from "./supabase_cli.ts";
-import { runUpkeep } from "./upkeep.ts";
 
 export interface StackOptions {
   /** Folder for all data of the stack. */
   dataDir: string;
   apiPort: number;
   databasePort: number;
-  /** The programs of another Postgres than the package's, and settings of it. */
+  /** The programs of another Postgres than the package's, and its settings. */
   server?: Pick<PostgresOptions, "programs" | "settings">;
   /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
   authSettings?: Record<string, string>;
-  /** Whether the migrations are applied; so by default. A node of a cluster gets them from another. */
+  /** Whether to apply the migrations; so by default. A node of a cluster gets them from another node. */
   isMigrated?: boolean;
-  /** Whether a new database gets the demonstration data of `supabase/seed.sql`, with its days sealed. */
+  /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
   /** Called before each step. */
   progress: (step: string) => void;
-  /** Called with log lines of the Edge Function, PostgREST and the gateway. */
+  /** Gets log lines of the Edge Function, PostgREST and the gateway. */
   log: (text: string) => void;
 }
 
@@ -71,7 +70,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
   const building = buildConsole({ apiUrl, publishableKey, outDir });
-  // Errors are thrown where the build is awaited. Without this, an earlier error would leave it unhandled.
+  // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 
   progress(`Postgres ${await majorVersion(server?.programs)}`);
@@ -102,14 +101,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     progress(seed ? "migrations and seed" : "migrations");
     await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
       .catch((error) => {
-        // Until the first release, migrations are rewritten rather than added to.
+        // A migration that was edited after it was applied cannot be pushed.
         throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
       });
   }
 
-  const upkeep = seed ? runUpkeep(url) : undefined;
-  // Awaited before Postgres is stopped.
-  started.defer(() => upkeep?.catch(() => {}));
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  // Waits for what is under way, before Postgres is stopped.
+  started.defer(() => sql.end());
+  const sealing = seed ? runUpkeep(sql) : undefined;
+  sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
   const postgrest = started.use(
@@ -131,7 +132,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     log,
   }));
 
-  await upkeep;
+  await sealing;
+  await sql.end();
   const running = started.move();
   return {
     apiUrl,
@@ -144,6 +146,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
+}
+
+/** Runs the upkeep as its schedule does on a hosted project (examples/adopting/upkeep.sql). It seals past days. */
+export async function runUpkeep(sql: postgres.Sql): Promise<void> {
+  await sql.unsafe(
+    `do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`,
+  );
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */

@@ -25,13 +25,13 @@ export interface Mail {
 
 export interface SupabaseAuthOptions extends AuthOptions {
   apiUrl: string;
-  /** More settings, as in `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
+  /** More settings, such as `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
   settings: Record<string, string>;
   onMail: (mail: Mail) => void;
   log: (text: string) => void;
 }
 
-/** The Supabase Auth on the PATH, started when its schema is there. */
+/** Prepares the Supabase Auth on the PATH. */
 export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<Auth> {
   const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const { settings, onMail, log } = options;
@@ -59,7 +59,7 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     GOTRUE_SMTP_MAX_FREQUENCY: "1ns",
     GOTRUE_URI_ALLOW_LIST: `${apiUrl}/**`,
     PORT: String(port),
-    // Where providers send people back to.
+    // Providers send people back here.
     ...Object.fromEntries(
       Object.keys(settings).filter((name) => name.endsWith("_ENABLED"))
         .map((name) => [name.replace(/ENABLED$/, "REDIRECT_URI"), `${apiUrl}/auth/v1/callback`]),
@@ -110,13 +110,13 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
   };
 }
 
-/** What Auth tells its hook in place of sending a mail. */
+/** Auth sends this to its hook instead of a mail. */
 interface SendEmail {
   user: { email: string };
   email_data: { token: string };
 }
 
-/** Takes every mail, and delivers none. */
+/** Takes every mail and delivers none. */
 function receiveMails(onMail: (mail: Mail) => void): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const { user, email_data }: SendEmail = await request.json();

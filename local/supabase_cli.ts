@@ -9,8 +9,7 @@ const OPTIONS = {
 let found: Promise<string[]> | undefined;
 
 /**
- * Runs the real Supabase CLI in this repository and resolves to its output. The commands used here need no
- * Docker.
+ * Runs the real Supabase CLI in this repository, and returns its output. The commands used here need no Docker.
  *
  * @throws {Error} with the CLI's error message, if it fails or does not know a key of config.toml.
  */

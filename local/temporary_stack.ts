@@ -3,15 +3,14 @@ import { freePort } from "./free_port.ts";
 import { stopPostgres } from "./postgres.ts";
 import { type Stack, type StackOptions, startStack } from "./stack.ts";
 
-/** A stack for tests. */
 export interface TemporaryStack extends Stack {
-  /** Errors that its Edge Function logged: the causes of 500s. */
+  /** The errors that its Edge Function logged: the causes of 500s. */
   faults: string[];
 }
 
 /**
- * Starts a stack on free ports, with an empty database in a temporary folder. The programs of Postgres are those
- * in the folder that POSTGRES_PROGRAMS names, else the package's.
+ * Starts a stack on free ports, with an empty database in a temporary folder. POSTGRES_PROGRAMS may name the folder
+ * of another Postgres than the package's.
  */
 export async function startTemporaryStack(
   options: Pick<StackOptions, "server" | "authSettings" | "isMigrated"> = {},
@@ -19,7 +18,7 @@ export async function startTemporaryStack(
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // On Ctrl-C only Postgres must be stopped here: everything else ends with this process.
+  // On Ctrl-C this stops Postgres. Everything else ends with this process.
   let stopping = false;
   const end = new Promise<never>(() => {});
   const stop = async () => {

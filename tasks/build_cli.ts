@@ -5,7 +5,7 @@ import { isolatedDeclarationSync } from "npm:rolldown@1.2.19/experimental";
 import { build } from "npm:vite@8.3.8";
 import metadata from "../deno.json" with { type: "json" };
 
-// Builds the package for npm: the command, the library with its types, and what install copies.
+// Builds the package for npm: the command, the library with its types, and the files that install copies.
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const [outDir = join(ROOT, "cli/dist")] = Deno.args;

@@ -3,7 +3,7 @@ import { stdFlags } from "./std.ts";
 const COMMANDS = [
   ["fmt", "--check"],
   ["lint"],
-  // With the flags of the tests: without them, Deno looks for JSR, which not every network reaches.
+  // Without the flags of the tests, Deno looks for JSR, which not every network reaches.
   ["check", "--quiet", ...await stdFlags(), "."],
 ];
 

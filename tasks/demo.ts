@@ -2,13 +2,12 @@ import { createClient } from "@supabase/supabase-js";
 import { join } from "node:path";
 import type { StackInfo } from "../local/stack.ts";
 
-/** Password of both seeded administrators. */
 export const DEMO_PASSWORD = "correct-horse-battery";
 
-/** The seeded administrators, one for each organization (supabase/seed.sql). */
+/** The administrators of supabase/seed.sql, one for each organization. */
 export const DEMO_EMAILS = ["ada@analytical.example", "grace@compiler.example"] as const;
 
-/** A working API key of the first organization: the one from earlier, or a new one if that was revoked. */
+/** Returns an active API key of the first organization: the one from earlier, or a new one if that was revoked. */
 export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<string> {
   const path = join(dataDir, "demo_api_key");
   const kept = await Deno.readTextFile(path).catch(() => null);
@@ -32,7 +31,7 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
   return apiKey.token;
 }
 
-/** Whether the service accepts a token; asking counts as one request of its limit. */
+/** Whether the service accepts a token. Asking counts against its limit. */
 async function isAccepted(token: string, apiUrl: string): Promise<boolean> {
   const query = "start=2026-01-01&end=2026-01-01&limit=1";
   const response = await fetch(`${apiUrl}/functions/v1/public-audit-log?${query}`, {

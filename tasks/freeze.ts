@@ -13,8 +13,7 @@ if (import.meta.main) {
 }
 
 /**
- * Lists a release's migrations with their checksums, for `sha256sum -c` in the root. Whoever installed
- * the release has applied them.
+ * Lists a release's migrations with their checksums, for `sha256sum -c` in the root. Others have applied them.
  *
  * @throws {Deno.errors.AlreadyExists} if the release has a list.
  */
@@ -28,13 +27,13 @@ export async function freezeMigrations(root: string, version: string): Promise<s
   return path;
 }
 
-/** The released migrations of a version: names and checksums, in order. */
 interface Release {
   list: string;
+  /** The checksums of its migrations by name, in order. */
   frozen: Map<string, string>;
 }
 
-/** The oldest release that has a list: no other has so few migrations, because they are only added. */
+/** Finds the oldest release that has a list. It has the fewest migrations, because releases only add some. */
 export async function oldestRelease(root: string): Promise<Release | undefined> {
   return (await releases(root)).sort((a, b) => a.frozen.size - b.frozen.size)[0];
 }
@@ -53,7 +52,7 @@ async function releases(root: string): Promise<Release[]> {
   return found;
 }
 
-/** What differs from the migrations that were released: a sentence each. */
+/** Compares the migrations with those that were released. Returns a sentence for each difference. */
 export async function changesOfFrozenMigrations(root: string): Promise<string[]> {
   const names = await migrations(root);
   const changes: string[] = [];

@@ -10,7 +10,7 @@ await main();
 console.log(closingLine(counts));
 Deno.exit(counts.failed ? 1 : 0);
 
-/** Everything that a change has to pass. Each check and each test counts as one. */
+/** Runs everything that a change has to pass. Each check and each test counts as one. */
 async function main(): Promise<void> {
   await check("format, lint, types", () => task("check"));
   await check("OpenAPI document is in step", () => task("openapi", "--check"));
@@ -36,7 +36,7 @@ async function test(stack: TemporaryStack, ...folders: string[]): Promise<void> 
   add(passed, failed, skipped);
 }
 
-/** Runs folders one after the other, beside other tests, on stacks of their own. Prints each when it has ended. */
+/** Runs folders one after the other, on stacks of their own. Prints each when it has ended. */
 async function testBeside(...folders: string[]): Promise<void> {
   for (const folder of folders) {
     const command = new Deno.Command(Deno.execPath(), {

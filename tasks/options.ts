@@ -12,13 +12,13 @@ const { apiPort, databasePort, dataDir, given } = readOptions();
 export const API_PORT = apiPort;
 export const DATABASE_PORT = databasePort;
 
-/** Where `deno task start` keeps everything between two starts. */
+/** `deno task start` keeps everything here between two starts. */
 export const DATA_DIR = dataDir;
 
-/** Written by a running start for `deno task status`: a `StackInfo` as JSON. */
+/** A running start writes its `StackInfo` here, for `deno task status`. */
 export const STATUS_FILE = join(DATA_DIR, "status.json");
 
-/** A command to suggest, with the options of this one, and with npx if this one was run with it. */
+/** Suggests a command with the options of this one, and with npx if this one was run with it. */
 export function taskCommand(task: string, changes: Record<string, number> = {}): string {
   const npx = Deno.env.get("npm_command") === "exec" ? "npx -y " : "";
   const options = { ...given, ...changes };

@@ -17,7 +17,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const AUTO = "--node-modules-dir=auto";
 const FUNCTION = join(ROOT, "supabase/functions/public-audit-log");
 
-/** What start, install and the builds run. */
+/** Start, install and the builds run these. */
 const ENTRYPOINTS = [
   "tasks/start.ts",
   "cli/main.ts",

@@ -4,24 +4,19 @@ import { stdFlags } from "./std.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** How many tests passed, failed and were skipped, counted from the runner's report. */
 export interface TestCounts {
   passed: number;
   failed: number;
   skipped: number;
 }
 
-/** The last line of a run. */
 export function closingLine({ passed, failed, skipped }: TestCounts): string {
   return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
 }
 
 export const CLOSING_LINE = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/;
 
-/**
- * Runs `deno test` with these arguments against a stack, or without one against the project that the
- * environment names.
- */
+/** Runs `deno test` against a stack, or without one against the project that the environment names. */
 export async function runTests(stack: StackInfo | null, args: string[]): Promise<TestCounts> {
   const report = await Deno.makeTempFile({ suffix: ".xml" });
   const command = new Deno.Command(Deno.execPath(), {
@@ -45,7 +40,7 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
   const { success } = await command.spawn().status;
   const counts = count(await Deno.readTextFile(report));
   await Deno.remove(report);
-  // The runner also fails for other reasons: a file that does not compile, a leak.
+  // A file that does not compile, or a leak, fails without a test.
   if (!success && counts.failed === 0) counts.failed = 1;
   return counts;
 }

@@ -11,8 +11,8 @@ const OFFLINE: Record<string, string> = {
 };
 
 /**
- * Flags for Deno commands that load the tests. Many company networks block JSR, where @std comes from. There,
- * the same names are mapped to packages of the npm registry.
+ * Returns the flags of Deno for commands that load the tests. @std comes from JSR, which many company networks
+ * block. There, a map leads the same names to packages of the npm registry.
  */
 export async function stdFlags(): Promise<string[]> {
   // deno-std has no types. Deno's own resolution accepts that, and that of node_modules does not.

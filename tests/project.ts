@@ -1,7 +1,7 @@
 import { assertRejects } from "@std/assert";
 import postgres from "postgres";
 
-// What tests do with a database that has the service: that of any stack, by a connection of its owner.
+// What tests do with the database of any stack, over a connection of its owner.
 
 export type Sql = postgres.Sql;
 /** A connection, or a transaction on one. */
@@ -14,10 +14,17 @@ export interface Organization {
   token: string;
 }
 
+/** Returns the one value that a query gives. */
+export async function valueOf<T>(query: PromiseLike<readonly postgres.Row[]>): Promise<T> {
+  const [row] = await query;
+  return Object.values(row ?? {})[0];
+}
+
 /** Makes an organization without members, and a key for it. */
 export async function addOrganization(run: Run, name = "Test"): Promise<Organization> {
-  const [row] = await run`insert into audit_log.organizations (name) values (${name}) returning id`;
-  const id: string = row?.["id"];
+  const id: string = await valueOf(
+    run`insert into audit_log.organizations (name) values (${name}) returning id`,
+  );
   const [key] = await addKeys(run, id, 1);
   if (!key) throw new Error("no key was made");
   return { id, ...key };
@@ -33,7 +40,7 @@ export async function addKeys(run: Run, id: string, count: number) {
   return [...keys];
 }
 
-/** What matters to a test of an entry that it writes by SQL. */
+/** The fields that a test gives an entry by SQL. The rest is filled in. */
 export interface Written {
   action?: string;
   user_email?: string;
@@ -42,7 +49,7 @@ export interface Written {
   data?: string;
 }
 
-/** Writes one entry: at a time to the microsecond, or now; with a transaction number, as the owner may. */
+/** Writes one entry: now, or at a time to the microsecond. The owner may choose the transaction's number. */
 export async function insertEntry(
   run: Run,
   id: string,
@@ -61,24 +68,26 @@ export async function insertEntry(
     )`;
 }
 
-/** Writes so many entries, spread evenly over a day, in one statement. */
+/** Writes so many entries in one statement, from a day on: evenly over it, or one `every` so often. */
 export async function insertEntries(
   run: Run,
   id: string,
   day: string,
   entries: number,
-  given: Written = {},
+  given: Written & { every?: string } = {},
 ): Promise<void> {
   const { action = null, user_email = "ada@example.com", agent_name = "Assistant" } = given;
+  const { data = "{}", every = null } = given;
   await run`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${id}, ${day}::timestamp at time zone 'UTC' + n * interval '1 day' / ${entries}::int,
+    select ${id},
+      ${day}::timestamp at time zone 'UTC' + n * coalesce(${every}::interval, interval '1 day' / ${entries}::int),
       coalesce(${action}::text, (array['agent_added', 'feedback_given'])[n % 2 + 1]), ${user_email},
-      ${agent_name}, ${given.data ?? "{}"}::text::jsonb
+      ${agent_name}, ${data}::text::jsonb
     from generate_series(0, ${entries}::int - 1) as n`;
 }
 
-/** What the feed answers to a query by SQL. */
+/** The feed's answer to a query by SQL. */
 export interface FeedAnswer {
   items: { id: string; agent_name: string }[];
   /** The agents of the entries. */
@@ -88,18 +97,17 @@ export interface FeedAnswer {
   total: number;
 }
 
-/** Asks the feed once; null where the cursor is refused, which the API answers with 400. */
+/** Asks the feed once. Returns null where the cursor is refused, which the API answers with 400. */
 export async function askFeed(
   run: Run,
   id: string,
   after: string,
   { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = {},
 ): Promise<FeedAnswer | null> {
-  const [row] = await run`
+  const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
     select page::json from audit_log_private.read_feed(
       ${id}, (${start}, ${end}, null, null, ${limit}, 0, false, ${after}::text)::audit_log.page_query
-    )`;
-  const page: Omit<FeedAnswer, "names"> | null = row?.["page"];
+    )`);
   return page && { ...page, names: page.items.map((item) => item.agent_name) };
 }
 
@@ -111,9 +119,16 @@ export async function runUpkeep(run: Run): Promise<void> {
   await run.unsafe(statement);
 }
 
-/** Where an organization's counts differ from its entries. */
+/** Lists where an organization's counts differ from its entries. */
 export async function countMismatches(run: Run, id: string): Promise<postgres.Row[]> {
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
+}
+
+/** Counts the rows of a table that a transaction has read. */
+export async function rowsRead(run: Run, table: string): Promise<number> {
+  return await valueOf(run`
+    select seq_tup_read::int + coalesce(idx_tup_fetch, 0)::int
+    from pg_stat_xact_user_tables where relid = ${table}::text::regclass`);
 }
 
 /** Uses a key's limit up, as 60 requests of this moment would. */
@@ -146,34 +161,32 @@ export async function rolledBack<T>(
   }
 }
 
-/** The error with which a statement is refused. */
+/** Returns the error with which a statement is refused. */
 export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
   return await assertRejects(() => statement, postgres.PostgresError);
 }
 
-/** The SQLSTATE with which a statement is refused. */
+/** Returns the SQLSTATE with which a statement is refused. */
 export async function codeOf(statement: Promise<unknown>): Promise<string> {
   return (await errorOf(statement)).code;
 }
 
-/** The process that serves a connection. */
+/** Returns the process that serves a connection. */
 export async function pidOf(connection: Run): Promise<number> {
-  const [row] = await connection`select pg_backend_pid() as pid`;
-  return row?.["pid"];
+  return await valueOf(connection`select pg_backend_pid()`);
 }
 
 /** Resolves when somebody waits for a lock that a backend holds. */
 export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
-  for (let waits = false; !waits;) {
-    const [row] = await sql`
-      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid))) as waits`;
-    waits = row?.["waits"];
-  }
+  const waits = () =>
+    valueOf<boolean>(sql`
+      select exists (select from pg_stat_activity where ${pid} = any (pg_blocking_pids(pid)))`);
+  while (!await waits());
 }
 
 /**
- * Sends a request that has to wait for its key's turn, and does something meanwhile; the answer. Of the
- * row that is waited for, the holder alone may do something.
+ * Locks the row of a key's limit, sends a request that has to wait for it, does something meanwhile, and
+ * returns the answer. Only the holder may touch the locked row.
  */
 export async function whileWaiting(
   sql: Sql,

@@ -1,9 +1,14 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { AuditLogError, EXIT } from "../client.ts";
 
-/** A reason to stop that a person can do something about. */
-export class InstallError extends Error {}
+/** Stops an installation. The message says what was seen and what to do. */
+export class InstallError extends AuditLogError {
+  constructor(message: string) {
+    super(EXIT.gaveUp, message);
+  }
+}
 
 /** A file to write, or to remove if it has no text. */
 export interface Change {
@@ -34,29 +39,29 @@ export function applyChanges(target: string, changes: Change[]): void {
   }
 }
 
-/** Writes beside the file, then renames. What a killed run leaves has the name that the next one uses. */
+/** Writes beside the file, then renames. The next run overwrites what a killed one left. */
 function writeWhole(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true });
-  const place = existsSync(path) ? realpathSync(path) : path;
-  const temporary = join(dirname(place), ".audit_log_installing");
-  const mode = existsSync(place) ? statSync(place).mode : 0o666;
+  const file = existsSync(path) ? realpathSync(path) : path;
+  const temporary = join(dirname(file), ".audit_log_installing");
+  const mode = existsSync(file) ? statSync(file).mode : 0o666;
   writeFileSync(temporary, text, { mode, flush: true });
-  renameSync(temporary, place);
+  renameSync(temporary, file);
 }
 
-/** The names of the files in a folder, sorted; none if there is no such folder. */
+/** Lists the files in a folder by name; none if there is no such folder. */
 export function listFiles(root: string, path: string): string[] {
   const folder = join(root, path);
   const names = existsSync(folder) ? readdirSync(folder) : [];
   return names.filter((name) => !name.startsWith(".")).sort();
 }
 
-/** The text of a file; `null` if there is no such file. */
+/** Reads a file; `null` if there is no such file. */
 export function readFile(root: string, path: string): string | null {
   return existsSync(join(root, path)) ? readFileSync(join(root, path), "utf8") : null;
 }
 
-/** Git changes line ends when it checks out on Windows: files are compared without. */
+/** Git on Windows changes line ends: compare texts without them. */
 export function unixLines(text: string | null): string {
   return text?.replaceAll("\r\n", "\n") ?? "";
 }

@@ -1,15 +1,8 @@
 import process from "node:process";
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
 import root from "../../deno.json" with { type: "json" };
 import { type Installation, planInstallation } from "./installation.ts";
-import { applyChanges, InstallError } from "./files.ts";
-
-const USAGE = `public-audit-log install PATH [--dry-run]
-
-Installs the service into an existing Supabase project, or upgrades it there.
-  PATH        the folder that has the project's folder supabase
-  --dry-run   print what would change, and change nothing`;
+import { applyChanges } from "./files.ts";
 
 const PUSH = `Apply the migrations (without --remote before version 3 of the Supabase CLI):
 
@@ -36,43 +29,17 @@ const READ =
   `Read on in docs/adopting.md of the service's repository, from its second section: your organizations and
 people, and entries from your own tables.`;
 
-/** `public-audit-log install`, from a copy of this repository or from the package; the exit code. */
-export function install(source: string, args: string[]): number {
-  const { path, isDryRun } = readArguments(args);
-  if (path === undefined) {
-    console.error(USAGE);
-    return 2;
-  }
+/** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */
+export function install(source: string, path: string, isDryRun: boolean): string {
   // Where the command was typed: deno task changes into the folder of deno.json.
   const target = resolve(process.env["INIT_CWD"] ?? ".", path);
-  try {
-    const installation = planInstallation(source, target, { version: root.version });
-    if (!isDryRun) applyChanges(target, installation.changes);
-    console.log(describeInstallation(installation, isDryRun));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof InstallError)) throw error;
-    console.error(error.message);
-    return 1;
-  }
+  const installation = planInstallation(source, target, { version: root.version });
+  if (!isDryRun) applyChanges(target, installation.changes);
+  return describeInstallation(installation, isDryRun);
 }
 
-function readArguments(args: string[]): { path?: string | undefined; isDryRun: boolean } {
-  try {
-    const { positionals, values } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { "dry-run": { type: "boolean", default: false } },
-    });
-    const isOne = positionals.length === 1;
-    return { path: isOne ? positionals[0] : undefined, isDryRun: values["dry-run"] };
-  } catch {
-    return { isDryRun: false };
-  }
-}
-
-/** Says what changed, or would, and what to do next. */
-export function describeInstallation(installation: Installation, isDryRun: boolean): string {
+/** Says what changed, or would change, and what to do next. */
+function describeInstallation(installation: Installation, isDryRun: boolean): string {
   const { version, isFirst, changes, missing, byHand } = installation;
   const verb = isDryRun ? "would " : "";
   const lines = changes.map(({ path, text, added }) =>

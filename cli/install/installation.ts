@@ -10,7 +10,7 @@ import { planMigrations } from "./plan_migrations.ts";
 const FUNCTION = "supabase/functions/public-audit-log";
 const CONFIG = "supabase/config.toml";
 
-/** What was installed. Written last, so that it stands for a finished run. */
+/** Says what was installed. It is written last: where it is, a run has finished. */
 const MANIFEST = `${FUNCTION}/installed.json`;
 
 interface Manifest {
@@ -24,11 +24,11 @@ interface Manifest {
 export interface InstallOptions {
   /** The version to install. */
   version: string;
-  /** The time for the migrations' names, unless the newest that is there is later. */
+  /** The time in the new migrations' names, unless their newest is later. */
   now?: Date;
 }
 
-/** What an installation, or an upgrade, changes in a project. */
+/** The changes of an installation, or an upgrade, in a project. */
 export interface Installation {
   version: string;
   /** Whether no run has finished there before. */
@@ -37,7 +37,7 @@ export interface Installation {
   changes: Change[];
   /** Migrations that were installed and are gone, as after `supabase migration squash`. */
   missing: string[];
-  /** What a person has to add to config.toml: a paragraph each. */
+  /** Paragraphs for a person: add this to config.toml. */
   byHand: string[];
 }
 
@@ -151,7 +151,7 @@ function planConfig(target: string): { changes: Change[]; byHand: string[] } {
   return { changes: text === before ? [] : [{ path: CONFIG, text, added }], byHand };
 }
 
-/** The lines that a text has more often than before. */
+/** Finds the lines that a text has more often than before. */
 function addedLines(before: string, after: string): string[] {
   const known = before.split(/\r?\n/);
   return after.split(/\r?\n/).filter((line) => {

@@ -11,11 +11,10 @@ const SECTION = [
   `static_files = ["${LOCKFILE}"]`,
 ];
 
-/** What the Supabase CLI takes where config.toml has no `schemas`. */
+/** The Supabase CLI takes these where config.toml has no `schemas`. */
 const DEFAULT_SCHEMAS = ["public", "graphql_public"];
 const API = ["[api]", `schemas = ["public", "graphql_public", "${SCHEMA}"]`];
 
-/** The part of a config.toml that matters here. */
 interface Config {
   api?: { schemas?: unknown };
   functions?: Record<string, { verify_jwt?: unknown; static_files?: unknown } | undefined>;
@@ -23,13 +22,13 @@ interface Config {
 
 export interface PatchedConfig {
   text: string;
-  /** What has to be added by hand, with the reason: a paragraph each. */
+  /** Paragraphs for a person: add this by hand, and why. */
   byHand: string[];
 }
 
 /**
  * Adds the function's section and the schema to a config.toml. Each addition is one insertion: not a
- * byte of theirs changes. What cannot be added in this way is returned as text for a person.
+ * byte of theirs changes. Where that is impossible, it returns text for a person.
  */
 export function patchConfig(text: string): PatchedConfig {
   try {
@@ -45,7 +44,7 @@ export function patchConfig(text: string): PatchedConfig {
   return { text: withBoth ?? withSchema ?? text, byHand };
 }
 
-/** What a person has to add to a config.toml that cannot be edited here. */
+/** Asks a person to add everything, because the file cannot be edited here. */
 export function allByHand(why: string): string[] {
   return [sectionByHand(why), schemaByHand(why)];
 }
@@ -99,7 +98,7 @@ function append(text: string, lines: string[]): string {
   return text + separator + lines.join(end) + end;
 }
 
-/** The edited text, if it means what is expected and only inserts; else `null`. */
+/** Returns the edited text, if it means what is expected and only inserts; else `null`. */
 function checked(text: string, edit: () => string, expected: unknown): string | null {
   try {
     const edited = edit();

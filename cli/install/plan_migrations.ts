@@ -5,14 +5,14 @@ import { type Change, InstallError, listFiles, readFile, unixLines } from "./fil
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
 
-/** What the migration of examples/adopting/leave.sql does. */
+/** A migration that leaves, as examples/adopting/leave.sql does. */
 const LEAVES = /^\s*drop\s+schema\b[^;]*\baudit_log\b/im;
 
-/** The adopter's from the moment of installing: it says who their people and organizations are. */
+/** This file is the adopter's once it is installed: it says who their people and organizations are. */
 const SEAM = /_people\.sql$/;
 
 export interface MigrationsPlan {
-  /** Our migrations' names in an adopter's project, without the time. */
+  /** The names of our migrations in an adopter's project, without the time. */
   names: string[];
   changes: Change[];
   /** Installed files that differ from ours. */
@@ -56,7 +56,7 @@ export function planMigrations(
   return plan;
 }
 
-/** What a later migration has removed would be taken for what is installed. */
+/** Refuses where a later migration dropped our schemas: our files there no longer say what is installed. */
 function assertNotLeft(target: string, theirs: string[], installed: string[]): void {
   const last = theirs.filter((file) => INSTALLED_NAME.test(file)).sort().at(-1);
   if (last === undefined && installed.length === 0) return;
@@ -81,7 +81,7 @@ function latestTime(version: string): string {
   return version.slice(0, 14) + "99991231235959".slice(version.length);
 }
 
-/** The time in the name of the nth new migration: now, or after the newest that there is. */
+/** Returns the time in the name of the nth new migration: now, or after the newest of theirs. */
 function timeAfter(newest: string, now: Date, index: number): string {
   const digits = (time: number) => new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
   let first = now.getTime();

@@ -1,5 +1,5 @@
--- Removes the audit log: all entries, keys and seals, your custom_ functions with the triggers that call them, the job
--- of upkeep.sql, and the role of monitor.sql.
+-- Deletes the audit log for good: all entries, keys, seals and holds, your custom_ functions with the triggers that call
+-- them, the job of upkeep.sql, and the role of monitor.sql. Export first (docs/adopting.md, "Leave").
 drop schema audit_log, audit_log_private cascade;
 drop role if exists audit_log_monitor;
 do $$ begin

@@ -1,4 +1,4 @@
--- People sign in with Clerk, and their token says which organization is active and what they are in it: "o": {"id",
+-- People sign in with Clerk. Their token says which organization is active and which role they have in it: "o": {"id",
 -- "rol"} in tokens of version 2, org_id and org_role before. They see one organization at a time.
 --
 -- Yours to change: the role admin. audit_log.organizations.external_id holds Clerk's ids (org_…); let your webhook

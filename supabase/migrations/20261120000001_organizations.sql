@@ -6,8 +6,8 @@
 -- statistics about everybody's rows, and the Data API returns these estimates. Row level security is on for every
 -- table, without policies for people, as a second wall.
 --
--- A function in `audit_log` runs with its caller's rights and, but for record_entries, only calls one in
--- `audit_log_private`. These functions run with their owner's rights (security definer):
+-- A function in `audit_log` runs with its caller's rights, and only calls one in `audit_log_private`. (Only
+-- record_entries does more.) These functions run with their owner's rights (security definer):
 --
 --  1. count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
 --  2. public_audit_log: one request to the API, for service_role. The token's hash determines the
@@ -52,10 +52,10 @@ create table audit_log.organizations (
   keep_days integer check (keep_days between 1 and 36500),
   created_at timestamptz not null default now()
 );
-comment on table audit_log.organizations is 'One tenant. Every audit entry and every API key belongs to exactly one.';
+comment on table audit_log.organizations is 'A customer of the platform. Each entry and each API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
-comment on column audit_log.organizations.logs_key_events is 'Whether what administrators do to API keys is in the log: the actions api_key_created, api_key_rotated and api_key_revoked.';
-comment on column audit_log.organizations.keep_days is 'The upkeep deletes entries that are more days old; null keeps them for ever. Only the owner may set it: service_role must not be able to delete entries.';
+comment on column audit_log.organizations.logs_key_events is 'If true, the log has an entry when an administrator creates, rotates or revokes an API key: the actions api_key_created, api_key_rotated and api_key_revoked.';
+comment on column audit_log.organizations.keep_days is 'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner may set it: service_role must not be able to delete entries.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

@@ -38,7 +38,8 @@ begin
   if not found then
     return false;
   end if;
-  -- A JWT outlives its account. (JSON, because not every Auth has the columns.) A second factor must be used.
+  -- A JWT stays valid after its account is deleted or banned. If the account has a second factor, the session must
+  -- have used it. (to_jsonb, because not every Auth has these columns.)
   return account is null
     or exists (
       select from auth.users u cross join to_jsonb(u) as j (facts)
@@ -51,14 +52,14 @@ begin
 end $$;
 comment on function audit_log_private.administers is 'Whether the signed-in person administers an organization now. Asked before anything tells whether the organization exists.';
 
--- The refusal of everybody who is no administrator. These functions ask the three above and stay as they are.
+-- These functions call the three above, and are never replaced.
 
 create function audit_log_private.refuse_access() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception 'you do not administer an organization with this id, or it has no such API key' using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_access is 'Raises 42501, with one message for things of others and things that do not exist.';
+comment on function audit_log_private.refuse_access is 'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
 
 create function audit_log_private.require_admin(organization_id uuid) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

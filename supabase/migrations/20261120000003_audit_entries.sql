@@ -6,8 +6,8 @@
 -- last index is the feed's: it finds what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
--- The catalogue of actions. One more is one row here; docs/adopting.md says how. Only the owner writes it, so that no
--- typo makes an action. A code stands in JSON and in addresses as it is.
+-- The catalogue of actions. To add one, insert a row (docs/adopting.md). Only the owner may, so that a typo of a writer
+-- adds none. A code needs no escaping in JSON or in an address.
 
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -31,7 +31,7 @@ create table audit_log.actions (
 comment on table audit_log.actions is 'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
 comment on column audit_log.actions.required is 'Names of fields that data must have, as strings. A change concerns later entries only.';
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
-comment on column audit_log.actions.deprecated_at is 'Since when the platform should not write it any more. Nothing is refused for it.';
+comment on column audit_log.actions.deprecated_at is 'Since when the platform should not write it any more. Entries with it are not refused.';
 
 insert into audit_log.actions (code, description, required)
 values
@@ -48,18 +48,18 @@ language plpgsql stable as $$
 begin
   return 0;
 end $$;
-comment on function audit_log_private.log_epoch is 'How often this log was restored. adopt_restored_log() replaces it.';
+comment on function audit_log_private.log_epoch is 'The log''s epoch: how often it was restored. adopt_restored_log() replaces this function.';
 
 create function audit_log_private.entry_number() returns xid8
 language plpgsql as $$
 begin
   return pg_catalog.pg_current_xact_id();
 end $$;
-comment on function audit_log_private.entry_number is 'The transaction''s number, above which is the log''s epoch. adopt_restored_log() replaces it, too.';
+comment on function audit_log_private.entry_number is 'The number of the transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
 
 create table audit_log.audit_entries (
   id uuid not null default gen_random_uuid(),
-  -- No foreign key, which would make a bulk load half as long again. count_entries looks, once a statement.
+  -- No foreign key, because it would be checked for each row. count_entries checks it once a statement.
   organization_id uuid not null,
   -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
   -- an entry in a day's last half millisecond into the next day.
@@ -75,7 +75,7 @@ create table audit_log.audit_entries (
 );
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
-comment on column audit_log.audit_entries.transaction_id is 'The transaction that wrote the entry, by which the feed and the seals know what has been seen. Above the lowest 40 bits is the log''s epoch, so that entries from before a restore are older than all that come after it.';
+comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
@@ -83,8 +83,7 @@ create index audit_entries_action_idx on audit_log.audit_entries (organization_i
 create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
--- Asked by count_entries, once a statement. As check constraints of the table, which every statement plans anew, the
--- rules cost more than the rest of the insert.
+-- For count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(
   created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
 ) returns text
@@ -95,12 +94,12 @@ return case
   when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
   -- A loose check: a log that refuses an unusual address loses an entry.
   when user_email not like '%_@_%' then 'user_email_is_address'
-  -- The three sizes keep a page of 1000 entries below some 6 MB: the Edge Function has little memory.
+  -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
   when pg_catalog.char_length(user_email) > 320 then 'user_email_is_short'
   when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
   when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
   when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
-  -- Common JSON parsers refuse a whole page in which one value is nested too deeply. This takes 0.4 µs.
+  -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
   when data @? 'strict $.**{33}' then 'data_is_shallow'
   -- A missing field has no type, and the comparison is then false.
   when not data @@ required_path then 'data_has_required'
@@ -134,11 +133,11 @@ begin
         using errcode = 'foreign_key_violation';
     end if;
   end if;
-  -- Writers then look here again.
+  -- Makes writers read the action's required fields again.
   update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
-comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. Raises 55P03 when a writer does not commit within 2 seconds; 40P01, as it may beside the upkeep: then try again.';
+comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. Raises 55P03 when a writer does not commit within 2 seconds, and can raise 40P01 beside the upkeep. Try again after either.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions
@@ -208,8 +207,8 @@ begin
       using errcode = 'invalid_parameter_value', detail = json_build_object('index', bad - 1, 'id', items[bad] -> 'id');
   end if;
 
-  -- One statement for all. If it fails, halves of halves lead to the first bad entry. (Then two calls at once that
-  -- are both refused may deadlock.)
+  -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
+  -- they can deadlock.)
   last_item := cardinality(items);
   while first_item <= cardinality(items) loop
     begin
@@ -229,7 +228,7 @@ begin
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
             using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
         end if;
-        -- The bad one is not after this.
+        -- The first bad entry is at or before this one.
         bad := last_item;
     end;
     last_item := case when first_item <= bad then (first_item + bad) / 2 else cardinality(items) end;

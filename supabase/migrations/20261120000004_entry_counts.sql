@@ -27,11 +27,11 @@ create table audit_log_private.entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.entry_counts is 'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
 comment on column audit_log_private.entry_counts.writer_pid is 'Process id of the backend that counted, or 0 when compacted.';
-comment on column audit_log_private.entry_counts.part is '0, and higher numbers in long transactions.';
+comment on column audit_log_private.entry_counts.part is '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
 comment on column audit_log_private.entry_counts.hours is 'The same count by the hour of the day: 24 numbers that add up to entries.';
 comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
 comment on column audit_log_private.entry_counts.updates is 'How often it was updated since the transaction updated_by began to count it: at most 64 times.';
-comment on column audit_log_private.entry_counts.required_path is 'The action''s, so that writers need not look it up; null where they must.';
+comment on column audit_log_private.entry_counts.required_path is 'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
 
 -- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
@@ -46,6 +46,7 @@ create table audit_log_private.monthly_entry_counts (
   primary key (organization_id, month, action)
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
+
 create function audit_log_private.count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
@@ -55,7 +56,7 @@ declare
   hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
-  -- Where this transaction counts now. Anybody can set it, which only makes another part.
+  -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
   current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
   if tg_op = 'INSERT' then
@@ -227,7 +228,7 @@ begin
     select
       (e.created_at at time zone 'UTC')::date as day,
       e.action,
-      extract(hour from e.created_at at time zone 'UTC')::integer + 1 as hour,
+      extract(hour from e.created_at at time zone 'UTC')::integer as hour,
       count(*) as entries
     from audit_log.audit_entries e
     where e.organization_id = entry_count_mismatches.organization_id
@@ -236,19 +237,19 @@ begin
     select c.day, c.action, null, -c.entries from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id
     union all
-    select c.day, c.action, h.hour, -h.entries
+    select c.day, c.action, h.hour - 1, -h.entries
     from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
     where c.organization_id = entry_count_mismatches.organization_id
     union all
-    select date_trunc('month', c.day::timestamp)::date, c.action, 0, c.entries from audit_log_private.entry_counts c
+    select date_trunc('month', c.day::timestamp)::date, c.action, -1, c.entries from audit_log_private.entry_counts c
     where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
     union all
-    select s.month, s.action, 0, -s.entries from audit_log_private.monthly_entry_counts s
+    select s.month, s.action, -1, -s.entries from audit_log_private.monthly_entry_counts s
     where s.organization_id = entry_count_mismatches.organization_id
   ) as d
   group by d.day, d.action, d.hour having sum(d.entries) <> 0;
 end $$;
-comment on function audit_log_private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 1 to 24, null for the whole day, 0 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
+comment on function audit_log_private.entry_count_mismatches is 'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the sum of the month that begins on that day. difference: how many entries the counts lack.';
 
 create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -271,11 +272,11 @@ begin
     coalesce(sum(e.difference) filter (where e.hour is null), 0),
     array(
       select coalesce(sum(d.difference) filter (where d.hour = h), 0)
-      from generate_series(1, 24) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+      from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
       group by h order by h
     )
   from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
-  where e.hour is distinct from 0
+  where e.hour is distinct from -1
   group by e.day, e.action
   on conflict on constraint entry_counts_pkey do update
   set entries = c.entries + excluded.entries,

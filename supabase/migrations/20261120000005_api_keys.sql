@@ -15,7 +15,7 @@ create table audit_log_private.api_keys (
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
-  -- Null is never. It only changes to become earlier, when the key is rotated.
+  -- Null: the key never expires. Only a rotation changes it, to an earlier time.
   -- Five years are counted in UTC, so that a dump can be restored in any time zone.
   expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
   -- The key that rotate_api_key made in its place.
@@ -28,6 +28,7 @@ comment on table audit_log_private.api_keys is 'One row for each API key ever cr
 comment on column audit_log_private.api_keys.hint is 'The token''s first seven and last four characters, by which people recognize it.';
 comment on column audit_log_private.api_keys.created_by_email is 'The e-mail address of created_by at that time.';
 comment on column audit_log_private.api_keys.revoked_by_email is 'The e-mail address of revoked_by at that time.';
+
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
   organization_id uuid not null,
@@ -36,6 +37,7 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is 'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is hopeless.';
+
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   -- Whether an administrator read in the console, not an API key. Part of the key, because administrators
@@ -57,7 +59,7 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: accepted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
-comment on column audit_log_private.log_reads.last_address is 'The client address that the platform''s gateway reported last.';
+comment on column audit_log_private.log_reads.last_address is 'The last client address that the Edge Function reported.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(reads audit_log_private.log_reads) returns void

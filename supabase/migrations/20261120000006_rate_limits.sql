@@ -1,8 +1,8 @@
 -- The rate limit of a key is exact: no span of 60 seconds has more than quota() accepted requests, and no request
 -- is refused while fewer were accepted in the 60 seconds before it. So each key has one row with the times of its
--- accepted requests. (docs/design.md has what the usual ways let through.) It is updated in place: half of each page
--- is left free for the new version, and no indexed column changes. The same row counts the use of the key, so that
--- counting costs no second write.
+-- accepted requests. (docs/design.md says how many the usual algorithms let through.) It is updated in place: half of
+-- each page is left free for the new version, and no indexed column changes. The same row counts the use of the key,
+-- so that counting costs no second write.
 
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -105,7 +105,7 @@ begin
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;
   remaining := greatest(0, quota - cardinality(times));
-  -- The time that has to leave the window: not the first one, if the quota was lowered.
+  -- The next request is possible when this time leaves the window. If the quota was lowered, it is not the oldest one.
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
 comment on function audit_log_private.count_request is 'Counts a request against its key''s limit and in its use, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';

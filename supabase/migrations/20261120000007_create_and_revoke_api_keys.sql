@@ -6,35 +6,27 @@
 -- without a call to the database, and helps secret scanners recognize keys. It proves nothing.
 -- supabase/functions/public-audit-log/token.ts checks the same shape.
 
-create function audit_log_private.base62(value bigint) returns text
-language sql immutable strict set search_path = pg_catalog, pg_temp as $$
-  select string_agg(
-    substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', (value / power(62::numeric, place)::bigint % 62)::int + 1, 1),
-    '' order by place desc
-  )
-  from generate_series(0, 5) as place
-$$;
-comment on function audit_log_private.base62 is 'A number below 62^6 as six base62 digits (0-9, A-Z, a-z).';
-
 create function audit_log_private.new_token() returns text
+-- One statement without calls of our functions: auto_explain can log their arguments.
 language sql volatile set search_path = pg_catalog, pg_temp as $$
   with random as materialized (
-    select extensions.gen_random_bytes(128) as bytes
+    select extensions.gen_random_bytes(128) as bytes, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
   ),
-  -- Bytes of 248 and more are skipped (248 = 4 * 62). Otherwise the first digits would be more likely.
   body as materialized (
-    -- Inlined: auto_explain can log the arguments of our functions.
-    select 'pck_' || string_agg(
-      substr('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz', byte % 62 + 1, 1), ''
-    ) as text
+    select 'pck_' || string_agg(substr(digits, byte % 62 + 1, 1), '') as text
     from (
-      select get_byte(bytes, n) as byte from random, generate_series(0, 127) as n
+      select digits, get_byte(bytes, n) as byte from random, generate_series(0, 127) as n
+      -- 248 = 4 * 62. With larger bytes, the first digits would be more likely.
       where get_byte(bytes, n) < 248
       limit 32
     ) as accepted
+  ),
+  checksum as (
+    select text, ('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint as number from body
   )
-  select text || audit_log_private.base62(('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint)
-  from body
+  select text || string_agg(substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc)
+  from checksum, random, generate_series(0, 5) as place
+  group by text
 $$;
 comment on function audit_log_private.new_token is 'A new token, in plain text.';
 
@@ -112,7 +104,7 @@ begin
   values (hash, api_key.organization_id, api_key.id);
   insert into audit_log_private.rate_limits (organization_id, api_key_id)
   values (api_key.organization_id, api_key.id);
-  -- No query: auto_explain can log the values in one.
+  -- An expression and not a query, because auto_explain can log the values of a query.
   return json_build_object(
     'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
     'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
@@ -140,7 +132,7 @@ begin
     k.organization_id, log_key_event.action, case when email like '%_@_%' then email else 'unknown@invalid' end, 'Admin console',
     jsonb_strip_nulls(jsonb_build_object(
       'user_id', left(me.id, 320), 'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id,
-      -- As client_address.ts finds it: what the nearest proxy reports. Without one, the caller may say what it likes.
+      -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
         from '^[0-9a-fA-F:.]{2,45}$'
@@ -170,7 +162,7 @@ create function audit_log.create_api_key(
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
-  -- Null is never.
+  -- Null: never.
   expires_at timestamptz default null
 ) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
@@ -204,7 +196,7 @@ begin
   end if;
   successor := audit_log_private.insert_api_key(
     organization_id, api_key.name, rotate_api_key.successor_id,
-    -- Valid for as long as its predecessor was. Five years may have been a day longer then.
+    -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
     case when api_key.expires_at is not null then
       least(
         clock + (api_key.expires_at - api_key.created_at),
@@ -230,14 +222,13 @@ comment on function audit_log.rotate_api_key is 'Creates the successor of an API
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
   perform audit_log_private.require_admin(organization_id);
   update audit_log_private.api_keys k
-  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
+  set revoked_at = clock_timestamp(), revoked_by = me.id, revoked_by_email = me.email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k

@@ -10,10 +10,10 @@ create type audit_log.page_query as (
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  -- beginning, or the next of the answer before: then page_offset and newest_first do not apply.
+  -- beginning, or the cursor that the last answer had in next. With it, page_offset and newest_first do not apply.
   after text
 );
-comment on type audit_log.page_query is 'What a reader asks for, whole: one value from the query string to the tables.';
+comment on type audit_log.page_query is 'A query: everything that a reader asks for, passed as one value from the query string to the tables.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -111,8 +111,7 @@ create function audit_log_private.read_page(
 )
 -- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
 -- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew.
--- A generic plan knows no sizes, so its estimates grow with the log: from some 40 million entries on, Postgres
--- compiled it for each page (jit), for 40 ms.
+-- A generic plan knows no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
@@ -151,6 +150,7 @@ begin
     from_end := person_skip < skip;
     skip := 0;
   end if;
+  -- A first page, too, is looked for: many entries before it may be deleted, and still in the index.
   if first_day < last_day then
     whole := audit_log_private.whole_months(first_day, last_day);
     select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
@@ -241,4 +241,4 @@ begin
   -- There is a line break between two items, and nowhere else.
   page := format(E'{"total":%s,"items":\n[%s]\n}', total, items);
 end $$;
-comment on function audit_log_private.read_page is 'A page of an organization''s entries, as the text of a JSON object: {total, items}, each item on a line of its own, and how many entries the page has. The text is null when count_matching is.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, as the text of a JSON object: {total, items}, each item on a line of its own, and how many entries the page has. The text is null if the query names a person who has more than 1,000,000 entries in these days.';

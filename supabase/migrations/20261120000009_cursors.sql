@@ -1,16 +1,16 @@
 -- The feed delivers every entry exactly once and at once, late ones too.
 --
 -- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it.
--- New entries are those that the old snapshot could not see and the present one can. (docs/design.md has what else
+-- New entries are those that the old snapshot could not see and the present one can. (docs/design.md says what else
 -- was tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds
 -- the batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the
 -- indexes of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a
 -- seek.
 --
--- Transaction numbers would tell a reader how much other tenants write. So a cursor is encrypted, then
--- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. They are valid in one
--- database, cluster and timeline only. So the authenticated text includes these, and the request's organization,
--- days, action and person: a cursor is refused anywhere else.
+-- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
+-- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
+-- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
+-- organization, days, action and person: a cursor is refused anywhere else.
 
 create table audit_log_private.feed_keys (
   is_only boolean primary key default true check (is_only),
@@ -37,8 +37,9 @@ create type audit_log_private.feed_cursor as (
   last_id uuid
 );
 
--- Ascending numbers as their distances: in one byte below 128 (0…), in two below 16384 (10…), in three below 2097152
--- (110…), else in nine. So 2,000 transactions in progress, thousands apart, take 4,000 bytes.
+-- Packs ascending numbers as the distances between them. A distance takes one byte if it is below 128 (first bits 0),
+-- two below 16384 (10), three below 2097152 (110), and nine otherwise. So 2,000 transactions in progress, thousands
+-- apart, take 4,000 bytes.
 create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns bytea
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
@@ -203,7 +204,7 @@ end $$;
 comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
 
 create function audit_log_private.adopt_restored_log() returns bigint
--- A restored database has no statistics, with which the planner might read the whole log for each organization.
+-- Without statistics, which a restored database lacks, the planner might read the whole log for each organization.
 language plpgsql volatile set search_path = pg_catalog, pg_temp
   set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -211,7 +212,7 @@ declare
 begin
   -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
   lock table audit_log.audit_entries in share row exclusive mode;
-  -- Of the rows too, because they may have been restored without the function.
+  -- The rows may have a higher epoch than log_epoch(), if they were restored without that function.
   select 1 + greatest(
     audit_log_private.log_epoch(),
     (select max(k.epoch) from audit_log_private.feed_keys k),
@@ -241,4 +242,4 @@ begin
   insert into audit_log_private.feed_keys default values;
   return epoch;
 end $$;
-comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: every entry of before is older than all that will be written, and every cursor of before is refused. Rewrites nothing. Returns the number of the epoch.';
+comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';

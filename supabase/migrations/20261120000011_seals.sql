@@ -75,7 +75,7 @@ create table audit_log_private.sealed_days (
   primary key (organization_id, day)
 );
 comment on table audit_log_private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is 'When a silent change was first found.';
+comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
@@ -184,14 +184,14 @@ begin
   is_first := not found;
   found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
   if is_first and found_now.entries = 0 and found_now.counted = 0 then
-    -- A day that was sealed has its seal, unless somebody deleted it past the trigger.
+    -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
     update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
     where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
     return 0;
   end if;
   removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
-  -- Once entries were removed, the old hash cannot be compared. But there must be as many entries as were sealed
-  -- and added, less the removed ones.
+  -- The old hash can be compared only if no entry was removed. The number always can: at least the sealed entries,
+  -- plus the added, minus the removed.
   is_altered := not is_first and (
     removed = 0 and found_now.seen_sha256 <> before.sha256
     or found_now.entries < before.entries + found_now.added - removed
@@ -214,7 +214,7 @@ begin
   head := audit_log_private.latest_seal(organization_id);
   sequence := coalesce(head.sequence, 0) + 1;
   previous := coalesce(head.seal, repeat('0', 64));
-  -- Late entries that were removed before this seal count as added, too: found_now no longer has them.
+  -- An entry that came late and was removed again counts as added and as removed.
   added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
   insert into audit_log_private.seals (
     organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before
@@ -265,4 +265,4 @@ begin
     ), items
   );
 end $$;
-comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the days whose entries were changed silently. action, newest_first and after do not apply.';
+comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the altered days. action, newest_first and after do not apply.';

@@ -1,7 +1,6 @@
 -- One request to the API is one call of public_audit_log. It finds the organization by the hash of the token.
 -- Then answer_request does the rest within that organization: it checks the key, reads the page, counts the
 -- request. It returns decisions and never raises them, because a raise would undo the count.
--- No caller can name an organization: it always follows from the hash of the token.
 
 create function audit_log_private.read_actions() returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -43,7 +42,7 @@ begin
   reads := case when page is null then null when query.after is null then 'pages' else 'feed' end;
   entries := answer.entries;
 end $$;
-comment on function audit_log_private.read_resource is 'Reads a page of entries or seals, or the actions (resource), by its offset or, with after, of the feed. Nulls when after is no cursor for this query; a null page when count_matching is.';
+comment on function audit_log_private.read_resource is 'Reads a page of entries or seals, or the actions (resource), by its offset or, with after, of the feed. The nulls are those of read_page and read_feed.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -51,7 +50,7 @@ create function audit_log_private.answer_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
-  -- One field is asked that all have: "is not null" of the whole would mean that no field is null.
+  -- Every query has page_limit. ("query is not null" would be false as soon as one field is null.)
   has_query boolean := query.page_limit is not null;
   shown_id text;
   looks_exhausted boolean;
@@ -113,7 +112,7 @@ begin
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
   if not has_query then
-    -- Without one that was added since it was looked for.
+    -- Leaves out the action that was asked for, which may have been added after the look-up above.
     select coalesce(json_agg(a.code order by a.position), '[]') into strict actions from audit_log.actions a
     where resource = 'entries' and a.code is distinct from query.action;
   end if;
@@ -144,8 +143,8 @@ begin
       return (select to_json(r) from audit_log_private.read_resource(organization_id, resource, query) as r);
     when 'retain_and_compact' then
       return audit_log_private.retain_and_compact(organization_id);
-    when 'upkeep_of' then
-      return audit_log_private.upkeep_of(organization_id);
+    when 'seal_and_compare' then
+      return audit_log_private.seal_and_compare(organization_id);
   end case;
 end $$;
 comment on function audit_log_private.at_home is 'Calls the function that the task names where the organization''s rows are. On one Postgres that is here (docs/scaling.md).';
@@ -166,7 +165,7 @@ begin
 end $$;
 comment on function audit_log_private.public_audit_log is 'audit_log.public_audit_log, with its owner''s rights.';
 
--- The Data API sends a value of this type as it is. It would parse json twice, which took as long as reading the page.
+-- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
 create domain audit_log."application/vnd.public-audit-log+json" as text;
 
 create function audit_log.public_audit_log(
@@ -177,4 +176,4 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   return audit_log_private.public_audit_log(token_hash, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is no cursor for this query. too_many: its user_email has more than 1,000,000 in these days. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id and page. All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';

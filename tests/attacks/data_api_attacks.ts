@@ -1,6 +1,12 @@
-import { API_URL, pageQuery, SECRET_KEY, type Sql } from "../helpers.ts";
+import { pageQuery, type Sql } from "../helpers.ts";
 
-/** A table, a view, or whatever else of that kind there may come to be. */
+/** A column, or a parameter of a function. */
+interface Parameter {
+  name: string;
+  type: string;
+}
+
+/** A table or a view. */
 interface ServedTable {
   name: string;
   columns: Parameter[];
@@ -13,20 +19,8 @@ interface ServedFunction {
   writes: boolean;
 }
 
-/** A column, or a parameter of a function. */
-interface Parameter {
-  name: string;
-  type: string;
-}
-
-/** Everything in the schema that the Data API serves, whoever may use it. */
-interface ServedObjects {
-  tables: ServedTable[];
-  functions: ServedFunction[];
-}
-
-/** Asks the catalog, so that what is new is there at once. */
-export async function servedObjects(sql: Sql): Promise<ServedObjects> {
+/** Asks the catalog for all that the Data API serves, so that the tests attack new objects at once. */
+export async function servedObjects(sql: Sql) {
   const tables = await sql<ServedTable[]>`
     select c.relname as name, json_agg(json_build_object('name', a.attname, 'type', t.typname)) as columns
     from pg_class c
@@ -46,15 +40,7 @@ export async function servedObjects(sql: Sql): Promise<ServedObjects> {
   return { tables: [...tables], functions: [...functions] };
 }
 
-/** The paths of a schema that the Data API says it serves, to the platform, which sees most. */
-export async function documentedPaths(schema: string): Promise<string[]> {
-  const headers = { apikey: SECRET_KEY, "Accept-Profile": schema };
-  const response = await fetch(`${API_URL}/rest/v1/`, { headers });
-  const { paths } = await response.json();
-  return Object.keys(paths).filter((path) => path !== "/");
-}
-
-/** What an attacker supposes that there is. */
+/** What an attacker supposes to exist. */
 export interface Guess {
   email: string;
   organizationId: string;
@@ -62,26 +48,34 @@ export interface Guess {
   entryId: string;
 }
 
-/** One request, as it is made with one guess. */
+/** One request that an attacker makes with a guess. */
 export interface Attack {
   path: string;
   init?: RequestInit | undefined;
-  /** Whether any answer is right that is the same for both guesses: about what is the attacker's own. */
+  /** It is about the attacker's own things: it may succeed, if both guesses get the same answer. */
   mayAnswer?: boolean;
 }
 
-/** Functions that take no organization: they answer about whoever asks. */
+/** Functions without an organization: they answer about the caller. */
 export const ABOUT_ONESELF = ["list_organizations"];
 
 export const DAY = "2026-03-01";
-const COUNTS = ["exact", "planned", "estimated"];
+const COUNTS = ["exact", "planned", "estimated"].map((count) => prefer(`count=${count}`));
 const PLANS = [
   "application/vnd.pgrst.plan",
   "application/vnd.pgrst.plan+json",
   'application/vnd.pgrst.plan+text; for="application/json"; options=analyze|verbose|settings|buffers',
-];
+].map(accept);
 
-/** What is sent for a parameter, as text. */
+function prefer(Prefer: string) {
+  return { headers: { Prefer } };
+}
+
+function accept(Accept: string) {
+  return { headers: { Accept } };
+}
+
+/** What an attacker sends for a parameter, as text. */
 export function value({ name, type }: Parameter, guess: Guess): string {
   switch (type) {
     case "uuid":
@@ -101,139 +95,106 @@ export function value({ name, type }: Parameter, guess: Guess): string {
   }
 }
 
-/** What is sent for a parameter in JSON. */
+/** What an attacker sends for a parameter in JSON. */
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return pageQuery(DAY, DAY, { user_email: guess.email });
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
 
-/** The conditions by which a column can be guessed at, as PostgREST writes them. */
-export function conditions(column: Parameter, guess: Guess): string[] {
-  const { name, type } = column;
-  const { email, organizationId, entryId } = guess;
-  if (type === "uuid") {
-    const ids = name === "id" ? [organizationId, entryId] : [organizationId];
-    return ids.map((id) => `${name}=eq.${id}`);
-  }
-  if (type !== "text") return [`${name}=not.is.null`];
-  return ["eq.", "lt.", "like.*", "fts."].map((operator) => `${name}=${operator}${email}`);
-}
-
-/** Ways of reading, counting, ordering, joining and changing what meets a condition on a table. */
-function attacksOnTable(
-  { name, columns }: ServedTable,
-  others: ServedTable[],
-  guess: Guess,
-): Attack[] {
-  const ofColumn = (column: Parameter, condition: string): Attack[] => {
-    const path = `${name}?${condition}`;
-    const returned = { Prefer: "return=representation,count=exact" };
-    return [
-      ...COUNTS.flatMap((count) => {
-        const headers = { Prefer: `count=${count}` };
-        return [
-          { path, init: { headers } },
-          { path: `${path}&select=${column.name}&limit=0`, init: { headers, method: "HEAD" } },
-        ];
-      }),
-      ...PLANS.map((Accept) => ({ path, init: { headers: { Accept } } })),
-      { path: `${path}&order=${column.name}.desc&limit=1` },
-      { path, init: { method: "DELETE", headers: returned } },
-      ...others.map((other) => ({
-        path: `${other.name}?select=*,${name}!inner(*)&${name}.${condition}`,
-        init: { headers: { Prefer: "count=planned" } },
-      })),
-    ];
-  };
-  return columns.flatMap((column) =>
-    conditions(column, guess).flatMap((condition) => ofColumn(column, condition))
-  );
-}
-
-/** A body, and how it is sent. */
-export function json(body: object) {
-  const headers = { "Content-Type": "application/json" };
-  return { method: "POST", headers, body: JSON.stringify(body) };
-}
-
-interface FunctionAttackOptions {
-  name: string;
-  /** What it is called with, in the address and in a body. */
-  given: Record<string, string>;
-  body: object;
-  writes: boolean;
-  mayAnswer: boolean;
-}
-
-/** Calls of a function, and filters, orders, counts and plans of what it returns. */
-function attacksOnFunction(
-  { name, given, body, writes, mayAnswer }: FunctionAttackOptions,
-  { email }: Guess,
-): Attack[] {
-  const path = `rpc/${name}`;
-  const called = `${path}?${new URLSearchParams(given)}`;
-  const attacks: Attack[] = [
-    // With an organization of one's own, a call that writes may succeed.
-    ...(!writes || !mayAnswer ? [{ path, init: json(body) }] : []),
-    ...COUNTS.map((count) => ({ path: called, init: { headers: { Prefer: `count=${count}` } } })),
-    ...[...PLANS, "application/vnd.pgrst.object+json"].map((Accept) => ({
-      path: called,
-      init: { headers: { Accept } },
-    })),
-    ...["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"].flatMap((result) =>
-      [`${result}=eq.${email}`, `${result}=lt.${email}`, `order=${result}`, `select=${result}::int`]
-        .map((suffix) => ({
-          path: `${called}&${suffix}`,
-          init: { headers: { Prefer: "count=planned" } },
-        }))
-    ),
-  ];
-  // Nobody needs the result, so Postgres need not call a function that only reads: it may answer.
-  const unneeded = COUNTS.map((count): Attack => ({
-    path: called,
-    init: { method: "HEAD", headers: { Prefer: `count=${count}` } },
-    mayAnswer: true,
-  }));
-  return [...attacks.map((attack) => ({ ...attack, mayAnswer })), ...unneeded];
-}
-
-/**
- * Every attack with a guess on what the Data API serves now, by an attacker who may have an organization
- * of their own; `only` on what has this name.
- */
-export async function attacksOf(
-  sql: Sql,
-  organizationId: string | undefined,
-  guess: Guess,
-  only?: string,
-): Promise<Attack[]> {
-  const { tables, functions } = await servedObjects(sql);
-  const isMeant = ({ name }: { name: string }) => !only || name === only;
-  return [
-    ...tables.filter(isMeant).flatMap((table) =>
-      attacksOnTable(table, tables.filter((other) => other !== table), guess)
-    ),
-    ...functions.filter(isMeant).flatMap(({ name, parameters, writes }) => {
-      const called = (own: { organization_id?: string }, mayAnswer: boolean) => {
-        const given = { ...values(parameters, guess, value), ...own };
-        const body = { ...values(parameters, guess, jsonValue), ...own };
-        return attacksOnFunction({ name, given, body, writes, mayAnswer }, guess);
-      };
-      const attacks = called({}, ABOUT_ONESELF.includes(name));
-      if (!organizationId || !parameters.some(({ name }) => name === "organization_id")) {
-        return attacks;
-      }
-      return [...attacks, ...called({ organization_id: organizationId }, true)];
-    }),
-  ];
-}
-
-/** What a function is called with, by the names of its parameters. */
+/** The arguments of a function, by the names of its parameters. */
 export function values<T>(
   parameters: Parameter[],
   guess: Guess,
   valueOf: (parameter: Parameter, guess: Guess) => T,
 ): Record<string, T> {
   return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
+}
+
+/** A condition, as PostgREST writes it, that a column of a table is as guessed. */
+export function condition({ name, columns }: ServedTable, guess: Guess): string {
+  const column = columns.find(({ type }) => type === "text") ??
+    columns.find(({ type }) => type === "uuid");
+  if (!column) throw new Error(`${name} has no column to guess: say here how to attack it`);
+  return `${column.name}=eq.${value(column, guess)}`;
+}
+
+/** Reads, counts, explains, joins and deletes the rows of a table that are as guessed. */
+function attacksOnTable(table: ServedTable, others: ServedTable[], guess: Guess): Attack[] {
+  const given = condition(table, guess);
+  const path = `${table.name}?${given}`;
+  return [
+    ...[...COUNTS, ...PLANS].map((init) => ({ path, init })),
+    ...COUNTS.map((init) => ({ path: `${path}&limit=0`, init: { ...init, method: "HEAD" } })),
+    { path: `${path}&order=${given.split("=")[0]}.desc&limit=1` },
+    { path, init: { ...prefer("return=representation,count=exact"), method: "DELETE" } },
+    ...others.map((other) => ({
+      path: `${other.name}?select=*,${table.name}!inner(*)&${table.name}.${given}`,
+      init: prefer("count=planned"),
+    })),
+  ];
+}
+
+/** A request with a body in JSON. */
+export function json(body: object) {
+  const headers = { "Content-Type": "application/json" };
+  return { method: "POST", headers, body: JSON.stringify(body) };
+}
+
+/** Calls a function, and filters, orders, counts and explains what it returns. */
+function attacksOnFunction(
+  { name, parameters, writes }: ServedFunction,
+  guess: Guess,
+  { own = {}, mayAnswer }: { own?: Record<string, string>; mayAnswer: boolean },
+): Attack[] {
+  const path = `rpc/${name}`;
+  const given = new URLSearchParams({ ...values(parameters, guess, value), ...own });
+  const called = `${path}?${given}`;
+  const body = { ...values(parameters, guess, jsonValue), ...own };
+  const single = accept("application/vnd.pgrst.object+json");
+  const filters = ["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"]
+    .flatMap((field) => [
+      `${field}=eq.${guess.email}`,
+      `${field}=lt.${guess.email}`,
+      `order=${field}`,
+      `select=${field}::int`,
+    ]);
+  return [
+    // With an organization of one's own, a call that writes may succeed.
+    ...(writes && mayAnswer ? [] : [{ path, init: json(body), mayAnswer }]),
+    ...[...COUNTS, ...PLANS, single].map((init) => ({ path: called, init, mayAnswer })),
+    ...filters.map((filter) => ({
+      path: `${called}&${filter}`,
+      init: prefer("count=planned"),
+      mayAnswer,
+    })),
+    // It may succeed: nobody needs the result, so Postgres need not call a function that only reads.
+    ...COUNTS.map((init) => ({
+      path: called,
+      init: { ...init, method: "HEAD" },
+      mayAnswer: true,
+    })),
+  ];
+}
+
+/** All attacks with a guess on what the Data API serves, by someone with or without an organization. */
+export async function attacksOf(
+  sql: Sql,
+  organizationId: string | undefined,
+  guess: Guess,
+): Promise<Attack[]> {
+  const { tables, functions } = await servedObjects(sql);
+  return [
+    ...tables.flatMap((table) =>
+      attacksOnTable(table, tables.filter((other) => other !== table), guess)
+    ),
+    ...functions.flatMap((each) => {
+      const mayAnswer = ABOUT_ONESELF.includes(each.name);
+      const attacks = attacksOnFunction(each, guess, { mayAnswer });
+      const takesOne = each.parameters.some(({ name }) => name === "organization_id");
+      if (!organizationId || !takesOne) return attacks;
+      const own = { organization_id: organizationId };
+      return [...attacks, ...attacksOnFunction(each, guess, { own, mayAnswer: true })];
+    }),
+  ];
 }

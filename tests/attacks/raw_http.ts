@@ -1,28 +1,28 @@
 import { Buffer } from "node:buffer";
 
-/** Where a server listens: a raw socket knows no address but this. */
+/** Where a server listens. */
 export interface Server {
   hostname: string;
   port: number;
 }
 
-/** An answer as it came, without a client that mends or hides anything. */
+/** An answer as the server sent it: no client mends or hides anything. */
 export interface RawResponse {
   status: number;
   headers: Headers;
   body: string;
 }
 
-/** How long an answer may take, in milliseconds. */
+/** In milliseconds. */
 const DEADLINE = 10_000;
 
 /**
- * Sends bytes to a server and reads until it closes the connection: the answers, none if it closed
- * without one. What is sent has to make it close: `Connection: close`, or an error.
+ * Sends text to a server and reads its one answer until it closes the connection. The text has to make
+ * it close: by `Connection: close`, or by an error.
  *
- * @throws {Error} if the server has not closed the connection within ten seconds.
+ * @throws {Error} if there is no answer or another one after it, or no end within ten seconds.
  */
-export async function sendRaw(server: Server, text: string): Promise<RawResponse[]> {
+export async function sendRaw(server: Server, text: string): Promise<RawResponse> {
   using connection = await Deno.connect(server);
   let late = false;
   const deadline = setTimeout(() => {
@@ -35,16 +35,16 @@ export async function sendRaw(server: Server, text: string): Promise<RawResponse
   try {
     for await (const chunk of connection.readable) chunks.push(chunk);
   } catch {
-    // Cut off by the server, or by the deadline: what came, came.
+    // The server or the deadline has cut the connection. What came counts.
   }
   await sent;
   clearTimeout(deadline);
   const answer = Buffer.concat(chunks).toString("latin1");
   if (late) throw new Error(`no end of the answer in ${DEADLINE} ms: ${answer.slice(0, 500)}`);
-  return parseResponses(answer);
+  return parseResponse(answer);
 }
 
-/** Sends bytes and goes away, without waiting for an answer. */
+/** Sends text and goes away, without waiting for an answer. */
 export async function sendAndLeave(server: Server, text: string): Promise<void> {
   using connection = await Deno.connect(server);
   await writeAll(connection, text);
@@ -55,38 +55,26 @@ async function writeAll(connection: Deno.TcpConn, text: string): Promise<void> {
   for (let n = 0; n < bytes.length;) n += await connection.write(bytes.subarray(n));
 }
 
-/** Answers, one character a byte. */
-function parseResponses(text: string): RawResponse[] {
-  const responses: RawResponse[] = [];
-  while (text !== "") {
-    const [head = "", version] = text.match(/^HTTP\/1\.([01]) \d{3} .*?\r\n\r\n/s) ?? [];
-    if (!version) throw new Error(`not HTTP: ${JSON.stringify(text.slice(0, 200))}`);
-    const lines = head.trimEnd().matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm);
-    const headers = new Headers(Array.from(lines, ([, name = "", value = ""]) => [name, value]));
-    const status = Number(head.slice(9, 12));
-    let rest = text.slice(head.length);
-    let body = "";
-    if (headers.get("Transfer-Encoding") === "chunked") {
-      [body, rest] = dechunk(rest);
-    } else {
-      const length = Number(headers.get("Content-Length") ?? (status === 100 ? 0 : rest.length));
-      [body, rest] = [rest.slice(0, length), rest.slice(length)];
-    }
-    responses.push({ status, headers, body: Buffer.from(body, "latin1").toString() });
-    text = rest;
-  }
-  return responses;
+/** Reads an answer from a text with one character a byte. */
+function parseResponse(text: string): RawResponse {
+  const [head, status] = text.match(/^HTTP\/1\.[01] (\d{3}) .*?\r\n\r\n/s) ?? [];
+  if (!head) throw new Error(`not HTTP: ${JSON.stringify(text.slice(0, 200))}`);
+  const lines = head.trimEnd().matchAll(/^([^:\r\n]+): *(.*?)\r?$/gm);
+  const headers = new Headers(Array.from(lines, ([, name = "", value = ""]) => [name, value]));
+  const rest = text.slice(head.length);
+  const isChunked = headers.get("Transfer-Encoding") === "chunked";
+  const body = isChunked ? dechunk(rest) : rest;
+  const length = headers.get("Content-Length");
+  if (length && body !== "" && body.length !== Number(length)) throw new Error(`more: ${rest}`);
+  return { status: Number(status), headers, body: Buffer.from(body, "latin1").toString() };
 }
 
-/** The body of a chunked answer, and what comes after it. */
-function dechunk(text: string): [body: string, rest: string] {
-  let body = "";
-  for (;;) {
-    const [line, hex = ""] = text.match(/^([0-9a-f]+)\r\n/i) ?? [];
-    if (!line) throw new Error("a chunk without a length");
-    const end = line.length + parseInt(hex, 16);
-    body += text.slice(line.length, end);
-    text = text.slice(end + 2);
-    if (/^0+$/.test(hex)) return [body, text];
-  }
+function dechunk(text: string): string {
+  const [line, hex = ""] = text.match(/^([0-9a-f]+)\r\n/i) ?? [];
+  if (!line) throw new Error("a chunk without a length");
+  const end = line.length + parseInt(hex, 16);
+  const chunk = text.slice(line.length, end);
+  if (chunk !== "") return chunk + dechunk(text.slice(end + 2));
+  if (text.length > end + 2) throw new Error(`more: ${text.slice(end + 2)}`);
+  return "";
 }

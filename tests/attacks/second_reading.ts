@@ -1,5 +1,5 @@
-// The contract (docs/api.md) read a second time, to judge what the service answers. It shares
-// no code with the service, and uses none of what the service uses: no URL, no zod, no Date.
+// Reads the contract (docs/api.md) a second time, to judge what the service answers. It shares no
+// code with the service, and uses neither URL nor zod nor Date, because the service uses them.
 
 /** A request as it goes over the wire. */
 export interface HttpRequest {
@@ -9,11 +9,11 @@ export interface HttpRequest {
   headers: [name: string, value: string][];
 }
 
-/** What the test knows about the keys that a request may use. */
+/** The keys that work. */
 export interface KnownKeys {
-  /** Tokens that work, with their organization. */
+  /** The organizations of tokens. */
   active: Map<string, string>;
-  /** A token that works and whose limit is used up. */
+  /** A token whose limit is used up. */
   exhausted: string;
 }
 
@@ -22,7 +22,7 @@ export type Verdict =
   | { status: 400 | 401 | 404 | 405 | 429 }
   | { status: 200; organizationId: string; query: ExpectedQuery };
 
-/** What the page must say and hold. */
+/** The query that the page must answer. */
 export interface ExpectedQuery {
   start: string;
   end: string;
@@ -53,7 +53,7 @@ export function judge(request: HttpRequest, home: string, keys: KnownKeys): Verd
   return query ? { status: 200, organizationId, query } : { status: 400 };
 }
 
-/** A path without "." and "..", which mean the same percent-encoded, and with a backslash as a slash. */
+/** Resolves "." and ".." in a path, also percent-encoded. A backslash is a slash. */
 function withoutDots(path: string): string {
   const segments: string[] = [];
   const given = path.replaceAll("\\", "/").split("/").slice(1);
@@ -66,7 +66,7 @@ function withoutDots(path: string): string {
   return `/${segments.join("/")}`;
 }
 
-/** The token, or nothing when there is not exactly one such header of this one form. */
+/** The token, or nothing unless there is exactly one such header, of this one form. */
 function tokenOf(headers: [string, string][]): string {
   const [value, ...others] = headers
     .filter(([name]) => name.toLowerCase() === "authorization").map(([, value]) => value);
@@ -113,7 +113,7 @@ function isPerson(bytes: string): boolean {
   return text.length > 0 && [...text].length <= 320 && !text.includes("\0");
 }
 
-/** Percent-decoding as forms have it; one character a byte, which is enough to compare ASCII with. */
+/** Decodes as forms do, with one character for each byte. This is enough to compare with ASCII. */
 function decode(text: string): string {
   return text.replaceAll("+", " ").replaceAll(
     /%([0-9a-fA-F]{2})/g,

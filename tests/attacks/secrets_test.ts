@@ -9,58 +9,40 @@ import { startGateway } from "../../local/gateway.ts";
 import { databaseUrl } from "../../local/postgres.ts";
 import { type Stack, startStack } from "../../local/stack.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { insertEntries, TWO_DAYS } from "../helpers.ts";
+import { addOrganization, exhaust, type Sql, TWO_DAYS, withKey } from "../helpers.ts";
 
-// Keys are made, used rightly and used wrongly on a stack of this file's own; then everything that
-// was written anywhere is searched for them.
-
-/** All that was written, by where. */
-interface Written {
-  /** Every row of the database, and what it shows of running statements. */
-  rows: string;
-  /** What the function, the gateway and the Data API have printed. */
-  output: string;
-  /** Bodies and headers of the function's answers. */
-  answers: string;
-  /** Postgres's own log: as the platform has it, and with every statement in it. */
-  serverLog: string;
-  fullServerLog: string;
-  /** What auto_explain tells of each statement within the making of a key, with its values. */
-  plans: string[];
-}
+// Makes keys on a stack of its own, uses them rightly and wrongly, and then searches all that was
+// written anywhere for them.
 
 const tokens: string[] = [];
 const written = await useKeys();
 
-async function useKeys(): Promise<Written> {
+async function useKeys() {
   const dataDir = await Deno.makeTempDir();
   let output = "";
   const log = (text: string) => void (output += text);
   await using cleanUp = new AsyncDisposableStack();
   cleanUp.defer(() => Deno.remove(dataDir, { recursive: true }));
+  const [apiPort, databasePort] = [freePort(), freePort()];
   const stack = cleanUp.use(
-    await startStack({
-      dataDir,
-      apiPort: freePort(),
-      databasePort: freePort(),
-      seed: false,
-      progress: () => {},
-      log,
-    }),
+    await startStack({ dataDir, apiPort, databasePort, seed: false, progress: () => {}, log }),
   );
-  const { port, adminPassword } = stack.postgres;
-  const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
+  const adminUrl = databaseUrl(databasePort, "supabase_admin", stack.postgres.adminPassword);
   const sql = postgres(adminUrl, { onnotice: () => {} });
   cleanUp.defer(() => sql.end());
 
   let answers = await useKey(stack, sql, log);
   const serverLogPath = join(dataDir, "postgres", "server.log");
+  /** Postgres's log as the platform has it. */
   const serverLog = await Deno.readTextFile(serverLogPath);
   await logEverything(sql);
   answers += await useKey(stack, sql, log);
   return {
+    /** Every row of the database, and of its running statements. */
     rows: await allRows(sql),
+    /** What the function, the gateway and the Data API have printed. */
     output,
+    /** Bodies and headers of the function's answers. */
     answers,
     serverLog,
     fullServerLog: await Deno.readTextFile(serverLogPath),
@@ -68,31 +50,28 @@ async function useKeys(): Promise<Written> {
   };
 }
 
-/** Makes a key and uses it rightly, in every wrong way, and when the database fails; the answers. */
-async function useKey(
-  stack: Stack,
-  sql: postgres.Sql,
-  log: (text: string) => void,
-): Promise<string> {
-  const { id: keyId, organizationId, token, client } = await newKey(stack, sql);
+/** Makes a key and uses it rightly, in every wrong way, and when the database fails. Returns the answers. */
+async function useKey(stack: Stack, sql: Sql, log: (text: string) => void): Promise<string> {
+  const { id, organization_id, token, client } = await newKey(stack, sql);
   const typo = token.slice(0, 9) + (token[9] === "x" ? "y" : "x") + token.slice(10);
   tokens.push(typo);
 
-  const url = `${stack.apiUrl}/functions/v1/public-audit-log?${TWO_DAYS}`;
-  const bearer = { Authorization: `Bearer ${token}` };
+  const path = `/functions/v1/public-audit-log?${TWO_DAYS}`;
+  const url = stack.apiUrl + path;
+  const bearer = withKey(token);
   let answers = "";
-  const send = async (status: number, address: string, init: RequestInit) => {
+  const send = async (status: number, address: string, init: RequestInit = bearer) => {
     const response = await fetch(address, init);
     answers += `${JSON.stringify([...response.headers])}\n${await response.text()}\n`;
     assertEquals(response.status, status);
   };
 
-  await send(200, url, { headers: bearer });
-  await send(400, `${url}&limit=x`, { headers: bearer });
-  await send(400, `${url}&api_key=${token}&${token}=1`, { headers: bearer });
-  await send(400, `${url}&action=${token}`, { headers: bearer });
-  await send(405, url, { headers: bearer, method: "POST", body: token });
-  await send(404, `${url.replace("?", `/${token}?`)}`, { headers: bearer });
+  await send(200, url);
+  await send(400, `${url}&limit=x`);
+  await send(400, `${url}&api_key=${token}&${token}=1`);
+  await send(400, `${url}&action=${token}`);
+  await send(405, url, { ...bearer, method: "POST", body: token });
+  await send(404, `${url.replace("?", `/${token}?`)}`);
   await send(401, `${url}&token=${token}`, {});
   await send(401, url, { headers: { Cookie: `token=${token}`, apikey: token } });
   const wrongs = [
@@ -101,34 +80,29 @@ async function useKey(
   ];
   for (const Authorization of wrongs) await send(401, url, { headers: { Authorization } });
   await sql.begin(async (transaction) => {
-    await transaction`select from audit_log_private.rate_limits where api_key_id = ${keyId} for update`;
-    await send(500, url, { headers: bearer });
+    await transaction`select from audit_log_private.rate_limits where api_key_id = ${id} for update`;
+    await send(500, url);
   });
   await sql`alter table audit_log_private.api_key_hashes rename to gone`;
-  await send(500, url, { headers: bearer });
+  await send(500, url);
   await sql`alter table audit_log_private.gone rename to api_key_hashes`;
   {
-    // A gateway whose function is gone.
+    // A gateway without a function behind it.
     const [port, functionPort] = [freePort(), freePort()];
     const nothing = () => new Response();
     const others = { dataApi: nothing, auth: nothing, serveConsole: () => null };
     await using _gateway = startGateway({ port, functionPort, ...others, log });
-    await send(500, `http://127.0.0.1:${port}${url.slice(stack.apiUrl.length)}&token=${token}`, {
-      headers: bearer,
-    });
+    await send(500, `http://127.0.0.1:${port}${path}&token=${token}`);
   }
-  await sql`
-    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
-    where api_key_id = ${keyId}`;
-  await send(429, url, { headers: bearer });
-  await client.rpc("revoke_api_key", { organization_id: organizationId, api_key_id: keyId })
-    .throwOnError();
-  await send(401, url, { headers: bearer });
+  await exhaust(sql, id);
+  await send(429, url);
+  await client.rpc("revoke_api_key", { organization_id, api_key_id: id }).throwOnError();
+  await send(401, url);
   return answers;
 }
 
-/** A key that has taken another's place, as the admin console makes them; some tries are refused. */
-async function newKey({ apiUrl, publishableKey }: Stack, sql: postgres.Sql) {
+/** Makes a key and its successor as the admin console does; some attempts are refused. */
+async function newKey({ apiUrl, publishableKey }: Stack, sql: Sql) {
   const client = createClient(apiUrl, publishableKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     db: { schema: "audit_log" },
@@ -137,36 +111,31 @@ async function newKey({ apiUrl, publishableKey }: Stack, sql: postgres.Sql) {
     email: `${crypto.randomUUID()}@example.com`,
     password: crypto.randomUUID(),
   });
-  const [organization] = await sql`
-    insert into audit_log.organizations (name) values ('Test') returning id`;
-  const organization_id: string = organization?.["id"];
+  const { id: organization_id, token: unused } = await addOrganization(sql);
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${organization_id}, ${user?.id ?? ""}, 'admin')`;
-  await insertEntries(sql, organization_id, "2026-03-01", 1);
-  const refused = await client.rpc("create_api_key", { organization_id, name: " " });
-  assertEquals(refused.error?.code, "22023");
-  const { data: first } = await client.rpc("create_api_key", { organization_id, name: "test" })
-    .throwOnError();
-  const { data: second } = await client
-    .rpc("rotate_api_key", { organization_id, api_key_id: first.id }).throwOnError();
-  const again = await client.rpc("rotate_api_key", { organization_id, api_key_id: first.id });
+  const call = async (name: string, given: Record<string, string>) =>
+    await client.rpc(name, { organization_id, ...given });
+  assertEquals((await call("create_api_key", { name: " " })).error?.code, "22023");
+  const { data: first } = await call("create_api_key", { name: "test" });
+  const { data: second } = await call("rotate_api_key", { api_key_id: first.id });
+  const again = await call("rotate_api_key", { api_key_id: first.id });
   assertEquals(again.error?.code, "AL001");
-  tokens.push(first.token, second.token);
   const { id, token }: { id: string; token: string } = second;
-  return { id, token, organizationId: organization_id, client };
+  tokens.push(unused, first.token, token);
+  return { id, token, organization_id, client };
 }
 
 /** From now on, every statement and its parameters are in Postgres's log. */
-async function logEverything(sql: postgres.Sql): Promise<void> {
+async function logEverything(sql: Sql): Promise<void> {
   await sql`alter system set log_statement = 'all'`;
   await sql`alter system set log_min_messages = 'debug1'`;
   await sql`select pg_reload_conf()`;
-  for (let setting = ""; setting !== "all";) {
-    setting = (await sql`show log_statement`)[0]?.["log_statement"];
-  }
+  while ((await sql`show log_statement`)[0]?.["log_statement"] !== "all");
 }
 
+/** Makes a key and its successor. Returns what auto_explain logs of each statement, with its values. */
 async function explainKey(url: string): Promise<string[]> {
   const plans: string[] = [];
   const session = postgres(url, { max: 1, onnotice: ({ message }) => plans.push(message ?? "") });
@@ -188,7 +157,7 @@ async function explainKey(url: string): Promise<string[]> {
   return plans;
 }
 
-async function allRows(sql: postgres.Sql): Promise<string> {
+async function allRows(sql: Sql): Promise<string> {
   const relations = await sql`
     select oid::regclass::text as name from pg_class
     where relkind in ('r', 'p', 'm')
@@ -223,13 +192,13 @@ describe("no token is", () => {
   it("in any row of the database, which keeps its hash", async () => {
     assertEquals(linesWithTokens(written.rows), []);
     const kept = await linesWithHashes(written.rows);
-    assertEquals(kept.length, 4);
+    assertEquals(kept.length, 6);
     for (const line of kept) assert(line.startsWith("audit_log_private.api_key_hashes "), line);
   });
 
   const statuses = [400, 401, 404, 405, 429, 500].map((status) => `"status":${status}`);
-  /** Where no hash is either: its text, and what shows that all was tried. */
-  const places: [place: string, text: string, shown: string[]][] = [
+  /** What a text must contain shows that everything was tried. */
+  const places: [place: string, text: string, contains: string[]][] = [
     ["an answer of the function", written.answers, statuses],
     [
       "what the function, the gateway and the Data API print",
@@ -238,22 +207,23 @@ describe("no token is", () => {
     ],
     ["Postgres's log", written.serverLog, ["canceling statement due to lock timeout"]],
   ];
-  for (const [place, text, shown] of places) {
-    it(`in ${place}, nor its hash`, async () => {
-      for (const part of shown) assertStringIncludes(text, part);
+  for (const [place, text, contains] of places) {
+    it(`in ${place}, and no hash of it is`, async () => {
+      for (const part of contains) assertStringIncludes(text, part);
       assertEquals(linesWithTokens(text), []);
       assertEquals(await linesWithHashes(text), []);
     });
   }
 
-  it("in Postgres's log with every statement in it, where its hash then is", async () => {
-    assertStringIncludes(written.fullServerLog, "create_api_key");
-    assertStringIncludes(written.fullServerLog, "rotate_api_key");
+  it("in Postgres's log when it logs every statement, but its hash is", async () => {
+    for (const name of ["create_api_key", "rotate_api_key"]) {
+      assertStringIncludes(written.fullServerLog, name);
+    }
     assertEquals(linesWithTokens(written.fullServerLog), []);
     assert((await linesWithHashes(written.fullServerLog)).length > 0);
   });
 
-  it("in the log of auto_explain, however much it tells of a key's making", () => {
+  it("in the log of auto_explain when it explains how a key is made", () => {
     const inserts = written.plans
       .filter((plan) => plan.includes("insert into audit_log_private.api_key_hashes"));
     assertEquals(inserts.length, 2);

@@ -1,4 +1,4 @@
-// The entry file of a function that gives up on readers after one second, not after thirty.
+// An entry file with which the function gives up slow readers after one second instead of thirty.
 
 const { setTimeout } = globalThis;
 

@@ -1,6 +1,6 @@
 import type { Server } from "./raw_http.ts";
 
-/** Reads no more of an answer than it is told to. */
+/** Asks a question, and reads only as much of the answer as it is told to. */
 export class SlowReader {
   readonly #connection: Deno.TcpConn;
   text = "";
@@ -27,13 +27,13 @@ export class SlowReader {
     while (!this.text.endsWith("\r\n\r\n")) await this.readByte();
   }
 
-  /** Reads all that is left, until the server closes the connection; how many bytes. */
+  /** Counts the bytes that are left, until the server closes the connection. */
   async readRest(): Promise<number> {
     let bytes = 0;
     try {
       for await (const chunk of this.#connection.readable) bytes += chunk.length;
     } catch {
-      // Cut off.
+      // The server has cut the connection.
     }
     return bytes;
   }

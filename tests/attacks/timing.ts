@@ -1,42 +1,36 @@
-/**
- * A |z| that two equal distributions exceed once in fifty million comparisons: with the fewer than 50
- * that a run makes, once in a million runs.
- */
-export const MEASURABLE = 5.6;
+import { assert } from "@std/assert";
 
 /**
- * Times two requests, 200 times each and in random order, and compares the times by rank, so that a
- * few slow ones do not matter (Mann-Whitney's U). Returns its z: 0 when neither is slower, negative
- * when the first is the faster one.
+ * Two equal distributions exceed this |z| once in fifty million comparisons. A run makes fewer than
+ * 50, so it fails by chance once in a million runs.
  */
-export async function compareTimes(
-  first: () => Promise<unknown>,
-  second: () => Promise<unknown>,
-): Promise<number> {
-  // Each connection of the Data API's pool makes its plans first.
-  for (let i = 0; i < 40; i++) await (i % 2 ? first : second)();
-  const times: { isFirst: boolean; milliseconds: number }[] = [];
-  for (let pair = 0; pair < 200; pair++) {
-    // Not strictly alternating: the pool takes its connections in turn.
-    const order = Math.random() < 0.5 ? [true, false] : [false, true];
-    for (const isFirst of order) {
+const MEASURABLE = 5.6;
+const SAMPLES = 200;
+
+type Ask = () => Promise<unknown>;
+
+/**
+ * Asserts that nobody can tell two requests apart by how long they take. Times each of them 200
+ * times, and compares the times by rank (Mann-Whitney's U), so that a few slow ones do not matter.
+ */
+export async function assertSameTimes(what: string, first: Ask, second: Ask): Promise<void> {
+  const [firstTimes, secondTimes]: number[][] = [[], []];
+  const requests = [{ ask: first, times: firstTimes }, { ask: second, times: secondTimes }];
+  // Each connection of the Data API's pool first makes its plans.
+  for (let n = 0; n < 40; n++) await requests[n % 2]?.ask();
+  for (let n = 0; n < SAMPLES; n++) {
+    // In random order: the pool takes its connections in turn.
+    for (const { ask, times } of Math.random() < 0.5 ? requests : requests.toReversed()) {
       const start = performance.now();
-      await (isFirst ? first : second)();
-      times.push({ isFirst, milliseconds: performance.now() - start });
+      await ask();
+      times?.push(performance.now() - start);
     }
   }
-  return rankSumZ(
-    times.filter(({ isFirst }) => isFirst).map(({ milliseconds }) => milliseconds),
-    times.filter(({ isFirst }) => !isFirst).map(({ milliseconds }) => milliseconds),
-  );
-}
-
-/** Mann-Whitney's U as a standard normal variable; equal values count half. */
-function rankSumZ(first: number[], second: number[]): number {
   let u = 0;
-  for (const a of first) {
-    for (const b of second) u += a > b ? 1 : a === b ? 0.5 : 0;
+  for (const a of firstTimes ?? []) {
+    for (const b of secondTimes ?? []) u += a > b ? 1 : a === b ? 0.5 : 0;
   }
-  const n = first.length * second.length;
-  return (u - n / 2) / Math.sqrt(n * (first.length + second.length + 1) / 12);
+  const pairs = SAMPLES * SAMPLES;
+  const z = (u - pairs / 2) / Math.sqrt(pairs * (2 * SAMPLES + 1) / 12);
+  assert(Math.abs(z) < MEASURABLE, `${what}: z = ${z}`);
 }

@@ -5,7 +5,7 @@ import { type Ended, runDeno, runProgram, textOf } from "../run_program.ts";
 const BUILD = fileURLToPath(new URL("../../tasks/build_cli.ts", import.meta.url));
 const LONGEST_RUN_MS = 60_000;
 
-/** How a killed process ends. */
+/** The exit code of a killed process. */
 export const KILLED = 137;
 
 /** Installs the package as people do: builds it, packs it, and installs it into an empty folder. */
@@ -23,14 +23,14 @@ export async function installCli(...withPackages: string[]): Promise<string> {
   return `${folder}/installed`;
 }
 
-/** Returns how a program ended that must succeed. */
+/** Returns the output of a program, which must succeed. */
 export async function mustRun(ended: Promise<Ended>): Promise<Ended> {
   const { code, stdout, stderr } = await ended;
   if (code !== 0) throw new Error(`exit code ${code}: ${stdout}${stderr}`);
   return { code, stdout, stderr };
 }
 
-/** The command on this machine's Node, on the oldest and the newest Node that it is for, and on Deno. */
+/** This machine's Node, the oldest and the newest Node that the command supports, and Deno. */
 const RUNTIMES = {
   Node: ["node"],
   "Node 20": ["npx", "-y", "node@20.20.2"],
@@ -42,11 +42,10 @@ const RUNTIMES = {
 export interface CliOptions {
   env: Record<string, string>;
   on?: keyof typeof RUNTIMES | undefined;
-  /** To how many bytes files can grow. The write that tries more ends the process in its middle. */
+  /** The largest size of a file in bytes. A write beyond it kills the process. */
   longestFile?: number | undefined;
 }
 
-/** A command that was started. */
 export interface Running {
   process: Deno.ChildProcess;
   output: Promise<Ended>;
@@ -70,7 +69,7 @@ export function startCli(
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  // Otherwise a run that hangs would hang the tests. It ends with code 143, which none expects.
+  // Ends a run that hangs. Its exit code is then 143, which no test expects.
   const hangs = setTimeout(() => process.kill("SIGTERM"), LONGEST_RUN_MS);
   const output = process.output().finally(() => clearTimeout(hangs)).then(textOf);
   return { process, output };

@@ -16,7 +16,7 @@ import { runRecipes } from "./recipes.ts";
 
 const admin = await signUp();
 
-/** The SQL that a page shows. */
+/** The blocks of SQL on a page. */
 async function sqlOf(page: string): Promise<string[]> {
   const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
   return Array.from(text.matchAll(/^ *```sql\n([^]*?)^ *```$/gm), ([, block = ""]) => block);

@@ -1,15 +1,15 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import {
   age,
   AUDIT_LOG_URL,
-  get,
   insertEntry,
   newLog,
   type Organization,
   type Page,
   randomFrom,
+  send,
   sql,
 } from "../helpers.ts";
 import { hangUp } from "../loopback.ts";
@@ -20,37 +20,6 @@ import { type Behaviour, startProxy, tryAgain } from "./proxy.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
-
-/** What an export has to hold: each entry as JSON, as Postgres writes it, in order of its text. */
-async function log({ id }: Organization): Promise<string[]> {
-  const rows = await sql`
-    select jsonb_build_object(
-      'id', id, 'action', action, 'user_email', user_email, 'agent_name', agent_name, 'data', data,
-      'created_at', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    )::text as entry
-    from audit_log.audit_entries e where organization_id = ${id}`;
-  return rows.map(({ entry }) => entry).sort();
-}
-
-/** What a file holds: each entry as JSON, as Postgres writes it, in order of its text. */
-async function content(file: string): Promise<string[]> {
-  const text = await Deno.readTextFile(file);
-  const entries = file.endsWith(".csv") ? csvEntries(text) : text.split("\n").slice(0, -1);
-  const rows =
-    await sql`select entry::jsonb::text as entry from unnest(${entries}::text[]) as entry`;
-  return rows.map(({ entry }) => entry).sort();
-}
-
-function csvEntries(text: string): string[] {
-  // Every line break that is not quoted ends a record, as it does to most readers.
-  const record_delimiter = ["\r\n", "\n", "\r"];
-  const [header, ...records] = parseCsv(text, { record_delimiter }) as string[][];
-  assertEquals(header, ["id", "created_at", "action", "user_email", "agent_name", "data"]);
-  return records.map(([id, created_at, action, user_email, agent_name, data]) =>
-    JSON.stringify({ id, created_at, action, user_email, agent_name })
-      .replace(/}$/, () => `,"data":${data}}`)
-  );
-}
 
 /** How a test runs the command. */
 interface Run extends Omit<CliOptions, "env"> {
@@ -95,12 +64,28 @@ class Folder {
   }
 }
 
-/** Asserts that a file has the whole log of an organization, each entry once. */
-async function assertWhole(folder: Folder, name: string, organization: Organization) {
-  assertEquals(await content(folder.file(name)), await log(organization));
+/** Asserts that a file has each entry of an organization once, with the same bytes as the database. */
+async function assertWhole(folder: Folder, name: string, { id }: Organization): Promise<void> {
+  const rows = await sql`
+    select audit_log_private.entry_line(e) as line from audit_log.audit_entries e where organization_id = ${id}`;
+  const text = folder.read(name);
+  const lines = name.endsWith(".csv") ? csvLines(text) : text.split("\n").slice(0, -1);
+  assertEquals(lines.sort(), rows.map(({ line }) => line).sort());
 }
 
-/** Between the command and the API; keeps the real limit away. */
+/** Reads a CSV file as lines of NDJSON. */
+function csvLines(text: string): string[] {
+  // To most readers, every line break that is not quoted ends a record.
+  const record_delimiter = ["\r\n", "\n", "\r"];
+  const [header, ...records] = parseCsv(text, { record_delimiter }) as string[][];
+  assertEquals(header, ["id", "created_at", "action", "user_email", "agent_name", "data"]);
+  return records.map(([id, created_at, action, user_email, agent_name, data]) =>
+    JSON.stringify({ id, created_at, action, user_email, agent_name })
+      .replace(/}$/, () => `,"data":${data}}`)
+  );
+}
+
+/** Starts a proxy between the command and the API. The key never meets its limit there. */
 function proxyFor({ apiKeyId }: Organization, behaviour: Behaviour) {
   return startProxy((number, forward) =>
     behaviour(number, async () => {
@@ -110,7 +95,7 @@ function proxyFor({ apiKeyId }: Organization, behaviour: Behaviour) {
   );
 }
 
-/** Answers that are no page, or not a whole one. */
+/** Makes answers that are no page, or not a whole one. */
 async function brokenAnswers(page: Response): Promise<Response[]> {
   const { headers } = page;
   const body = await page.text();
@@ -126,12 +111,12 @@ async function brokenAnswers(page: Response): Promise<Response[]> {
 
 describe("public-audit-log export", () => {
   for (const [on, name] of [["Node", "log.csv"], ["Deno", "log.ndjson"]] as const) {
-    it(`writes every entry once, every value exact, to ${name}, and later what is new, on ${on}`, async () => {
+    it(`writes every entry and its values exactly once to ${name}, and new ones later, on ${on}`, async () => {
       const organization = await newFilledLog(2_345, 11, 10);
       using folder = new Folder();
       const run = { key: organization.token, on };
       const { stdout, stderr } = await folder.export(name, run);
-      // It shows no progress, because this is no terminal.
+      // It shows its progress on a terminal only.
       assertEquals([stdout, stderr], [`2345 of 2345 entries are in ${folder.file(name)}\n`, ""]);
       await assertWhole(folder, name, organization);
       const before = folder.read(name);
@@ -144,38 +129,25 @@ describe("public-audit-log export", () => {
     });
   }
 
-  it("writes an entry as the API does, to the byte", async () => {
-    const { token } = await newFilledLog(30);
+  it("writes the days and the action that it is asked for as the API does, to the byte", async () => {
+    const { token } = await newFilledLog(300, 11, 10);
     using folder = new Folder();
-    await folder.export("log.ndjson", { key: token });
-    const body = await (await get(token, "start=0001-01-01&end=9999-12-31&limit=1000")).text();
-    const lines = folder.read("log.ndjson").trimEnd().replaceAll("\n", ",\n");
-    assertStringIncludes(body, `"items":[${lines}]`);
-  });
-
-  it("exports an empty log", async () => {
-    const { token } = await newLog();
-    using folder = new Folder();
-    await folder.export("empty.ndjson", { key: token });
-    await folder.export("empty.csv", { key: token });
-    assertEquals(folder.read("empty.ndjson"), "");
-    assertEquals(folder.read("empty.csv"), "id,created_at,action,user_email,agent_name,data\r\n");
-  });
-
-  it("exports only the days and the action that it is asked for", async () => {
-    const organization = await newFilledLog(300, 11, 10);
-    using folder = new Folder();
-    const args = ["--start=2026-11-12", "--end=2026-11-13", "--action=agent_added"];
-    await folder.export("some.ndjson", { key: organization.token, args });
-    const isAsked = (text: string) => /"agent_added"/.test(text) && /"2026-11-1[23]T/.test(text);
-    assertEquals(
-      await content(folder.file("some.ndjson")),
-      (await log(organization)).filter(isAsked),
-    );
+    const some = ["start=2026-11-12", "end=2026-11-13", "action=agent_added"];
+    const none = ["start=2020-01-01", "end=2020-01-02"];
+    const headers = { Authorization: `Bearer ${token}`, Accept: "application/x-ndjson" };
+    for (const asked of [["start=0001-01-01", "end=9999-12-31"], some, none]) {
+      const [name, args] = [`${asked[0]}.ndjson`, asked.map((option) => `--${option}`)];
+      await folder.export(name, { key: token, args });
+      const page = await send(`?${asked.join("&")}&limit=1000`, { headers });
+      assertEquals(folder.read(name), await page.text());
+    }
+    await folder.export("none.csv", { key: token, args: none.map((option) => `--${option}`) });
+    const header = "id,created_at,action,user_email,agent_name,data\r\n";
+    assertEquals(folder.read("none.csv"), header);
   });
 
   for (const [name, kills] of [["log.ndjson", 30], ["log.csv", 10]] as const) {
-    it(`has every entry once after ${kills} times kill -9 while late ones are written, in ${name}`, async () => {
+    it(`writes every entry once to ${name} through ${kills} kills, while late entries are written`, async () => {
       console.log(`EXPORT_SEED=${SEED}`);
       const random = randomFrom(SEED);
       const organization = await newFilledLog(5_000, 11, 10);
@@ -185,7 +157,7 @@ describe("public-audit-log export", () => {
       await using proxy = proxyFor(organization, async (_number, forward) => {
         const response = await forward();
         const { has_more }: Page = await response.clone().json();
-        // One that has caught up would only wait.
+        // When it has caught up, it only waits.
         if (--answersLeft === 0 || !has_more) {
           setTimeout(() => running?.process.kill("SIGKILL"), random(12));
         }
@@ -193,7 +165,7 @@ describe("public-audit-log export", () => {
       });
       const run = { url: proxy.url, key: organization.token };
       for (let kill = 0; kill < kills; kill++) {
-        // Committed after what comes next, and before it in time.
+        // Is committed after the next entries, and has an earlier time.
         const late = await sql.reserve();
         await late`begin`;
         await insertEntry(late, organization.id, { created_at: "2026-11-11" });
@@ -204,7 +176,7 @@ describe("public-audit-log export", () => {
         assertEquals(code, KILLED, stderr);
         await late`commit`;
         late.release();
-        // As if it had been in the middle of writing a page.
+        // As if it had been killed while it wrote a page.
         if (random(3) === 0) {
           Deno.writeTextFileSync(folder.file(name), "half an en", { append: true });
         }
@@ -214,7 +186,7 @@ describe("public-audit-log export", () => {
     });
   }
 
-  it("goes on after a write that stopped in its middle", async () => {
+  it("goes on after the disk was full in the middle of a write", async () => {
     const organization = await newFilledLog(2_500);
     using folder = new Folder();
     const run = { key: organization.token };
@@ -229,7 +201,7 @@ describe("public-audit-log export", () => {
     }
   });
 
-  it("follows: adds entries as they are written, until it is ended", async () => {
+  it("adds entries as they are written with --follow, until it is ended", async () => {
     const organization = await newFilledLog(3);
     using folder = new Folder();
     await using proxy = proxyFor(organization, async (number, forward) => {
@@ -267,7 +239,7 @@ describe("public-audit-log export", () => {
     using folder = new Folder();
     let isDown = true;
     await using proxy = proxyFor(organization, (number, forward) => {
-      // A 429 is no failure: these are more than ten.
+      // A 429 is no failure, so there may be more than ten.
       if (number <= 15) return tryAgain(429, number === 1 ? 1 : 0);
       return number > 16 && isDown ? tryAgain(503) : forward();
     });
@@ -283,42 +255,51 @@ describe("public-audit-log export", () => {
     await assertWhole(folder, "log.ndjson", organization);
   });
 
-  it("says what to do when the cursor is refused, and leaves the file as it is", async () => {
+  it("stops at once and says what to do when it cannot go on, and leaves the files as they are", async () => {
     const [organization, another] = [await newFilledLog(10), await newLog()];
+    const { token: key } = organization;
     using folder = new Folder();
-    const { token } = organization;
-    await folder.export("log.ndjson", { key: token });
-    const others: Run[] = [
-      { key: token, args: ["--start=2026-11-02"] },
-      { key: token, args: ["--action=agent_added"] },
-      { key: another.token },
+    await folder.export("log.ndjson", { key });
+    await folder.export("cut.csv", { key });
+    Deno.truncateSync(folder.file("cut.csv"), 700);
+    Deno.writeTextFileSync(folder.file("mine.csv"), "mine");
+    await using proxy = proxyFor(organization, (_number, forward) => forward());
+    await using moved = startProxy(() => Response.redirect(AUDIT_LOG_URL, 302));
+    const otherCursor =
+      /saved cursor belongs to another --start, .* give the same as before.* Start again with after=beginning/s;
+    const cases: [file: string, run: Run, message: RegExp][] = [
+      ["log.ndjson", { args: ["--start=2026-11-02"] }, otherCursor],
+      ["log.ndjson", { args: ["--action=agent_added"] }, otherCursor],
+      ["log.ndjson", { key: another.token }, otherCursor],
+      ["mine.csv", {}, /is not as .*\.progress says: move both away/],
+      ["cut.csv", {}, /is not as .*\.progress says: move both away/],
+      ["new.csv", { args: ["--start=2026-02-30"] }, /\(400\)\. Correct .*02-30/s],
+      [
+        "new.csv",
+        { url: moved.url },
+        /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else/,
+      ],
+      ["new.csv", { url: "example.com" }, /^AUDIT_LOG_URL must be an https address/],
+      ["new.csv", { url: "http://example.com/" }, /^AUDIT_LOG_URL .* read the key/],
+      ["new.csv", { key: "" }, /^AUDIT_LOG_API_KEY must be an API key/],
+      ["new.csv", { args: ["--out="] }, /^--out: /],
     ];
-    for (const other of others) {
-      const { code, stderr } = await folder.run("log.ndjson", other);
+    const names = ["log.ndjson", "cut.csv", "mine.csv"];
+    const before = names.map((name) => folder.read(name));
+    for (const [name, run, message] of cases) {
+      const asked = proxy.requestedAt.length;
+      const { code, stderr } = await folder.run(name, { url: proxy.url, key, ...run });
       assertEquals(code, 2, stderr);
-      assertMatch(stderr, /place that was saved .* another --start, .* give the same as before/);
-      assertStringIncludes(stderr, "Start again with after=beginning");
+      assertMatch(stderr, message);
+      assert(proxy.requestedAt.length <= asked + 1);
     }
+    assertEquals(names.map((name) => folder.read(name)), before);
     await fill(organization, 3);
-    await folder.export("log.ndjson", { key: token });
+    await folder.export("log.ndjson", { key });
     await assertWhole(folder, "log.ndjson", organization);
   });
 
-  it("touches no file that it has not written, or that has lost something since", async () => {
-    const run = { key: (await newFilledLog(10)).token };
-    using folder = new Folder();
-    Deno.writeTextFileSync(folder.file("mine.csv"), "mine");
-    await folder.export("log.csv", run);
-    Deno.truncateSync(folder.file("log.csv"), 700);
-    for (const name of ["mine.csv", "log.csv"]) {
-      const before = folder.read(name);
-      const { code, stderr } = await folder.run(name, run);
-      assertEquals([code, folder.read(name)], [2, before]);
-      assertMatch(stderr, /is not as .*\.progress says: move both away/);
-    }
-  });
-
-  it("runs alone on a file", async () => {
+  it("refuses to run twice on a file", async () => {
     const organization = await newFilledLog(10);
     using folder = new Folder();
     const refused = Promise.withResolvers<Ended>();
@@ -330,11 +311,11 @@ describe("public-audit-log export", () => {
     await folder.export("log.csv", { url: proxy.url, key: organization.token });
     const { code, stderr } = await refused.promise;
     assertEquals(code, 2);
-    assertMatch(stderr, /log\.csv is in use: another process is at it\.\n$/);
+    assertMatch(stderr, /log\.csv is in use: wait until the other process has ended\.\n$/);
     await assertWhole(folder, "log.csv", organization);
   });
 
-  it("shows the key nowhere, whatever is answered", async () => {
+  it("shows the key nowhere, whatever the API answers", async () => {
     const organization = await newFilledLog(10);
     const { token } = organization;
     using folder = new Folder();
@@ -355,30 +336,5 @@ describe("public-audit-log export", () => {
     const seen = outputs.flatMap(({ stdout, stderr }) => [stdout, stderr]);
     seen.push(...folder.files().map((name) => folder.read(name)));
     assert(!seen.some((text) => text.includes(token)));
-  });
-
-  describe("stops at once, asks at most once, and says what to do, given", () => {
-    const moved: Behaviour = () => Response.redirect("http://127.0.0.1:9/", 302);
-    const passOn: Behaviour = (_number, forward) => forward();
-    const cases: [name: string, run: Run, message: RegExp, behaviour?: Behaviour][] = [
-      ["a query that is invalid", { args: ["--start=2026-02-30"] }, /\(400\)\. Correct .*02-30/s],
-      ["a redirect", {}, /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else\.\n/, moved],
-      ["no file", { args: ["--out="] }, /^--out: /],
-      ["no address", { url: "example.com" }, /^AUDIT_LOG_URL must be an https address/],
-      ["an open connection", { url: "http://example.com/" }, /^AUDIT_LOG_URL .* read the key/],
-      ["no key", { key: "" }, /^AUDIT_LOG_API_KEY must be an API key/],
-    ];
-    for (const [name, run, message, behaviour = passOn] of cases) {
-      it(name, async () => {
-        const organization = await newLog();
-        using folder = new Folder();
-        await using proxy = proxyFor(organization, behaviour);
-        const all = { url: proxy.url, key: organization.token, ...run };
-        const { code, stderr } = await folder.run("log.csv", all);
-        assertEquals(code, 2, stderr);
-        assertMatch(stderr, message);
-        assert(proxy.requestedAt.length <= 1);
-      });
-    }
   });
 });

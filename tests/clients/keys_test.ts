@@ -60,15 +60,10 @@ describe("docs/keys.md", () => {
     assertEquals(JSON.parse(outputOf("call read_audit_log")).total, 0);
 
     const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
-    assertEquals(states.sort(), [
-      "Export revoked",
-      "SIEM active",
-      "SIEM revoked",
-      "test active",
-    ]);
+    assertEquals(states.sort(), ["Export revoked", "SIEM active", "SIEM revoked", "test active"]);
   });
 
-  it("rotates a key without a gap: of requests sent all the while, none is refused", async () => {
+  it("rotates a key without a gap: no request is refused meanwhile", async () => {
     const { id } = await newOrganization(admin);
     const old = await createApiKey(admin, id);
     const file = `${folder}/key of the application`;
@@ -82,7 +77,7 @@ describe("docs/keys.md", () => {
         const token = (await Deno.readTextFile(file)).trim();
         tokens.add(token);
         statuses.push(await statusOf(token));
-        // Or they would meet the limit. Not the times of a key that is no longer used: they stand still.
+        // So that they do not meet the limit of the key that is in use.
         if (statuses.length % 10 === 0) {
           const keys = await listApiKeys(admin, id);
           const used = keys.find(({ hint }) => hint.endsWith(token.slice(-4)));

@@ -1,6 +1,6 @@
 import { newLog, type Organization, sql, writeEntries } from "../helpers.ts";
 
-/** Values that a careless writer or reader of JSON or CSV breaks. */
+/** Careless programs break these values when they write or read JSON or CSV. */
 const AWKWARD = [
   'say "hi", twice',
   "two\r\nlines",
@@ -26,7 +26,7 @@ export async function newFilledLog(count: number, firstDay = 20, days = 1): Prom
   return organization;
 }
 
-/** Writes so many entries, evenly over the 20th of November 2026 or over other days of that month. */
+/** Spreads so many entries evenly over the 20th of November 2026, or over other days of that month. */
 export async function fill(
   { id }: Organization,
   count: number,
@@ -46,8 +46,8 @@ export async function fill(
 }
 
 /**
- * Writes to the 20th of November 2026 as platforms do: one writer commits late while others write and commit, times go
- * up and down, and some of it is rolled back.
+ * Writes to the 20th of November 2026 as platforms do. One writer commits late while others write,
+ * times go up and down, and some transactions are rolled back.
  */
 export async function writeOutOfOrder({ id }: Organization, rounds: number): Promise<void> {
   const writer = await sql.reserve();

@@ -1,13 +1,13 @@
 import { AUDIT_LOG_URL } from "../helpers.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 
-/** What a proxy does with its nth request, from 1 on; `forward()` is the API's own answer. */
+/** Answers the nth request of a proxy, from 1 on. `forward()` gets the API's answer. */
 export type Behaviour = (
   number: number,
   forward: () => Promise<Response>,
 ) => Promise<Response> | Response;
 
-/** Between a client and the API. */
+/** Starts a proxy between a client and the API. */
 export function startProxy(behaviour: Behaviour): Loopback & { requestedAt: number[] } {
   const requestedAt: number[] = [];
   const server = serveOnLoopback(({ url, headers }) => {
@@ -22,12 +22,12 @@ export function startProxy(behaviour: Behaviour): Loopback & { requestedAt: numb
   return { ...server, requestedAt };
 }
 
-/** A refusal that says when to ask again. */
+/** Refuses a request, and says when to ask again. */
 export function tryAgain(status: number, seconds = 0): Response {
   return new Response("", { status, headers: { "Retry-After": String(seconds) } });
 }
 
-/** An answer whose `next` leads through the proxy again. */
+/** Changes the `next` of an answer, so that it leads through the proxy. */
 export async function throughProxy(answer: Response, { url }: Loopback): Promise<Response> {
   const body = (await answer.text()).replaceAll(AUDIT_LOG_URL, url);
   const headers = new Headers(answer.headers);

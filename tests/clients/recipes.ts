@@ -3,17 +3,16 @@ import { runProgram } from "../run_program.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
-/** The commands of a page that were run. */
+/** What the commands of a page have printed. */
 export interface Ran {
-  /** What each has printed. */
   outputs: string[];
-  /** What the first with a text in it has printed. */
+  /** The output of the first command that contains a text. */
   outputOf(part: string): string;
 }
 
 /**
- * Runs all commands of a page in docs/ in one shell and one new folder, which has the files that the
- * page shows. Those with an `…` are for a person to fill in, and those marked `bash` for other machines.
+ * Runs the commands of a page in docs/ in one shell, and in a new folder with the page's files. Leaves
+ * out commands with an `…`, which a person has to fill in, and those marked `bash`, for other machines.
  *
  * @throws {Error} with what was printed, if one of them fails.
  */
@@ -49,7 +48,7 @@ export async function runRecipes(
   };
 }
 
-/** Writes the files that a page in docs/ shows to a folder; the commands it shows. */
+/** Writes the files on a page in docs/ to a folder. Returns the commands on the page. */
 export async function unpackRecipes(folder: string, page = "integrating.md"): Promise<string[]> {
   const commands: string[] = [];
   const text = await Deno.readTextFile(new URL(page, DOCS));

@@ -17,7 +17,7 @@ digests = sha256
 ess_cert_id_alg = sha256
 END`;
 
-/** A time-stamping authority (RFC 3161) on loopback, and the certificate to trust. */
+/** Starts a time-stamping authority (RFC 3161) on loopback. Returns also the certificate to trust. */
 export async function startTimeStamping(): Promise<Loopback & { certificate: string }> {
   const folder = await Deno.makeTempDir();
   const run = async (script: string) => {
@@ -42,7 +42,7 @@ export async function startTimeStamping(): Promise<Loopback & { certificate: str
   };
 }
 
-/** Asks an authority for a time stamp of a text; the path of the file that has it. */
+/** Asks an authority for a time stamp of a text. Returns the path of its file. */
 export async function requestTimeStamp(url: string, text: string): Promise<string> {
   const make = 'printf %s "$1" | openssl ts -query -data /dev/stdin -sha256 -cert | base64 -w 0';
   const { stdout } = await runProgram("sh", { args: ["-c", make, "sh", text] });

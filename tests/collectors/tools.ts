@@ -1,15 +1,17 @@
+import { assert, assertEquals } from "@std/assert";
 import { it as test } from "@std/testing/bdd";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
-import { writeOutOfOrder } from "../clients/log.ts";
+import { idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
 import { startProxy, throughProxy } from "../clients/proxy.ts";
-import type { Organization, Page } from "../helpers.ts";
+import type { Page } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
 
 const DATA = fileURLToPath(new URL("../../local/data/collectors", import.meta.url));
 
 /**
- * The folder for a program of others that a script has built there, now or earlier, and `it` for tests that use it.
- * Where it cannot be built, these are skipped, and one line says why.
+ * Builds somebody else's program with a script, unless an earlier run has built it. Returns its folder,
+ * and `it` for tests that use it. Where the script fails, these tests are skipped, and one line says why.
  */
 export async function built(name: string, script: string) {
   const folder = `${DATA}/${name}`;
@@ -29,14 +31,24 @@ export function example(path: string): string {
   return fileURLToPath(new URL(`../../examples/${path}`, import.meta.url));
 }
 
-/** What a collector is started with. */
-export type Start = (url: string, organization: Organization) => Deno.Command;
+export interface FollowOptions {
+  /** Its configuration in examples/. */
+  config: string;
+  /** How it is started in a folder that has the configuration, and to which it writes its files `audit…`. */
+  command: (folder: string) => string[];
+  /** How long it must at least pause when it has caught up, in milliseconds. */
+  pause: number;
+}
 
 /**
- * Runs a collector three times, and kills it: as soon as it asks for the second page, and then twice when it has caught
- * up beside writers and asked again. Returns how long it paused when caught up, in milliseconds.
+ * Lets a collector follow the log, and kills it three times: first when it asks for the second page,
+ * then twice when it has caught up beside writers and asked again. Asserts that it delivers every
+ * entry at least once, and that it pauses when it has caught up.
  */
-export async function followThroughKills(organization: Organization, start: Start) {
+export async function assertFollows({ config, command, pause }: FollowOptions): Promise<void> {
+  const organization = await newFilledLog(1_500);
+  const folder = await Deno.makeTempDir();
+  await Deno.copyFile(example(config), `${folder}/${basename(config)}`);
   const pauses: number[] = [];
   let caughtUpAt: number | undefined;
   let isWritten = false;
@@ -50,14 +62,37 @@ export async function followThroughKills(organization: Organization, start: Star
     if (number === 2 || isLast && items.length === 0 && !has_more) done.resolve();
     return throughProxy(response, api);
   });
+  const [program = "", ...args] = command(folder);
   for (let run = 0; run < 3; run++) {
     [caughtUpAt, isWritten, done] = [undefined, false, Promise.withResolvers<void>()];
-    const collector = start(api.url, organization).spawn();
+    const collector = new Deno.Command(program, {
+      args,
+      env: {
+        AUDIT_LOG_URL: api.url,
+        AUDIT_LOG_API_KEY: organization.token,
+        AUDIT_LOG_FOLDER: folder,
+        AUDIT_LOG_STATE: folder,
+        AUDIT_LOG_FILE: `${folder}/audit.ndjson`,
+      },
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
     if (run > 0) await writeOutOfOrder(organization, 5);
     isWritten = true;
     await done.promise;
     collector.kill("SIGKILL");
     await collector.status;
   }
-  return pauses;
+
+  const lines = Array.from(Deno.readDirSync(folder), ({ name }) => name)
+    .filter((name) => name.startsWith("audit"))
+    .flatMap((name) => Deno.readTextFileSync(`${folder}/${name}`).trim().split("\n"));
+  const ids = lines.map((line) => {
+    // Filebeat puts the entry into a field.
+    const { audit_log, id } = JSON.parse(line);
+    return audit_log?.id ?? id;
+  });
+  assertEquals([...new Set(ids)].sort(), await idsOfLog(organization));
+  assert(pauses.every((each) => each > pause), `${pauses}`);
 }

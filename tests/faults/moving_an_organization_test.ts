@@ -18,7 +18,7 @@ afterAll(async () => {
   for (const each of [from, to, old, other]) await each[Symbol.asyncDispose]();
 });
 
-/** The seals that the new place has added to the three of the old one; no day may be altered. */
+/** The seals after the three of the old place. Asserts that they form a chain and no day is altered. */
 async function newSeals(token: string): Promise<string[]> {
   const { body } = await ask(other, token, "/seals?start=2026-11-01&end=2026-11-20");
   const { altered, items }: SealsPage = body;
@@ -34,7 +34,7 @@ async function newSeals(token: string): Promise<string[]> {
 
 describe("docs/scaling.md", () => {
   it("moves an organization with entries, counts, seals and keys, and leaves all others alone", async () => {
-    // Numbers of later epochs than the new place's: unchanged, its readers would not see these entries.
+    // The old place is in a later epoch. With their numbers unchanged, the new place would not show the entries.
     for (const place of [from, from, from, to]) await adopt(place);
     await spendTransactions(from);
     const moved = await addOrganization(from);
@@ -51,7 +51,7 @@ describe("docs/scaling.md", () => {
     await insertEntries(to, resident.id, "2026-11-20", 2);
     await runUpkeep(from);
     await runUpkeep(to);
-    // One that its day's seal has not seen, and one of a day that is not over.
+    // The seal of the first day has not seen its new entry; the other day is not over.
     await insertEntries(from, moved.id, "2026-11-19", 1);
     await insertEntries(from, moved.id, new Date().toISOString().slice(0, 10), 1);
     const follower = await ask(other, resident.token, `?${ALL}&after=beginning`);
@@ -76,29 +76,29 @@ describe("docs/scaling.md", () => {
     assertMatch(detail ?? "", /after=beginning/);
     assertMatch(outputOf("AUDIT_LOG_URL="), /All is as it was sealed\. The chain has the seal/);
 
-    // At the new place: the same page, and no key that was revoked.
+    // The new place gives the same page, and refuses the revoked key.
     assertEquals((await ask(other, moved.token, `?${ALL}`)).body, before.body);
     assertEquals((await ask(other, `${revoked?.token}`, `?${ALL}`)).status, 401);
-    // The feed has all there is once, then what is new once.
+    // The feed gives every entry once, and then the new one.
     const all = await ask(other, moved.token, `?${ALL}&after=beginning`);
     assertEquals([all.body.items.length, all.body.total], [10, 10]);
     await insertEntries(to, moved.id, "2026-11-18", 1);
     const then = await ask(other, moved.token, `?${ALL}&after=${all.after}`);
     assertEquals(then.body.items.length, 1);
-    // The chain goes on: what came late is declared, once, and nothing is altered.
+    // The chain goes on. It declares each late entry once.
     await runUpkeep(to);
     const late = ["4 2026-11-18 4 1 0", "5 2026-11-19 2 1 0"];
     assertEquals(await newSeals(moved.token), late);
     const [health] = await to`select audit_log_private.health() ->> 'miscounted_days' as days`;
     assertEquals(health?.["days"], "[]");
 
-    // The others: there is no row of theirs, and a cursor of the new place still works.
+    // Other organizations were not moved, and a cursor of the new place still works.
     await insertEntries(to, resident.id, "2026-11-20", 1);
     const next = await ask(other, resident.token, `?${ALL}&after=${follower.after}`);
     assertEquals([next.status, next.body.items.length], [200, 1]);
     assertEquals((await ask(other, stays.token, `?${ALL}`)).status, 401);
 
-    // The chain also goes on after the new place was restored, and all of it was compared.
+    // The chain also goes on after the new place was restored, and every day was compared.
     await adopt(to);
     await insertEntries(to, moved.id, "2026-11-20", 1);
     await scrub(to);

@@ -13,7 +13,6 @@ import {
   epochOf,
   read,
   scrub,
-  spendTransactions,
   write,
 } from "./log.ts";
 import {
@@ -24,47 +23,80 @@ import {
   pidOf,
   runUpkeep,
   somebodyWaitsFor,
-  type Sql,
 } from "../project.ts";
 
-const [original, other] = await Promise.all([startTemporaryStack(), startTemporaryStack()]);
-const [sql, otherSql] = [cluster.connect(original.postgres), cluster.connect(other.postgres)];
+const original = await startTemporaryStack();
+const sql = cluster.connect(original.postgres);
 afterAll(async () => {
-  for (const each of [sql, otherSql, original, other]) await each[Symbol.asyncDispose]();
+  await sql[Symbol.asyncDispose]();
+  await original[Symbol.asyncDispose]();
 });
 
 const programs = await cluster.findPostgres(await majorVersion(Deno.env.get("POSTGRES_PROGRAMS")));
 
-/** Asserts that a database refuses to be followed until it is adopted or promoted. */
-async function assertNotFollowed(sql: Sql, id: string, cursor: string): Promise<void> {
-  for (const after of ["beginning", cursor]) {
-    assertEquals(await codeOf(read(sql, id, after)), "55000");
-  }
-}
-
-describe("after a restore, old cursors are refused and nothing is skipped or repeated:", () => {
-  it("a dump into another cluster, whose transactions are fewer", async () => {
-    await spendTransactions(sql);
+describe("a restored log refuses old cursors, and then skips and repeats nothing", () => {
+  it("when it is a disk snapshot that was adopted", async () => {
     const { id } = await addOrganization(sql);
-    await write(sql, id, "a", "b");
+    await write(sql, id, "a");
+    const folder = await cluster.snapshot(original.postgres);
+    await write(sql, id, "lost 1", "lost 2");
     const cursor = await cursorOf(sql, id);
-    await write(sql, id, "c");
 
-    await cluster.copyRows(sql, otherSql);
-    await assertNotFollowed(otherSql, id, cursor);
-    assertEquals(await adopt(otherSql), 1);
-    assertEquals(await read(otherSql, id, cursor), null);
-    await assertExact(otherSql, id, ["a", "b", "c"]);
-    // The original goes on.
-    assertEquals((await read(sql, id, cursor))?.names, ["c"]);
+    await using copy = await cluster.startCluster(folder);
+    await write(copy.sql, id, "b");
+    // Nothing distinguishes it from the original, and it uses the same numbers again.
+    assertEquals((await read(copy.sql, id, cursor))?.names, []);
+    await adopt(copy.sql);
+    assertEquals(await read(copy.sql, id, cursor), null);
+    await assertExact(copy.sql, id, ["a", "b"]);
   });
 
-  it("rows of higher numbers and epochs than the database's own, of some of which only the seals tell", async () => {
-    const sql = otherSql;
+  it("when a standby is promoted at a point in time; before that, nobody can follow it", async () => {
+    const { id } = await addOrganization(sql);
+    const backup = await cluster.snapshot(original.postgres);
+    await write(sql, id, "a");
+    await sql`select pg_create_restore_point(${id})`;
+    await write(sql, id, "lost 1", "lost 2");
+    const cursor = await cursorOf(sql, id);
+    await sql`select pg_switch_wal()`;
+
+    await using copy = await cluster.startStandby(original.postgres, backup, id);
+    for (const after of ["beginning", cursor]) {
+      assertEquals(await codeOf(read(copy.sql, id, after)), "55000");
+    }
+    await copy.sql`select pg_promote()`;
+    await cluster.isPromoted(copy.sql);
+    // They use the numbers of the lost transactions again.
+    await write(copy.sql, id, "b", "c");
+    assertEquals(await read(copy.sql, id, cursor), null);
+    await assertExact(copy.sql, id, ["a", "b", "c"]);
+    // Every restore ends so.
+    await adopt(copy.sql);
+    const names = ["a", "b", "c", "new 1", "new 2"];
+    assertEquals((await read(copy.sql, id, "beginning"))?.names, names);
+  });
+
+  it("when it is a copy of the database within its cluster", async () => {
+    await using copy = await cluster.startCluster(await cluster.snapshot(original.postgres));
+    const { id } = await addOrganization(copy.sql);
+    await write(copy.sql, id, "a");
+    await copy.sql.end();
+    await using neither = cluster.connect(copy.options, { database: "template1" });
+    await neither`create database twin template postgres`;
+
+    await using sql = cluster.connect(copy.options);
+    await using twin = cluster.connect(copy.options, { database: "twin" });
+    await write(twin, id, "b");
+    const cursor = await cursorOf(sql, id);
+    assertEquals(await read(twin, id, cursor), null);
+    await assertExact(twin, id, ["a", "b"]);
+  });
+
+  it("when rows have higher numbers and epochs than the database, even if only a seal shows it", async () => {
     const epoch = await epochOf(sql);
     const { id } = await addOrganization(sql);
     const { id: withSeals } = await addOrganization(sql);
-    // As the numbers were in this epoch, and in the epochs 7 and 12 of another database.
+    // Numbers of this epoch, and of the epochs 7 and 12 of another database.
     const [own = "", seven = "", twelve = ""] = [0n, 7n, 12n].map((later) =>
       String(((BigInt(epoch) + later) << 40n) + 123_456_789_012n)
     );
@@ -88,83 +120,14 @@ describe("after a restore, old cursors are refused and nothing is skipped or rep
     await write(sql, id, "new 3");
     assertEquals((await read(sql, id, next ?? ""))?.names, ["new 3"]);
   });
-
-  it("a disk snapshot, once it is adopted", async () => {
-    const { id } = await addOrganization(sql);
-    await write(sql, id, "a");
-    const folder = await cluster.snapshot(original.postgres);
-    await write(sql, id, "lost 1", "lost 2");
-    const cursor = await cursorOf(sql, id);
-
-    await using copy = await cluster.startCluster(folder);
-    await write(copy.sql, id, "b");
-    // Nothing tells it from the original, and the numbers are used again.
-    assertEquals((await read(copy.sql, id, cursor))?.names, []);
-    await adopt(copy.sql);
-    assertEquals(await read(copy.sql, id, cursor), null);
-    await assertExact(copy.sql, id, ["a", "b"]);
-  });
-
-  it("a point in time, after which the transactions' numbers are used again", async () => {
-    const { id } = await addOrganization(sql);
-    const backup = await cluster.baseBackup(original.postgres);
-    await write(sql, id, "a");
-    await sql`select pg_create_restore_point(${id})`;
-    await write(sql, id, "lost 1", "lost 2");
-    const cursor = await cursorOf(sql, id);
-    await sql`select pg_switch_wal()`;
-
-    const target = `recovery_target_name = '${id}'\nrecovery_target_action = 'promote'`;
-    await using copy = await cluster.recover(original.postgres, backup, "recovery", target);
-    await cluster.isPromoted(copy.sql);
-    await write(copy.sql, id, "b", "c");
-    assertEquals(await read(copy.sql, id, cursor), null);
-    await assertExact(copy.sql, id, ["a", "b", "c"]);
-    // And as every restore ends.
-    await adopt(copy.sql);
-    const names = ["a", "b", "c", "new 1", "new 2"];
-    assertEquals((await read(copy.sql, id, "beginning"))?.names, names);
-  });
-
-  it("a standby that is promoted; before that, it refuses to be followed", async () => {
-    const { id } = await addOrganization(sql);
-    await write(sql, id, "a");
-    const cursor = await cursorOf(sql, id);
-    const backup = await cluster.baseBackup(original.postgres);
-    await write(sql, id, "b");
-    await sql`select pg_switch_wal()`;
-
-    await using copy = await cluster.recover(original.postgres, backup, "standby");
-    await assertNotFollowed(copy.sql, id, cursor);
-    await copy.sql`select pg_promote()`;
-    await cluster.isPromoted(copy.sql);
-    assertEquals(await read(copy.sql, id, cursor), null);
-    await assertExact(copy.sql, id, ["a", "b"]);
-  });
-
-  it("a copy of the database within its cluster", async () => {
-    await using copy = await cluster.startCluster(await cluster.snapshot(original.postgres));
-    const { id } = await addOrganization(copy.sql);
-    await write(copy.sql, id, "a");
-    await copy.sql.end();
-    await using neither = cluster.connect(copy.options, { database: "template1" });
-    await neither`create database twin template postgres`;
-
-    await using sql = cluster.connect(copy.options);
-    await using twin = cluster.connect(copy.options, { database: "twin" });
-    await write(twin, id, "b");
-    const cursor = await cursorOf(sql, id);
-    assertEquals(await read(twin, id, cursor), null);
-    await assertExact(twin, id, ["a", "b"]);
-  });
 });
 
 describe("adopting a restored log", () => {
-  it("lets readers read meanwhile, and writers wait, who write in the new epoch then", async () => {
+  it("lets readers read meanwhile, and lets writers wait, who then write in the new epoch", async () => {
     const { id, token } = await addOrganization(sql);
     const writer = await sql.reserve();
     await writer`set role service_role`;
-    // So often that the session keeps the plan of its insert.
+    // After so many inserts, the session keeps its plan.
     const names = Array.from({ length: 7 }, (_, n) => `${n}`);
     await write(writer, id, ...names);
     const { after } = await ask(original, token, `?${ALL}&after=beginning`);
@@ -191,13 +154,12 @@ describe("adopting a restored log", () => {
     writer.release();
   });
 
-  it("leaves seals as they were: late entries are declared, silent changes found, and the chain goes on", async () => {
-    await spendTransactions(sql);
+  it("leaves seals as they were: the chain goes on, declares late entries and finds silent changes", async () => {
     const { id } = await addOrganization(sql);
     await insertEntries(sql, id, "2026-03-01", 3);
     await insertEntries(sql, id, "2026-03-02", 3);
     await runUpkeep(sql);
-    // One that its day's seal has not seen.
+    // The seal of this day has not seen this entry.
     await insertEntries(sql, id, "2026-03-01", 1);
     await sql.begin(async (transaction) => {
       await transaction`set local session_replication_role = replica`;
@@ -205,24 +167,23 @@ describe("adopting a restored log", () => {
         update audit_log.audit_entries set agent_name = 'changed'
         where organization_id = ${id} and created_at >= '2026-03-02Z'`;
     });
-    await cluster.copyRows(sql, otherSql);
 
-    await adopt(otherSql);
-    await insertEntries(otherSql, id, "2026-03-01", 1);
-    await scrub(otherSql);
+    await adopt(sql);
+    await insertEntries(sql, id, "2026-03-01", 1);
+    await scrub(sql);
     const days = ["1 2026-03-01 3 0 0", "2 2026-03-02 3 0 0", "3 2026-03-01 5 2 0"];
-    assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
+    assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
     // Seals of one epoch are read in the next.
-    await adopt(otherSql);
-    await scrub(otherSql);
-    assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
-    await insertEntries(otherSql, id, "2026-03-01", 1);
-    await scrub(otherSql);
+    await adopt(sql);
+    await scrub(sql);
+    assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
+    await insertEntries(sql, id, "2026-03-01", 1);
+    await scrub(sql);
     days.push("4 2026-03-01 6 1 0");
-    assertEquals(await chainOf(otherSql, id), { days, altered: ["2026-03-02"] });
+    assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
   });
 
-  it("touches no entry and reads no table of entries or seals, without statistics too", async () => {
+  it("changes no entry and reads neither entries nor seals, without statistics too", async () => {
     const tables = ["audit_log.audit_entries", "audit_log_private.seals"];
     await sql`alter table audit_log.audit_entries set (autovacuum_enabled = off)`;
     const ids = Array.from({ length: 200 }, () => crypto.randomUUID());
@@ -234,18 +195,10 @@ describe("adopting a restored log", () => {
       from unnest(${ids}::uuid[]) as id, generate_series(1, 200) as n`;
     await runUpkeep(sql);
     const [all] = await sql`select count(*)::int as count from audit_log.organizations`;
-    const places = async () => {
-      const [row] = await sql`
-        select count(*)::int as entries, sum(hashtext(ctid::text || xmin::text)::bigint)::text as hash
-        from audit_log.audit_entries`;
-      return row;
-    };
-    const before = await places();
-    assert(before?.["entries"] > 40_000);
-    // 0: an empty table; -1: one that has not been counted yet.
+    // What Postgres supposes of an empty table, and of one that it has not counted yet.
     for (const known of [0, -1]) {
       await sql`update pg_class set reltuples = ${known} where oid = any (${tables}::regclass[])`;
-      // A backend whose statistics have nothing of what was done before.
+      // The statistics of a new backend begin with the adoption.
       await using fresh = cluster.connect(original.postgres);
       await fresh.begin(async (transaction) => {
         await adopt(transaction);
@@ -254,69 +207,55 @@ describe("adopting a restored log", () => {
           from pg_stat_xact_user_tables where relid = any (${tables}::regclass[]) order by relid`;
         for (const { read, fetched, changed } of used) {
           assertEquals([read, changed], [0, 0]);
+          // It may look at the newest entry of each organization.
           assert(fetched <= all?.["count"], `${fetched} rows were read`);
         }
       });
     }
-    assertEquals(await places(), before);
     await sql`alter table audit_log.audit_entries reset (autovacuum_enabled)`;
   });
 });
 
-describe("after a crash", () => {
-  it("all that readers were shown is there, though its writers did not wait for the disk", async () => {
+describe("a log whose writers do not wait for the disk", () => {
+  it("has everything on disk that an application or an administrator has read", async () => {
     const { id, token } = await addOrganization(sql);
-    const follow = (after: string) => ask(original, token, `?${ALL}&after=${after}`);
-    const namesOf = ({ body }: Awaited<ReturnType<typeof ask>>): string[] =>
-      body.items.map(({ agent_name }: { agent_name: string }) => agent_name);
-    // Not even requests wait, unless they ask to.
     await sql`alter system set synchronous_commit = off`;
     await sql`alter system set wal_writer_delay = '10s'`;
     await sql`select pg_reload_conf()`;
-    const writer = await sql.reserve();
+    /** Writes an entry. Returns what tells whether it is on disk. */
+    const writeOne = async () => {
+      await write(sql, id, "a");
+      const [written] = await sql`select pg_current_wal_insert_lsn()::text as place`;
+      return async (): Promise<boolean> => {
+        const [row] = await sql`
+          select pg_current_wal_flush_lsn() >= ${written?.["place"]}::text::pg_lsn as "isOnDisk"`;
+        return row?.["isOnDisk"];
+      };
+    };
+    // Wakes the process that writes to disk, which then sleeps for ten seconds.
+    const first = await writeOne();
+    while (!await first());
 
-    await write(writer, id, "shown to an administrator");
-    const [written] = await sql`select pg_current_wal_insert_lsn() as place`;
-    await readAsAdministrator(id);
-    const [flushed] = await sql`
-      select pg_current_wal_flush_lsn() >= ${written?.["place"]}::text::pg_lsn as "isOnDisk"`;
-    assertEquals(flushed?.["isOnDisk"], true);
-
-    const twenty = (name: string) => Array.from({ length: 20 }, (_, n) => `${name} ${n}`);
-    for (let round = 0; round < 3; round++) {
-      const written = twenty(`shown ${round}`);
-      await write(writer, id, ...written);
-      const shown = new Set(namesOf(await follow("beginning")));
-      assertEquals(written.filter((name) => !shown.has(name)), []);
-      await write(writer, id, ...twenty(`not shown ${round}`));
+    const totalByKey = async () =>
+      (await ask(original, token, `?${ALL}&after=beginning`)).body.total;
+    for (const [n, read] of [totalByKey, () => totalForAdministrator(id)].entries()) {
+      const isOnDisk = await writeOne();
+      assertEquals(await isOnDisk(), false);
+      assertEquals(await read(), n + 2);
+      assertEquals(await isOnDisk(), true);
     }
-    const last = await follow("beginning");
-    await write(writer, id, ...twenty("lost"));
-    await cluster.crash(original.postgres);
-    await startPostgres(original.postgres);
-
-    const kept = new Set((await read(sql, id, "beginning"))?.names);
-    assertEquals(namesOf(last).filter((name) => !kept.has(name)), []);
-    const isAllKept = twenty("lost").every((name) => kept.has(name));
-    assert(!isAllKept, "the crash lost nothing: the test says nothing");
-    // Their transactions' numbers are used again.
-    await write(sql, id, "new 1", "new 2");
-    // The Data API takes seconds to notice that its connections were cut, and tells nobody when it is back.
-    const deadline = Date.now() + 30_000;
-    let answer = await follow(last.after);
-    while (answer.status === 500 && Date.now() < deadline) answer = await follow(last.after);
-    const names = namesOf(answer).toSorted().filter((name) => !name.startsWith("lost"));
-    assertEquals(names, ["new 1", "new 2"]);
+    await sql`alter system reset all`;
+    await sql`select pg_reload_conf()`;
   });
 });
 
-describe("a feed gives every entry once, when", () => {
-  it("writers use two-phase commit, which holds up nobody but the connection that prepared", async () => {
+describe("a feed gives every entry once when", () => {
+  it("writers use two-phase commit, and only the connection that prepared has to wait", async () => {
     const { id } = await addOrganization(sql);
     const cursor = await cursorOf(sql, id);
     const folder = await cluster.snapshot(original.postgres);
-    await cluster.addSettings(folder, "max_prepared_transactions = 5");
-    await using copy = await cluster.startCluster(folder);
+    const settings = ["max_prepared_transactions=5"];
+    await using copy = await cluster.startCluster({ ...folder, settings });
     const writer = await copy.sql.reserve();
     await writer`begin`;
     await write(writer, id, "prepared");
@@ -334,47 +273,50 @@ describe("a feed gives every entry once, when", () => {
     writer.release();
   });
 
-  (programs ? it : it.skip)("pg_resetwal sets their numbers forward, and past 2^32", async () => {
-    const { id } = await addOrganization(sql);
-    await write(sql, id, "a");
-    let cursor = await cursorOf(sql, id);
-    const folder = await cluster.snapshot(original.postgres);
-    // In steps of less than 2^31: Postgres tells no older from newer ones beyond that, unless they are frozen.
-    for (const next of [2_000_000_000, 4_000_000_000, 2 ** 32 - 30]) {
-      await startPostgres(folder);
-      await cluster.freeze(folder);
-      await stopPostgres(folder.dataDir);
-      await cluster.resetWal(`${programs}`, folder, next);
-    }
-    await using copy = await cluster.startCluster(folder);
-    assertEquals((await read(copy.sql, id, cursor))?.names, []);
-    const names = Array.from({ length: 60 }, (_, n) => `${n + 10}`);
-    const seen: string[] = [];
-    for (const name of names) {
-      await write(copy.sql, id, name);
-      const page = await read(copy.sql, id, cursor);
-      seen.push(...page?.names ?? []);
-      cursor = page?.next ?? "";
-    }
-    assertEquals(seen, names);
-    const [row] = await copy.sql`select pg_current_xact_id()::text::bigint > 2 ^ 32 as is_past`;
-    assertEquals(row?.["is_past"], true);
-    await assertExact(copy.sql, id, [...names, "a"]);
-  });
+  (programs ? it : it.skip)(
+    "pg_resetwal sets the transactions' numbers forward, and past 2^32",
+    async () => {
+      const { id } = await addOrganization(sql);
+      await write(sql, id, "a");
+      let cursor = await cursorOf(sql, id);
+      const folder = await cluster.snapshot(original.postgres);
+      // In steps of less than 2^31 and with frozen rows: otherwise Postgres takes old numbers for new ones.
+      for (const next of [2_000_000_000, 4_000_000_000, 2 ** 32 - 30]) {
+        await startPostgres(folder);
+        await cluster.freeze(folder);
+        await stopPostgres(folder.dataDir);
+        await cluster.resetWal(`${programs}`, folder, next);
+      }
+      await using copy = await cluster.startCluster(folder);
+      assertEquals((await read(copy.sql, id, cursor))?.names, []);
+      const names = Array.from({ length: 60 }, (_, n) => `${n + 10}`);
+      const seen: string[] = [];
+      for (const name of names) {
+        await write(copy.sql, id, name);
+        const page = await read(copy.sql, id, cursor);
+        seen.push(...page?.names ?? []);
+        cursor = page?.next ?? "";
+      }
+      assertEquals(seen, names);
+      const [row] = await copy.sql`select pg_current_xact_id()::text::bigint > 2 ^ 32 as is_past`;
+      assertEquals(row?.["is_past"], true);
+      await assertExact(copy.sql, id, [...names, "a"]);
+    },
+  );
 });
 
-/** Reads the feed as an administrator does, without an API key. */
-async function readAsAdministrator(id: string): Promise<void> {
+/** The total that an administrator reads, without an API key. */
+async function totalForAdministrator(id: string): Promise<number> {
   const sub = crypto.randomUUID();
   await sql`insert into auth.users (id, email) values (${sub}, 'ada@example.com')`;
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role) values (${id}, ${sub}, 'admin')`;
-  await sql.begin(async (transaction) => {
-    const claims = JSON.stringify({ sub });
-    await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
-    await transaction`
+  return await sql.begin(async (transaction) => {
+    await transaction`select set_config('request.jwt.claims', ${JSON.stringify({ sub })}, true)`;
+    const [row] = await transaction`
       select audit_log_private.read_audit_log(
         ${id}, ('2000-01-01', '9999-12-31', null, null, 100, 0, false, 'beginning')::audit_log.page_query
-      )`;
+      )::json -> 'total' as total`;
+    return row?.["total"];
   });
 }

@@ -1,12 +1,12 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type postgres from "postgres";
 import { type EdgeFunction, startEdgeFunction } from "../../local/edge_function.ts";
-import { freePort } from "../../local/free_port.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
+import { serveOnLoopback } from "../loopback.ts";
+import { pidOf, type Sql } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Fault, type LoadOptions, underLoad } from "./load.ts";
 
@@ -16,42 +16,35 @@ afterAll(() => stack[Symbol.asyncDispose]());
 /** How many connections the server takes (local/postgres.ts). */
 const MAX_CONNECTIONS = 60;
 
-/** Connects as the superuser, whom the server lets in last, too. */
+/** Connects as the superuser, who gets the server's last connections. */
 function connectAsAdmin(onclose = () => {}): Connection {
-  // A connection cut while the driver asks for types is a rejection that nobody can catch.
+  // A connection that is cut while the driver asks for types rejects a promise that nobody can catch.
   return connect(stack.postgres, { max: 1, fetch_types: false, onclose });
 }
 
-/** Cuts all connections but one's own. */
-async function cutConnections(admin: postgres.Sql): Promise<void> {
+async function cutOtherConnections(admin: Sql): Promise<void> {
   const cut = await admin`
     select pg_terminate_backend(pid) from pg_stat_activity
     where backend_type = 'client backend' and pid <> pg_backend_pid()`;
   assert(cut.length > 0, "there was no connection to cut");
 }
 
-/** What the function logs when the database is gone: words of the database, or of PostgREST in its place. */
-const GONE = new RegExp(
-  [
-    // There is no connection, or none to be had.
-    "503 PGRST00[0-3]",
-    // The database says goodbye.
-    "57P0[1-3]",
-    // The connection was cut off before that.
-    "failed: 400$",
-  ].join("|"),
-);
+/**
+ * What the function logs when the database is gone: PostgREST gets no connection, the database says
+ * goodbye, or the connection is cut before that.
+ */
+const GONE = /503 PGRST00[0-3]|57P0[1-3]|failed: 400$/;
 
-/** Tests that the service recovers from a fault. Without `causes`, not one request may fail. */
+/** Tests that the service recovers from a fault. Without `causes`, no request may fail. */
 function recovers(when: string, causes: RegExp | null, fault: Fault): void {
   it(when, () => underLoad({ stack, causes }, fault));
 }
 
-describe("the service recovers, with only lawful answers, when", () => {
+describe("the service gives only lawful answers, and recovers, when", () => {
   recovers("all connections to the database are cut, five times", GONE, async (load) => {
     await using admin = connectAsAdmin();
     for (let cut = 0; cut < 5; cut++) {
-      await cutConnections(admin);
+      await cutOtherConnections(admin);
       await load.answers(20);
     }
   });
@@ -65,8 +58,7 @@ describe("the service recovers, with only lawful answers, when", () => {
   recovers("one of the database's processes is killed", GONE, async (load) => {
     let isClosed = false;
     await using admin = connectAsAdmin(() => isClosed = true);
-    const [{ pid }] = await admin<[{ pid: number }]>`select pg_backend_pid() as pid`;
-    signal([pid], "SIGKILL");
+    signal([await pidOf(admin)], "SIGKILL");
     await load.answers(40);
     assert(isClosed, "the process was not killed");
   });
@@ -74,16 +66,12 @@ describe("the service recovers, with only lawful answers, when", () => {
   recovers("the database stands still", /TimeoutError/, async (load) => {
     const pids = await processesOf(stack.postgres);
     signal(pids, "SIGSTOP");
-    try {
-      await load.answers(8, 500);
-    } finally {
-      signal(pids, "SIGCONT");
-    }
+    await load.answers(8, 500).finally(() => signal(pids, "SIGCONT"));
   });
 
   recovers("the database has no connection left", GONE, async (load) => {
     await using admin = connectAsAdmin();
-    await cutConnections(admin);
+    await cutOtherConnections(admin);
     const others = Array.from({ length: MAX_CONNECTIONS }, () => connectAsAdmin());
     await Promise.allSettled(others.map((other) => other`select 1`));
     await load.answers(40, 500);
@@ -101,13 +89,13 @@ describe("the service recovers, with only lawful answers, when", () => {
     await admin`select pg_promote()`;
   });
 
-  // As the platform makes them when a disk is almost full. PostgREST's say otherwise.
+  // The platform makes transactions read-only when a disk is almost full. PostgREST asks for others.
   recovers(
-    "transactions are read only unless they say otherwise, and then no request fails",
+    "transactions are read-only by default, and then no request fails",
     null,
     async (load) => {
       await using admin = connectAsAdmin();
-      // This connection must write again.
+      // So that this connection can reset the setting.
       await admin`set default_transaction_read_only = off`;
       await admin`alter system set default_transaction_read_only = on`;
       await admin`select pg_reload_conf()`;
@@ -147,121 +135,62 @@ describe("the service recovers, with only lawful answers, when", () => {
       await load.answers(8, 200);
     }
   });
+
+  // tests/pure/handler_test.ts tests whole answers with wrong content.
+  it("the Data API hangs, before an answer or in its middle, and cuts answers off", async () => {
+    const pass = ({ url, method, headers, body }: Request) => {
+      const { pathname, search } = new URL(url);
+      return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });
+    };
+    // Longer than the function waits.
+    const hang = () => delay(6_000);
+    let isBroken = false;
+    let asked = 0;
+    await using dataApi = serveOnLoopback(async (request) => {
+      if (!isBroken) return await pass(request);
+      const fault = asked++ % 3;
+      if (fault === 0) await hang();
+      const whole = await (await pass(request)).bytes();
+      const half = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(whole.subarray(0, whole.length / 2)),
+        pull: (controller) => fault === 1 ? hang() : controller.close(),
+      });
+      return new Response(half, { headers: { "Content-Length": `${whole.length}` } });
+    });
+    const log: string[] = [];
+    await using edgeFunction = await startLoggedFunction(dataApi.url, log);
+    const causes = /TimeoutError|error reading a body/;
+    await underLoad(to(edgeFunction, log, causes), async (load) => {
+      isBroken = true;
+      await load.answers(16, 500).finally(() => isBroken = false);
+    });
+    for (const cause of causes.source.split("|")) assertMatch(log.join(), new RegExp(cause));
+  });
 });
 
-type Answer = (request: Request) => Response | Promise<Response>;
-
-/** Stands for the Data API: passes requests on, unless a test lets it answer otherwise. */
-const port = freePort();
-let answer: Answer = pass;
-const serve = () =>
-  Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, (request) => answer(request));
-let dataApi = serve();
-const faults: string[] = [];
-const edgeFunction = await startEdgeFunction({
-  apiUrl: `http://127.0.0.1:${port}`,
-  secretKey: stack.secretKey,
-  log: (line) => {
-    if (line.includes('"error"')) faults.push(line);
-  },
-});
-afterAll(async () => {
-  await edgeFunction[Symbol.asyncDispose]();
-  await dataApi.shutdown();
-});
+function startLoggedFunction(apiUrl: string, log: string[], main?: URL): Promise<EdgeFunction> {
+  const { secretKey } = stack;
+  return startEdgeFunction({
+    apiUrl,
+    secretKey,
+    log: (line) => log.push(line),
+    ...main && { main },
+  });
+}
 
 /** Sends the load to a function of the test's own. */
-function to({ port }: EdgeFunction, faults: string[], causes: RegExp | null = null): LoadOptions {
+function to({ port }: EdgeFunction, faults: string[], causes: RegExp | null): LoadOptions {
   const url = `http://127.0.0.1:${port}/public-audit-log`;
   return { stack, edgeFunction: { url, faults }, causes };
 }
 
-/** Tests that the service recovers when the Data API answers otherwise for a while: its nth request, from 0 on. */
-function recoversFrom(
-  is: string,
-  causes: RegExp | null,
-  other: (request: Request, number: number) => Promise<Response>,
-): void {
-  it(is, () =>
-    underLoad(to(edgeFunction, faults, causes), async (load) => {
-      let asked = 0;
-      answer = (request) => other(request, asked++);
-      try {
-        await load.answers(8, causes ? 500 : 200);
-      } finally {
-        answer = pass;
-      }
-      assert(asked >= 8, "the Data API was not asked");
-    }));
-}
-
-function pass({ url, method, headers, body }: Request): Promise<Response> {
-  const { pathname, search } = new URL(url);
-  return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });
-}
-
-/** Half of the true answer, of which the length says that it is half, and what `then` does after it. */
-async function half(
-  request: Request,
-  then: (rest: ReadableStreamDefaultController<Uint8Array>) => void | Promise<void>,
-): Promise<Response> {
-  const text = await (await pass(request)).bytes();
-  const body = new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(text.subarray(0, text.length / 2)),
-    pull: then,
-  });
-  return new Response(body, { headers: { "Content-Length": `${text.length}` } });
-}
-
-/** Resolves after longer than the function waits. */
-function hang(): Promise<void> {
-  return delay(6_000);
-}
-
-// tests/pure/handler_test.ts has the answers that come whole, and are garbage.
-describe("the service recovers, with only lawful answers, when the Data API", () => {
-  recoversFrom(
-    "hangs, before an answer or in the middle of it",
-    /TimeoutError/,
-    (request, number) => number % 2 ? half(request, hang) : hang().then(() => pass(request)),
-  );
-
-  recoversFrom(
-    "cuts its answers off in the middle",
-    /error reading a body/,
-    (request) => half(request, (rest) => rest.close()),
-  );
-
-  recoversFrom("is slow, and then no request fails", null, async (request) => {
-    const response = await pass(request);
-    await delay(1_500);
-    return response;
-  });
-
-  it("refuses connections", () => {
-    const causes = /Caused by: .*refused/;
-    return underLoad(to(edgeFunction, faults, causes), async (load) => {
-      await dataApi.shutdown();
-      try {
-        await load.answers(8, 500);
-      } finally {
-        dataApi = serve();
-      }
-    });
-  });
-});
-
-describe("no answer depends on the clock of the function's machine, not when it is", () => {
+describe("no answer depends on the clock of the function's machine, even if it is", () => {
   for (const [is, days] of [["a day ahead", 1], ["a day behind", -1]] as const) {
     it(is, async () => {
       const log: string[] = [];
-      await using wrong = await startEdgeFunction({
-        apiUrl: stack.apiUrl,
-        secretKey: stack.secretKey,
-        main: new URL(`wrong_clock.ts?days=${days}`, import.meta.url),
-        log: (line) => log.push(line),
-      });
-      await underLoad(to(wrong, log), (load) => load.answers(40));
+      const main = new URL(`wrong_clock.ts?days=${days}`, import.meta.url);
+      await using wrong = await startLoggedFunction(stack.apiUrl, log, main);
+      await underLoad(to(wrong, log, null), (load) => load.answers(40));
       const [, itsTime = ""] = log.join("").match(/^The clock says (.*)$/m) ?? [];
       const wrongBy = (Date.parse(itsTime) - Date.now()) / (24 * 60 * 60 * 1000);
       assertEquals(Math.round(wrongBy), days);

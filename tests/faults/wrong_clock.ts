@@ -1,4 +1,4 @@
-// The entry file of a function whose machine's clock is wrong by as many days as the address says.
+// An entry file that sets the function's clock wrong by the days in its address.
 
 const wrongBy = Number(new URL(import.meta.url).searchParams.get("days")) * 24 * 60 * 60 * 1000;
 const RightDate = Date;

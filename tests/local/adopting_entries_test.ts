@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
-import { runUpkeep } from "../../local/upkeep.ts";
 import { runRecipes } from "../clients/recipes.ts";
+import { runUpkeep } from "../project.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 
-// The section "Write entries" of docs/adopting.md: the recipes entries.sql and events.sql.
+// Follows the section "Write entries" of docs/adopting.md, with the recipes entries.sql and events.sql.
 
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());
@@ -87,7 +87,7 @@ describe("a trigger on their tables", () => {
     await assertCountsExact();
   });
 
-  it("needs no rights of the people who insert over the Data API", async () => {
+  it("needs no privileges of the people who insert over the Data API", async () => {
     const acme = await project.newOrganization();
     const { client, id, email } = person;
     const agent = { organization_id: acme, name: "Mine", created_by: id };
@@ -143,7 +143,7 @@ describe("a trigger on their tables", () => {
     assertEquals((await entriesOf("at-once")).length, 1);
   });
 
-  it("refuses the insert where the log has no such organization, so that nothing is unlogged", async () => {
+  it("refuses the insert if the log has no such organization, so that no action goes unlogged", async () => {
     const acme = await project.newOrganization();
     await sql`delete from audit_log.organizations where external_id = ${acme}`;
     const insert = sql`insert into public.agents (organization_id, name) values (${acme}, 'Agent')`;
@@ -168,9 +168,9 @@ describe("the page's commands", () => {
 });
 
 describe("a table of events", () => {
-  it("is written once, in pieces, beside its trigger, whatever was interrupted", async () => {
+  it("is written once, in pieces, beside its trigger, also after an interruption", async () => {
     const acme = await project.newOrganization();
-    // Events from before the trigger.
+    // These events are older than the trigger.
     await sql`alter table public.events disable trigger audit_log_insert`;
     await sql`
       insert into public.events (organization_id, happened_at, kind, email, agent)
@@ -185,8 +185,8 @@ describe("a table of events", () => {
     assertEquals((await entriesOf(acme)).length, 10);
 
     const [last] = await sql`select max(id) as id from public.events`;
-    const place = Number(last?.["id"]) - 20_000;
-    const piece = await sql`select recorded::int from audit_log_private.custom_backfill(${place})`;
+    const newest = Number(last?.["id"]) - 20_000;
+    const piece = await sql`select recorded::int from audit_log_private.custom_backfill(${newest})`;
     assertEquals(piece[0]?.["recorded"], 8_000);
     const backfill = blockOf("sql", "custom_backfill");
     const count = async () =>
@@ -198,14 +198,14 @@ describe("a table of events", () => {
     assertEquals(await count(), total);
     await assertCountsExact();
 
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const { id } = await project.organization(acme);
     const [seals] = await sql`
       select count(*)::int as days, sum(entries)::int as entries from audit_log_private.seals
       where organization_id = ${id}`;
     assertEquals({ ...seals }, { days: 36, entries: 20_010 });
     await sql.unsafe(backfill);
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const [health] = await sql`select audit_log_private.health() as state`;
     const { altered_days, miscounted_days, oldest_unsealed_day } = health?.["state"];
     assertEquals([altered_days, miscounted_days, oldest_unsealed_day], [[], [], null]);

@@ -5,7 +5,7 @@ import { API_URL, SECRET_KEY, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } fro
 
 const options = { apiUrl: API_URL, secretKey: SECRET_KEY, log: () => {} };
 
-/** Asks a function's process about a key that does not exist. For a 401, it has to ask the database. */
+/** Asks a function's process with an unknown key. To answer 401, it must ask the database. */
 async function statusOf(permissions: string[]): Promise<number> {
   await using edgeFunction = await startEdgeFunction({ ...options, permissions });
   const url = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`;
@@ -13,7 +13,7 @@ async function statusOf(permissions: string[]): Promise<number> {
 }
 
 describe("the function's process", () => {
-  it("starts and serves with the permissions that it has, and with none of them less", async () => {
+  it("serves with its permissions, and cannot do without any of them", async () => {
     const flags = permissionFlags(API_URL);
     assertEquals(await statusOf(flags), 401);
     const without = (part: string) => flags.map((flag) => flag.replace(part, ""));
@@ -46,7 +46,7 @@ describe("the function's process", () => {
     using stranger = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     for (const [attempt, refusal] of Object.entries(refusals)) {
       const query = new URLSearchParams({ attempt, stranger: `127.0.0.1:${stranger.addr.port}` });
-      // A call that is permitted never gets an answer.
+      // If a call were permitted, it would never get an answer.
       const signal = AbortSignal.timeout(10_000);
       const answer = await fetch(`http://127.0.0.1:${probe.port}/?${query}`, { signal })
         .then((response) => response.text(), String);

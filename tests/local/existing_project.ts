@@ -11,7 +11,7 @@ import { runDeno } from "../run_program.ts";
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = "supabase/migrations";
 
-/** A version of tomorrow, shorter than most: the Supabase CLI orders versions as text. */
+/** Tomorrow, as a version that is shorter than most: the Supabase CLI orders versions as text. */
 const TOMORROW = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10).replaceAll("-", "");
 
 /** Their migrations. They use names that the service uses too, in schemas of their own. */
@@ -76,13 +76,10 @@ export interface Account {
   client: SupabaseClient;
 }
 
-/** The result of a call of the Data API. */
+/** An answer of the Data API. */
 export type Answer = { code: string } | { data: unknown };
 
-/**
- * A Supabase project that was there before the service: a folder with migrations of its own, and a database with
- * a Data API, Auth and the function's gateway.
- */
+/** A Supabase project that was there before the service: a folder with migrations, and a stack without ours. */
 export class ExistingProject implements AsyncDisposable {
   readonly folder = Deno.makeTempDirSync();
   readonly stack: TemporaryStack;
@@ -106,23 +103,12 @@ export class ExistingProject implements AsyncDisposable {
     Deno.writeTextFileSync(join(this.folder, path), text);
   }
 
-  /** Adds migrations of theirs after all that are there, as `supabase migration new` does. */
-  addMigrations(texts: Record<string, string>): void {
-    const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
-    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
-    for (const [name, text] of Object.entries(texts)) {
-      time += 1000;
-      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
-      this.write(`${MIGRATIONS}/${version}_${name}.sql`, text);
-    }
-  }
-
   /** The names of the files, in order. */
   migrations(): string[] {
     return Array.from(Deno.readDirSync(join(this.folder, MIGRATIONS)), ({ name }) => name).sort();
   }
 
-  /** `deno task install`; what it printed. */
+  /** Runs `deno task install`. Returns what it printed. */
   async install(): Promise<string> {
     const { code, stdout, stderr } = await runDeno({
       args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", "."],
@@ -132,7 +118,6 @@ export class ExistingProject implements AsyncDisposable {
     return stdout;
   }
 
-  /** `supabase db push`. */
   async push(): Promise<void> {
     const { databaseUrl } = this.stack;
     await supabase("db", "push", `--workdir=${this.folder}`, `--remote=${databaseUrl}`, "--yes");
@@ -146,10 +131,15 @@ export class ExistingProject implements AsyncDisposable {
     return rows.map(({ file }) => file);
   }
 
-  /** Adds a recipe of examples/adopting as their migration. */
+  /** Adds recipes of examples/adopting as their newest migrations, as `supabase migration new` does. */
   addRecipes(...names: string[]): void {
-    const texts = names.map((name) => [`audit_log_${name}`, recipe(`${name}.sql`)]);
-    this.addMigrations(Object.fromEntries(texts));
+    const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
+    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
+    for (const name of names) {
+      time += 1000;
+      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
+      this.write(`${MIGRATIONS}/${version}_audit_log_${name}.sql`, recipe(`${name}.sql`));
+    }
   }
 
   /** Makes an organization of theirs. */
@@ -159,7 +149,7 @@ export class ExistingProject implements AsyncDisposable {
     return id;
   }
 
-  /** A conversation of a person with an agent, both new. */
+  /** Makes a conversation of a person with a new agent. */
   async newConversation(
     organizationId: string,
     userId: string,
@@ -178,7 +168,7 @@ export class ExistingProject implements AsyncDisposable {
     return { id: conversation?.["id"] as string, agentId: agent?.["id"] as string };
   }
 
-  /** The organization of the log that stands for one of theirs. */
+  /** Finds the organization of the log that stands for one of theirs. */
   async organization(externalId: string): Promise<{ id: string; name: string }> {
     const [row] = await this.sql<{ id: string; name: string }[]>`
       select id, name from audit_log.organizations where external_id = ${externalId}`;
@@ -194,7 +184,7 @@ export class ExistingProject implements AsyncDisposable {
     return { id: data.session.user.id, email, client };
   }
 
-  /** A client of a person whose token another identity provider gave, or of nobody. */
+  /** Makes a client of a person with a token of another identity provider, or of nobody. */
   client(token?: string): SupabaseClient {
     return createClient(this.stack.apiUrl, this.stack.publishableKey, {
       auth: { persistSession: false, autoRefreshToken: false },
@@ -202,7 +192,7 @@ export class ExistingProject implements AsyncDisposable {
     });
   }
 
-  /** A person with these claims, as the Data API sees one of Clerk or Auth0. */
+  /** Makes a person with these claims, as one of Clerk or Auth0. */
   async personWith(claims: Record<string, unknown>): Promise<SupabaseClient> {
     const secrets = join(dirname(this.stack.postgres.dataDir), "secrets.json");
     const { jwtSecret } = JSON.parse(await Deno.readTextFile(secrets));
@@ -219,7 +209,7 @@ export class ExistingProject implements AsyncDisposable {
     }
   }
 
-  /** Makes a key as an administrator; its token. */
+  /** Makes a key as an administrator. Returns its token. */
   async keyOf(person: SupabaseClient, organizationId: string): Promise<string> {
     const given = { organization_id: organizationId, name: "test" };
     const answer = await this.call(person, "create_api_key", given);
@@ -227,7 +217,7 @@ export class ExistingProject implements AsyncDisposable {
     return (answer.data as { token: string }).token;
   }
 
-  /** Asks the function, which must answer with 200. */
+  /** Asks the function. It must answer with 200. */
   async get(token: string, address: string, accept = "application/json"): Promise<Response> {
     const headers = { Authorization: `Bearer ${token}`, Accept: accept };
     for (let attempt = 0;; attempt++) {

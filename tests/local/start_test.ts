@@ -17,7 +17,7 @@ class Machine implements AsyncDisposable {
   readonly databasePort = freePort();
   readonly #dataDir = Deno.makeTempDirSync();
   #process: Deno.ChildProcess | undefined;
-  /** All that the latest start has printed so far. */
+  /** The latest start has printed this so far. */
   output = "";
 
   #args(task: string): string[] {
@@ -31,13 +31,13 @@ class Machine implements AsyncDisposable {
     ];
   }
 
-  /** Runs `deno task …` to its end; its exit code and all that it printed. */
+  /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
   async run(task: string, ...options: string[]) {
     const { code, stdout, stderr } = await runDeno({ args: [...this.#args(task), ...options] });
     return { code, text: stdout + stderr };
   }
 
-  /** `deno task start`, when it has printed everything. */
+  /** Runs `deno task start`. Resolves when it has printed everything. */
   async start(): Promise<void> {
     const process = new Deno.Command(Deno.execPath(), {
       args: this.#args("start"),
@@ -58,18 +58,18 @@ class Machine implements AsyncDisposable {
     await ready.promise;
   }
 
-  /** Sends a signal to the start; its exit code. */
+  /** Sends a signal to the start. Returns its exit code. */
   async stop(signal: Deno.Signal): Promise<number | undefined> {
     this.#process?.kill(signal);
     return await this.ended();
   }
 
-  /** The exit code of the start, when it has ended. */
+  /** Waits for the end of the start. Returns its exit code. */
   async ended(): Promise<number | undefined> {
     return (await this.#process?.status)?.code;
   }
 
-  /** `deno task status`, by name. */
+  /** Runs `deno task status`. Returns its values by name. */
   async status(): Promise<Record<string, string>> {
     const { text } = await this.run("status");
     return Object.fromEntries(
@@ -77,7 +77,6 @@ class Machine implements AsyncDisposable {
     );
   }
 
-  /** The rows that a statement gives. */
   async query(statement: string): Promise<postgres.RowList<postgres.Row[]>> {
     const sql = postgres(`postgresql://postgres:postgres@127.0.0.1:${this.databasePort}/postgres`);
     try {
@@ -87,7 +86,7 @@ class Machine implements AsyncDisposable {
     }
   }
 
-  /** A checksum of all entries, without the numbers of their transactions, which autovacuum changes. */
+  /** A checksum of all entries. It leaves out the numbers of their transactions, which autovacuum changes. */
   async checksum(): Promise<string> {
     const [row] = await this.query(`
       select md5(string_agg(audit_log_private.entry_line(e), ' ' order by created_at, id)) as checksum
@@ -147,7 +146,7 @@ describe("deno task start", () => {
     await another[Symbol.asyncDispose]();
   });
 
-  it("prints an example that shows a seeded log, and is described by status", async () => {
+  it("prints an example that works, and status prints its addresses and keys", async () => {
     const page = await machine.runExample();
     assertEquals(page.items.length, 2);
     assertEquals(page.end, new Date().toISOString().slice(0, 10));
@@ -179,7 +178,7 @@ describe("deno task start", () => {
     for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
   });
 
-  it("refuses to run twice, or to be reset, on the data of a running one", async () => {
+  it("refuses to run twice on the same data, and to be reset while it runs", async () => {
     const second = await machine.run("start");
     assertEquals(second.code, 1);
     assertStringIncludes(second.text, "Already running");
@@ -260,7 +259,7 @@ describe("deno task start", () => {
   });
 });
 
-describe("deno task start that cannot run", () => {
+describe("deno task start, where it cannot run,", () => {
   const machine = new Machine();
   afterAll(() => machine[Symbol.asyncDispose]());
 
@@ -275,7 +274,7 @@ describe("deno task start that cannot run", () => {
     }
   });
 
-  it("refuses options that it does not have and ports that are none, and says which it has", async () => {
+  it("refuses unknown options and impossible ports, and prints its options", async () => {
     for (const option of ["--port=1", "--api-port=0"]) {
       const { code, text } = await machine.run("start", option);
       assertEquals(code, 2, text);

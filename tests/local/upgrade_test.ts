@@ -2,19 +2,18 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
-import type postgres from "postgres";
-import { runUpkeep } from "../../local/upkeep.ts";
 import { freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
 import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/installation.ts";
+import { countMismatches, insertEntry, runUpkeep } from "../project.ts";
 import { runDeno } from "../run_program.ts";
 import { ExistingProject, ROOT } from "./existing_project.ts";
 
-// The oldest release with frozen migrations is installed, filled, and upgraded to this version and one that may
-// come after it. The function is this version's throughout, because a release keeps its SQL only.
+// Installs the oldest release with frozen migrations, fills it, and upgrades it to this version and one that may
+// come after it. The function is always this version's, because a release keeps its SQL only.
 
 const MIGRATIONS = "supabase/migrations";
-/** The change of CONTRIBUTING.md's example: connections that are open have plans with the old type. */
+/** The change of CONTRIBUTING.md's example. Open connections have plans with the old type. */
 const LATER = "alter type audit_log.page_query add attribute later text;";
 
 const DAYS = ["2026-03-01", "2026-03-02", "2026-03-03"];
@@ -48,7 +47,7 @@ const readAll = (token: string) =>
     return [response.headers.get("Link"), await response.text()];
   }));
 
-/** Follows the feed for so many pages, or to its end: the names, and the query that goes on. */
+/** Follows the feed for so many pages, or to its end. Returns the names, and the query that goes on. */
 async function follow(token: string, query: string, pages = Infinity) {
   const names: string[] = [];
   for (let page = 0; page < pages; page++) {
@@ -61,7 +60,7 @@ async function follow(token: string, query: string, pages = Infinity) {
   return { names, query };
 }
 
-/** Fills the log, and returns what is known of it. */
+/** Fills the log. Returns what it answers before the upgrade. */
 async function fill() {
   const admin = await project.signUp();
   const [row] = await sql`insert into audit_log.organizations (name) values ('Test') returning id`;
@@ -83,7 +82,7 @@ async function fill() {
       (array['agent_added', 'feedback_given'])[n % 2 + 1], 'ada@example.com', 'entry ' || n,
       jsonb_build_object('n', n)
     from generate_series(0, ${ENTRIES}::int - 1) as n`;
-  await runUpkeep(project.stack.databaseUrl);
+  await runUpkeep(sql);
 
   const exported = await Deno.makeTempDir({ dir: folder });
   for (const day of DAYS) {
@@ -96,7 +95,7 @@ async function fill() {
 
   const writer = await sql.reserve();
   await writer`begin`;
-  await insert(id, "late", new Date(), writer);
+  await insertEntry(writer, id, { agent_name: "late" });
   const all = "?start=2026-03-01&end=9999-12-31&limit=1000&after=beginning";
   const [started, finished] = [await follow(token, all, 1), await follow(token, all)];
   await writer`commit`;
@@ -105,12 +104,6 @@ async function fill() {
     ...{ admin, id, token, revoked, exported, started, finished, kept: `${sequence}:${seal}` },
     answers: await readAll(token),
   };
-}
-
-async function insert(id: string, name: string, at = new Date(), run: postgres.ISql = sql) {
-  await run`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    values (${id}, ${at}, 'agent_added', 'ada@example.com', ${name})`;
 }
 
 describe("after an upgrade from the oldest release", () => {
@@ -143,7 +136,7 @@ describe("after an upgrade from the oldest release", () => {
   it("old cursors go on: no entry is missed or repeated", async () => {
     const { id, token, started, finished } = log;
     assertEquals([started.names.length, finished.names.length], [1000, ENTRIES]);
-    await insert(id, "new");
+    await insertEntry(sql, id, { agent_name: "new" });
     const fromEnd = await follow(token, finished.query);
     assertEquals(fromEnd.names, ["late", "new"]);
     const fromMiddle = await follow(token, started.query);
@@ -153,9 +146,9 @@ describe("after an upgrade from the oldest release", () => {
 
   it("the chain of seals goes on, and proves an older export", async () => {
     const { id, token, exported, kept } = log;
-    await insert(id, "another day", new Date("2026-02-01"));
+    await insertEntry(sql, id, { created_at: "2026-02-01Z" });
     await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
-    await runUpkeep(project.stack.databaseUrl);
+    await runUpkeep(sql);
     const [row] = await sql`
       select health ->> 'altered_days' as altered, health ->> 'oldest_unsealed_day' as unsealed, (
         select count(*)::int from audit_log_private.seals where organization_id = ${id}
@@ -173,9 +166,8 @@ describe("after an upgrade from the oldest release", () => {
   });
 
   it("counts are exact", async () => {
-    await insert(log.id, "counted", new Date("2026-02-01"));
-    const mismatches = await sql`select * from audit_log_private.entry_count_mismatches(${log.id})`;
-    assertEquals([...mismatches], []);
+    await insertEntry(sql, log.id, { created_at: "2026-02-01Z" });
+    assertEquals(await countMismatches(sql, log.id), []);
   });
 
   it("revoked keys stay revoked, and their own administrators make new ones", async () => {

@@ -15,7 +15,7 @@ const PAGES = new Map(
   ),
 );
 
-/** Relative links and pictures, `[text](path#anchor)`; not those in code. */
+/** Lists relative links and pictures, `[text](path#anchor)`, but not those in code. */
 function links(text: string): { path: string; anchor: string | undefined }[] {
   const prose = text.replaceAll(/^```[^]*?^```$/gm, "").replaceAll(/`[^`\n]*`/g, "code");
   return Array.from(
@@ -24,12 +24,11 @@ function links(text: string): { path: string; anchor: string | undefined }[] {
   ).filter(({ path }) => !/^\w+:/.test(path));
 }
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** Makes the anchors of a page's headings, as GitHub does. */
 function anchors(text: string): string[] {
-  return Array.from(
-    text.matchAll(/^#+ (.*)$/gm),
-    ([, heading = ""]) =>
-      heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(" ", "-"),
+  const headings = Array.from(text.matchAll(/^#+ (.*)$/gm), ([, heading = ""]) => heading);
+  return headings.map((heading) =>
+    heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(" ", "-")
   );
 }
 
@@ -37,7 +36,7 @@ async function exists(path: string, from = ""): Promise<boolean> {
   return await Deno.stat(new URL(path, new URL(from, ROOT))).then(() => true, () => false);
 }
 
-/** All that a page names in the form of a pattern. */
+/** Lists what a page names in the form of a pattern. */
 function named(text: string, pattern: RegExp): string[] {
   return Array.from(text.matchAll(pattern), ([, name = ""]) => name);
 }
@@ -57,10 +56,8 @@ describe("the pages", () => {
   });
 
   it("name only tasks, files, migrations and tests that exist", async () => {
-    const files: string[] = [];
-    for await (const path of glob("{supabase/migrations,tests}/**", { cwd: fileURLToPath(ROOT) })) {
-      files.push(path);
-    }
+    const cwd = fileURLToPath(ROOT);
+    const files = await Array.fromAsync(glob("{supabase/migrations,tests}/**", { cwd }));
     const unknown: string[] = [];
     for (const [page, text] of PAGES) {
       const missing = [

@@ -6,7 +6,7 @@ const URL = "https://project.example";
 const PUBLIC_URL = "https://project.example/functions/v1/public-audit-log";
 
 function read(variables: Record<string, string>) {
-  return readEnvironment((name) => variables[name]);
+  return readEnvironment((name) => ({ SUPABASE_URL: URL, ...variables })[name]);
 }
 
 describe("readEnvironment()", () => {
@@ -15,44 +15,35 @@ describe("readEnvironment()", () => {
       SUPABASE_SECRET_KEYS: '{"other":"o","default":"d"}',
       SUPABASE_SERVICE_ROLE_KEY: "s",
     };
-    const expected = { url: URL, secretKey: "d", publicUrl: PUBLIC_URL };
-    assertEquals(read({ SUPABASE_URL: URL, ...keys }), expected);
+    assertEquals(read(keys), { url: URL, secretKey: "d", publicUrl: PUBLIC_URL });
   });
 
   it("takes another key of the dictionary when the default key has been deleted", () => {
     const keys = { SUPABASE_SECRET_KEYS: '{"second":"s"}', SUPABASE_SERVICE_ROLE_KEY: "old" };
-    assertEquals(read({ SUPABASE_URL: URL, ...keys }).secretKey, "s");
+    assertEquals(read(keys).secretKey, "s");
   });
 
   it("takes the service role key of projects without a dictionary, or with an empty one", () => {
     for (const keys of [{}, { SUPABASE_SECRET_KEYS: "{}" }]) {
-      const environment = read({ SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s", ...keys });
-      assertEquals(environment.secretKey, "s");
+      assertEquals(read({ SUPABASE_SERVICE_ROLE_KEY: "s", ...keys }).secretKey, "s");
     }
   });
 
   it("refuses to start without a URL, without a key, and with a malformed dictionary", () => {
-    assertThrows(() => read({ SUPABASE_SERVICE_ROLE_KEY: "s" }), Error, "SUPABASE_URL");
-    assertThrows(() => read({ SUPABASE_URL: URL }), Error, "SUPABASE_SECRET_KEYS");
+    const noUrl = { SUPABASE_URL: "", SUPABASE_SERVICE_ROLE_KEY: "s" };
+    assertThrows(() => read(noUrl), Error, "SUPABASE_URL");
+    assertThrows(() => read({}), Error, "SUPABASE_SECRET_KEYS");
     for (const keys of ["sb_secret_x", "[]", "null", '{"default":""}', '{"default":1}']) {
-      const { message } = assertThrows(
-        () => read({ SUPABASE_URL: URL, SUPABASE_SECRET_KEYS: keys }),
-        Error,
-        "SUPABASE_SECRET_KEYS is not JSON",
-      );
-      // No key stands in an error.
+      const malformed = () => read({ SUPABASE_SECRET_KEYS: keys });
+      const { message } = assertThrows(malformed, Error, "SUPABASE_SECRET_KEYS is not JSON");
       assertEquals(message.includes("sb_secret_x"), false);
     }
   });
 
-  it("takes another address for links where callers reach the function at one", () => {
-    const variables = { SUPABASE_URL: URL, SUPABASE_SERVICE_ROLE_KEY: "s" };
-    const publicUrl = "https://logs.example/audit";
-    assertEquals(read({ ...variables, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
-    assertThrows(
-      () => read({ ...variables, PUBLIC_AUDIT_LOG_URL: "logs" }),
-      Error,
-      "PUBLIC_AUDIT_LOG_URL is not an address",
-    );
+  it("takes another address for links if callers reach the function there", () => {
+    const [key, publicUrl] = [{ SUPABASE_SERVICE_ROLE_KEY: "s" }, "https://logs.example/audit"];
+    assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
+    const noAddress = () => read({ ...key, PUBLIC_AUDIT_LOG_URL: "logs" });
+    assertThrows(noAddress, Error, "PUBLIC_AUDIT_LOG_URL is not an address");
   });
 });

@@ -13,15 +13,11 @@ const QUERY: Query = {
   order: "asc",
 };
 
-/** The offset of each linked page. */
+/** Reads the offset of each linked page. */
 function offsets(limit: number, offset: number, total: number): Record<string, number> {
   const links = pageLinks(URL, { ...QUERY, limit, offset }, total);
-  return Object.fromEntries(
-    Array.from(
-      links.matchAll(/offset=(-?\d+)>; rel="(\w+)"/g),
-      ([, target, rel]) => [rel, Number(target)],
-    ),
-  );
+  const found = links.matchAll(/offset=(-?\d+)>; rel="(\w+)"/g);
+  return Object.fromEntries(Array.from(found, ([, target, rel]) => [rel, Number(target)]));
 }
 
 describe("pageLinks()", () => {
@@ -33,24 +29,19 @@ describe("pageLinks()", () => {
     );
   });
 
-  for (
-    const [what, limit, offset, total, expected] of [
-      ["no previous page at the start", 100, 0, 250, { first: 0, next: 100, last: 200 }],
-      ["both neighbours in between", 100, 100, 250, { first: 0, prev: 0, next: 200, last: 200 }],
-      ["no next page at the end", 100, 200, 250, { first: 0, prev: 100, last: 200 }],
-      ["no next page at exactly the end", 100, 0, 100, { first: 0, last: 0 }],
-      ["a next page for one entry", 100, 0, 101, { first: 0, next: 100, last: 100 }],
-      ["one page of nothing", 100, 0, 0, { first: 0, last: 0 }],
-      ["a last page that next leads to, from any offset", 7, 3, 1100, {
-        first: 0,
-        next: 10,
-        last: 1095,
-      }],
-      ["the last page as itself", 100, 1050, 1100, { first: 0, prev: 950, last: 1050 }],
-      ["no previous page that overlaps this one", 7, 3, 2, { first: 0, last: 0 }],
-      ["a way back from beyond the end", 100, 9000, 250, { first: 0, prev: 200, last: 200 }],
-    ] as const
-  ) {
+  const pages: [string, number, number, number, Record<string, number>][] = [
+    ["no previous page at the start", 100, 0, 250, { first: 0, next: 100, last: 200 }],
+    ["both neighbours in between", 100, 100, 250, { first: 0, prev: 0, next: 200, last: 200 }],
+    ["no next page at the end", 100, 200, 250, { first: 0, prev: 100, last: 200 }],
+    ["no next page at exactly the end", 100, 0, 100, { first: 0, last: 0 }],
+    ["a next page for one entry", 100, 0, 101, { first: 0, next: 100, last: 100 }],
+    ["one page of nothing", 100, 0, 0, { first: 0, last: 0 }],
+    ["a last page that next leads to", 7, 3, 1100, { first: 0, next: 10, last: 1095 }],
+    ["the last page as itself", 100, 1050, 1100, { first: 0, prev: 950, last: 1050 }],
+    ["no previous page that overlaps this one", 7, 3, 2, { first: 0, last: 0 }],
+    ["a way back from beyond the end", 100, 9000, 250, { first: 0, prev: 200, last: 200 }],
+  ];
+  for (const [what, limit, offset, total, expected] of pages) {
     it(`has ${what}: ${limit} from ${offset} of ${total}`, () => {
       assertEquals(offsets(limit, offset, total), expected);
     });

@@ -1,92 +1,38 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  MAX_LENGTH,
-  parseQuery as parse,
-} from "../../supabase/functions/public-audit-log/parse_query.ts";
+import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-log/parse_query.ts";
+
+// tests/attacks/hostile_input_test.ts compares what is accepted and refused with a second reading of the contract.
 
 const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 
-/** The parameters found bad, in order of their names. */
+/** Lists the bad parameters of a query string, by name. */
 function badParameters(query: string): string[] {
-  return (parse(query).errors ?? []).map(({ parameter }) => parameter).sort();
+  return (parseQuery(query).errors ?? []).map(({ parameter }) => parameter).sort();
 }
 
-// attacks/hostile_input_test.ts compares many more with a second reading of the contract.
-const NO_DAYS = ["", "2026-1-1", "1900-02-29", "0000-01-01", "12026-01-01", "2026-01-01\n", "\0"];
-
-const NO_NUMBERS = ["", " ", "0x10", "1e2", "-1", "+1", "1.0", "10 ", "NaN", "٣", "9".repeat(400)];
-
 describe("parseQuery()", () => {
-  it("fills in limit 100, offset 0 and ascending order", () => {
-    assertEquals(parse(TWO_DAYS).query, {
-      start: "2026-03-01",
-      end: "2026-03-02",
-      limit: 100,
-      offset: 0,
-      order: "asc",
-    });
-  });
-
-  it("takes every parameter at its bounds", () => {
-    const query = "start=0001-01-01&end=9999-12-31&action=feedback_given&order=desc";
-    for (const [limit, offset] of [[1, 0], [1000, Number.MAX_SAFE_INTEGER]] as const) {
-      assertEquals(parse(`${query}&limit=${limit}&offset=${offset}`).query, {
-        start: "0001-01-01",
-        end: "9999-12-31",
-        action: "feedback_given",
-        limit,
-        offset,
-        order: "desc",
-      });
-    }
-  });
-
-  it("takes leap days, and refuses as a day what is none", () => {
-    for (const day of ["2024-02-29", "2000-02-29"]) {
-      assertEquals(badParameters(`start=${day}&end=${day}`), []);
-    }
-    for (const day of NO_DAYS.map(encodeURIComponent)) {
-      assertEquals(badParameters(`start=${day}&end=9999-01-01`), ["start"], day);
-      assertEquals(badParameters(`start=0001-01-01&end=${day}`), ["end"], day);
-    }
-  });
-
-  it("refuses as a limit and as an offset what is no whole number", () => {
-    for (const number of NO_NUMBERS.map(encodeURIComponent)) {
-      assertEquals(badParameters(`${TWO_DAYS}&limit=${number}`), ["limit"], number);
-      assertEquals(badParameters(`${TWO_DAYS}&offset=${number}`), ["offset"], number);
-    }
-  });
-
-  for (
-    const [what, query, bad] of [
-      ["limits outside 1 to 1000", `${TWO_DAYS}&limit=0`, ["limit"]],
-      ["limits outside 1 to 1000", `${TWO_DAYS}&limit=1001`, ["limit"]],
-      ["offsets that no number holds exactly", `${TWO_DAYS}&offset=9007199254740992`, ["offset"]],
-      ["other orders than asc and desc", `${TWO_DAYS}&order=DESC`, ["order"]],
-      ["unknown parameters", `${TWO_DAYS}&acton=x&=y&__proto__=1`, ["", "__proto__", "acton"]],
-      ["a question mark before a name", `?${TWO_DAYS}`, ["?start", "start"]],
-      ["repeated parameters", "start=2026-03-01&start=2026-03-02&end=2026-03-02", ["start"]],
-      ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
-      ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
-      ["offset and order beside after", `${TWO_DAYS}&after=beginning&offset=0&order=asc`, [
-        "offset",
-        "order",
-      ]],
-      ["all that is bad at once", "start=2026-03-02&end=2026-03-01&limit=0&x=x", [
-        "end",
-        "limit",
-        "x",
-      ]],
-    ] as const
-  ) {
+  const refused: [what: string, query: string, bad: string[]][] = [
+    ["days that do not exist", "start=2026-02-29&end=2026-1-1", ["end", "start"]],
+    ["limits outside 1 to 1000", `${TWO_DAYS}&limit=1001`, ["limit"]],
+    ["numbers that are not whole", `${TWO_DAYS}&limit=1e2&offset=1.0`, ["limit", "offset"]],
+    ["offsets that no number holds exactly", `${TWO_DAYS}&offset=9007199254740992`, ["offset"]],
+    ["orders but asc and desc", `${TWO_DAYS}&order=DESC`, ["order"]],
+    ["unknown parameters", `${TWO_DAYS}&acton=x&=y&__proto__=1`, ["", "__proto__", "acton"]],
+    ["a question mark before a name", `?${TWO_DAYS}`, ["?start", "start"]],
+    ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
+    ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
+    ["an address that is empty", `${TWO_DAYS}&user_email=`, ["user_email"]],
+    ["offset beside after", `${TWO_DAYS}&after=beginning&offset=0`, ["offset"]],
+    ["all bad parameters at once", "start=2026-03-02&end=x&limit=0&x=x", ["end", "limit", "x"]],
+  ];
+  for (const [what, query, bad] of refused) {
     it(`refuses ${what}, by name: ${query}`, () => assertEquals(badParameters(query), bad));
   }
 
-  it("refuses an action that is not in the catalogue, naming those that are, 100 at most", () => {
+  it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
     const detailOf = (action: string, catalogue: string[]) => {
-      const { errors } = parse(`${TWO_DAYS}&action=${action}`, "entries", catalogue);
+      const { errors } = parseQuery(`${TWO_DAYS}&action=${action}`, "entries", catalogue);
       assertEquals(errors?.map(({ parameter }) => parameter), ["action"]);
       return errors?.[0]?.detail;
     };
@@ -98,24 +44,15 @@ describe("parseQuery()", () => {
     }
     const many = Array.from({ length: 10_000 }, (_, n) => `${n}`.padStart(63, "x"));
     assert((detailOf("login", many) ?? "").length < 7000);
-    assertEquals(parse(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors, undefined);
+    assertEquals(
+      parseQuery(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors,
+      undefined,
+    );
   });
 
-  it("takes any address of 1 to 320 characters as it is, and refuses others", () => {
-    for (const email of ["%", "_", "A d@ä", "😀".repeat(320), "'\n\""]) {
-      const { query } = parse(`${TWO_DAYS}&user_email=${encodeURIComponent(email)}`);
-      assertEquals(query?.user_email, email);
-    }
-    for (const email of ["", "a\0@b", "x".repeat(321)]) {
-      assertEquals(badParameters(`${TWO_DAYS}&user_email=${encodeURIComponent(email)}`), [
-        "user_email",
-      ]);
-    }
-  });
-
-  it("takes no parameter for the actions, and says so", () => {
-    assertEquals(parse("", "actions").errors, undefined);
-    assertEquals(parse("limit=1", "actions").errors, [{
+  it("says that the list of actions takes no parameter", () => {
+    assertEquals(parseQuery("", "actions").errors, undefined);
+    assertEquals(parseQuery("limit=1", "actions").errors, [{
       parameter: "limit",
       detail: "unknown parameter: there are none here",
     }]);
@@ -123,15 +60,15 @@ describe("parseQuery()", () => {
 
   it("names at most twenty unknown parameters, shortened", () => {
     const names = Array.from({ length: 140 }, (_, i) => `${i}${"x".repeat(50)}=1`).join("&");
-    const errors = parse(`start=x&${names}`).errors ?? [];
+    const errors = parseQuery(`start=x&${names}`).errors ?? [];
     assertEquals(errors.length, 22);
     assert(JSON.stringify(errors).length < 5000);
   });
 
-  it("takes a query string of 12,288 characters, and refuses a longer one, naming the limit", () => {
+  it("refuses a query string of more than 12,288 characters, and names the limit", () => {
     const query = TWO_DAYS.padEnd(MAX_LENGTH, "&");
-    assertEquals(parse(query).errors, undefined);
-    assertEquals(parse(`${query}&`).errors, [{
+    assertEquals(parseQuery(query).errors, undefined);
+    assertEquals(parseQuery(`${query}&`).errors, [{
       parameter: "(query string)",
       detail: "12289 characters: must be at most 12288",
     }]);
@@ -139,13 +76,13 @@ describe("parseQuery()", () => {
 
   it("does not repeat a token that was put in the query string", () => {
     const token = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
-    const { errors } = parse(`start=${token}&end=Bearer+${token}&${token}=1`);
+    const { errors } = parseQuery(`start=${token}&end=Bearer+${token}&${token}=1`);
     assertEquals(errors?.length, 3);
     assert(!JSON.stringify(errors).includes(token.slice(4, 10)));
   });
 
   it("says what was seen, shortened", () => {
-    const [missing, long] = parse(`start=${"x".repeat(1000)}`).errors?.toReversed() ?? [];
+    const [missing, long] = parseQuery(`start=${"x".repeat(1000)}`).errors?.toReversed() ?? [];
     assertStringIncludes(missing?.detail ?? "", "missing: ");
     assertStringIncludes(long?.detail ?? "", `"${"x".repeat(40)}…": `);
   });

@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 
-/** Their config.toml, which has all that is hard to keep. */
+/** A config.toml with everything that is hard to keep. */
 const CONFIG = `# Ours
 project_id = "theirs" # do not rename
 
@@ -37,7 +37,7 @@ describe("patchConfig()", () => {
     assertEquals(patchConfig(windows(CONFIG)), { text: windows(PATCHED), byHand: [] });
   });
 
-  it("adds the schema to theirs, in all ways of writing it", () => {
+  it("adds the schema to their list, however it is written", () => {
     const pairs = {
       '[api]\nschemas = ["public"]   # c\n': '[api]\nschemas = ["public", "audit_log"]   # c\n',
       'api.schemas = ["public",]\n': 'api.schemas = ["public", "audit_log",]\n',
@@ -54,14 +54,14 @@ describe("patchConfig()", () => {
     }
   });
 
-  it("changes nothing where all that is needed is there", () => {
+  it("changes nothing if nothing is missing", () => {
     const text =
       `api.schemas = ["audit_log"]\n[functions]\n"public-audit-log" = { verify_jwt = false, ` +
       `static_files = ["./functions/public-audit-log/deno.lock", "./x"], enabled = true }\n`;
     assertEquals(patchConfig(text), { text, byHand: [] });
   });
 
-  it("changes nothing that it cannot edit, and says which lines to add by hand", () => {
+  it("says which lines to add by hand if it cannot edit the file", () => {
     const schemas = '[api]\nschemas = ["public", "graphql_public", "audit_log"]';
     const section = SECTION.split("\n").filter((line) => line && !line.startsWith("#")).join("\n");
     const done = 'api.schemas = ["audit_log"]\n';
@@ -70,7 +70,7 @@ describe("patchConfig()", () => {
       [`${done}[functions.public-audit-log]\nverify_jwt = true\n`, [section]],
       [`${done}[functions.public-audit-log]\nverify_jwt = false\n`, [section]],
       [`${done}functions = {}\n`, [section]],
-      // With line ends of two kinds, the library would change all to one kind.
+      // The library would change line ends of two kinds to one kind.
       [`[api]\r\nschemas = []\n${section}\n`, [schemas]],
       [`[api]\nschemas = "public"\n${section}\n`, [schemas]],
       // The library would turn the tab into a space.

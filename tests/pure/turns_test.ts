@@ -1,14 +1,35 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { whileTimersAreHeld } from "./held_timers.ts";
 import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
 
-/** Runs everything that waits for promises only. */
+/** Lets everything run that waits only for promises. */
 async function settle(): Promise<void> {
   for (let n = 0; n < 20; n++) await null;
 }
 
-/** Asks for turns, and collects those that have come, in order. */
+/** A timer that was set, and not cleared since. */
+interface Timer {
+  milliseconds: number;
+  /** Does what the timer was set for. */
+  ring: () => void;
+}
+
+/** Holds all timers while it runs a function, which may ring those that wait. */
+async function whileTimersAreHeld(run: (timers: Set<Timer>) => Promise<void>): Promise<void> {
+  const { setTimeout, clearTimeout } = globalThis;
+  const timers = new Set<Timer>();
+  Object.assign(globalThis, {
+    setTimeout(ring: () => void, milliseconds: number) {
+      const timer = { milliseconds, ring };
+      timers.add(timer);
+      return timer;
+    },
+    clearTimeout: (timer: Timer) => timers.delete(timer),
+  });
+  await run(timers).finally(() => Object.assign(globalThis, { setTimeout, clearTimeout }));
+}
+
+/** Asks for turns, and collects them in the order in which they come. */
 function ask(turns: Turns, requests: [key: string, entries: number][]) {
   const come: { key: string; turn: Turn }[] = [];
   for (const [key, entries] of requests) {
@@ -17,8 +38,8 @@ function ask(turns: Turns, requests: [key: string, entries: number][]) {
   return come;
 }
 
-describe("turns", () => {
-  it("come to the requests of a key one after the other, and to other keys at once", async () => {
+describe("a turn", () => {
+  it("comes to the requests of a key one after the other, and to other keys at once", async () => {
     const turns = new Turns();
     const come = ask(turns, [...Array(60).fill(["noisy", 1000]), ["quiet", 100]]);
     await settle();
@@ -31,7 +52,7 @@ describe("turns", () => {
     assertEquals(come.length, 61);
   });
 
-  it("leave nothing behind of the keys that they came to", async () => {
+  it("leaves nothing behind of its key", async () => {
     const turns = new Turns();
     for (let n = 0; n < 1000; n++) {
       using _turn = await turns.next(`unknown ${n}`, 100);
@@ -39,7 +60,7 @@ describe("turns", () => {
     assertEquals(turns.keysAtWork, 0);
   });
 
-  it("end with the body that they were handed to, and not before", async () => {
+  it("ends with the body that it was handed to, and not before", async () => {
     const turns = new Turns();
     const end = await turns.next("key", 10).then((turn) => {
       using _ = turn;
@@ -53,7 +74,7 @@ describe("turns", () => {
     assertEquals(come.length, 1);
   });
 
-  it("of all keys together leave room for two largest pages, and for more once their true size is known", async () => {
+  it("waits for room beside two largest pages of other keys, until their true size is known", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
     const come = ask(turns, keys);
@@ -66,7 +87,7 @@ describe("turns", () => {
     assertEquals(come.length, 4 + 1);
   });
 
-  it("for a small page, or none, never wait for large pages", async () => {
+  it("never waits for large pages if it is for a small page, or for none", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 9 }, (_, n): [string, number] => [`${n}`, 1000]);
     assertEquals(ask(turns, keys).length, 0);
@@ -75,7 +96,7 @@ describe("turns", () => {
     assertEquals(come.map(({ key }) => key), ["small", "bad query"]);
   });
 
-  it("that do not come within two minutes are an error, and those behind them are not held up", async () => {
+  it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
     await whileTimersAreHeld(async (timers) => {
       const turns = new Turns();
       const held = await Promise.all(["a", "b"].map((key) => turns.next(key, 1000)));
@@ -84,7 +105,7 @@ describe("turns", () => {
       await settle();
       assertEquals(come.length, 0);
       assertEquals(Array.from(timers, ({ milliseconds }) => milliseconds), [120_000, 120_000]);
-      for (const { ring } of [...timers].slice(0, 1)) ring();
+      [...timers][0]?.ring();
       await assertRejects(() => late, Error, "waited 120000 ms");
       await settle();
       assertEquals(come.map(({ key }) => key), ["e"]);

@@ -1,24 +1,22 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { type Run, sql } from "../helpers.ts";
+import { sql } from "../helpers.ts";
+import { addOrganization, type Run } from "../project.ts";
 
 type Outcome = "commit" | "rollback";
 
-/** A follower: its cursor, and the entries it was given so far. */
+/** A reader that follows the feed: its cursor, and the entries that it was given so far. */
 interface Follower {
   cursor: string;
   seen: number[];
 }
 
-/** How many writers there are. Each writes, then ends: beginning alone shows nobody anything. */
+/** The number of writers. Each writes, then ends. */
 const WRITERS = 3;
-/** Of which the first come in the opposite order by their times. */
+/** The number of entries of each writer. The writers' first entries have times in the opposite order. */
 const ENTRIES = 2;
 
-/**
- * All orders in which the writers can take their two steps: lists of writers, numbered as they begin.
- * Other numbers would be other names for the same.
- */
+/** Lists all orders in which the writers can take their two steps. The writers are numbered as they begin. */
 function orders(taken: number[] = []): number[][] {
   if (taken.length === 2 * WRITERS) return [taken];
   const begun = new Set(taken).size;
@@ -27,31 +25,34 @@ function orders(taken: number[] = []): number[][] {
     .flatMap((writer) => orders([...taken, writer]));
 }
 
-/** All ways in which the writers can end. */
-function outcomes(): Outcome[][] {
-  return Array.from(
-    { length: 2 ** WRITERS },
-    (_, bits) =>
-      Array.from({ length: WRITERS }, (_, writer) => bits >> writer & 1 ? "rollback" : "commit"),
-  );
+/** Lists all ways in which the writers can end. */
+function outcomes(writers = WRITERS): Outcome[][] {
+  if (writers === 0) return [[]];
+  return outcomes(writers - 1).flatMap((ends): Outcome[][] => [
+    [...ends, "commit"],
+    [...ends, "rollback"],
+  ]);
+}
+
+/** Numbers the entries of a writer. */
+function entriesOf(writer: number): number[] {
+  return Array.from({ length: ENTRIES }, (_, n) => ENTRIES * writer + n);
 }
 
 async function write(session: Run, organizationId: string, writer: number): Promise<void> {
-  const entries = Array.from({ length: ENTRIES }, (_, n) => {
+  const entries = entriesOf(writer).map((entry, n) => {
     const time = `2026-03-01T12:00:${n ? 20 + writer : 10 - writer}Z`;
-    return `('${organizationId}', '${time}', 'agent_added', 'a@example.com', '${
-      ENTRIES * writer + n
-    }')`;
+    return `('${organizationId}', '${time}', 'agent_added', 'a@example.com', '${entry}')`;
   });
   const columns = "(organization_id, created_at, action, user_email, agent_name)";
-  // The second in a subtransaction.
+  // The second entry is written in a subtransaction.
   await session.unsafe(`begin;
     insert into audit_log.audit_entries ${columns} values ${entries[0]};
     savepoint inner_one;
     insert into audit_log.audit_entries ${columns} values ${entries.slice(1)}`);
 }
 
-/** Lets followers ask for a page each; what becomes of them. */
+/** Lets followers ask for one page each, and returns them as they are then. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
   const rows = await sql<{ answer: { items: { agent_name: string }[]; next: string } }[]>`
     select feed.page::json as answer
@@ -62,25 +63,21 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
     order by c.n`;
   return followers.map(({ seen }, n) => {
     const { items = [], next: cursor = "" } = rows[n]?.answer ?? {};
-    const given = items.map((item) => +item.agent_name);
-    return { cursor, seen: [...seen, ...given] };
+    return { cursor, seen: [...seen, ...items.map((item) => +item.agent_name)] };
   });
 }
 
-/** Lets writers take their steps, and a follower ask at every two moments of all there are. */
-async function play(sessions: Run[], order: number[], ends: Outcome[]) {
-  const [organization] =
-    await sql`insert into audit_log.organizations (name) values ('Test') returning id`;
-  const id = organization?.["id"] as string;
+/** Lets the writers take their steps, and a follower ask at any two moments between them. */
+async function play(sessions: Run[], order: number[], ends: Outcome[]): Promise<number> {
+  const { id } = await addOrganization(sql);
   const begun = new Set<number>();
-  // Those that have not asked yet, those that have once, and those that have twice.
-  const never: Follower[] = [{ cursor: "beginning", seen: [] }];
-  const once: Follower[] = [];
-  const twice: Follower[] = [];
+  const hasNotAsked: Follower[] = [{ cursor: "beginning", seen: [] }];
+  const askedOnce: Follower[] = [];
+  const askedTwice: Follower[] = [];
   for (const writer of [...order, null]) {
-    const asked = await poll(id, [...never, ...once], 1);
-    once.push(...asked.slice(0, 1));
-    twice.push(...asked.slice(1));
+    const [first, ...second] = await poll(id, [...hasNotAsked, ...askedOnce], 1);
+    if (first) askedOnce.push(first);
+    askedTwice.push(...second);
     if (writer === null) break;
     const session = sessions[writer];
     if (!session) throw new RangeError(`no session for writer ${writer}`);
@@ -88,11 +85,9 @@ async function play(sessions: Run[], order: number[], ends: Outcome[]) {
     else await write(session, id, writer);
     begun.add(writer);
   }
-  let followers = [...never, ...once, ...twice];
-  const due = ends.flatMap((end, writer) =>
-    end === "commit" ? Array.from({ length: ENTRIES }, (_, n) => ENTRIES * writer + n) : []
-  );
-  // In pages of two, of which the last is not full.
+  let followers = [...hasNotAsked, ...askedOnce, ...askedTwice];
+  const due = ends.flatMap((end, writer) => end === "commit" ? entriesOf(writer) : []);
+  // They read pages of two entries until one is not full.
   for (let read = 0; read <= due.length; read += 2) followers = await poll(id, followers, 2);
   for (const { seen } of followers) {
     assertEquals(seen.toSorted(), due, `${order}: ${ends}: ${seen}`);
@@ -100,8 +95,8 @@ async function play(sessions: Run[], order: number[], ends: Outcome[]) {
   return followers.length;
 }
 
-describe("each committed entry is given exactly once", () => {
-  it("in all orders of three writers' and a follower's steps, with batches of several pages", async () => {
+describe("the feed", () => {
+  it("gives each committed entry exactly once, in all orders of three writers' and a follower's steps", async () => {
     const sessions = await Promise.all(Array.from({ length: WRITERS }, () => sql.reserve()));
     let played = 0;
     try {

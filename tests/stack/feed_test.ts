@@ -1,36 +1,16 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  addKeys,
-  age,
-  askFeed,
-  AUDIT_LOG_URL,
-  connect,
-  type Entry,
-  exhaust,
-  get,
-  getPage,
-  getProblem,
-  insertEntries,
-  insertEntry,
-  inTokyo,
-  newLog,
-  newOrganization,
-  nextOf,
-  type Page,
-  pageQuery,
-  randomFrom,
-  type Run,
-  signUp,
-  sql,
-  whileWaiting,
-  writeEntries,
-} from "../helpers.ts";
+import { AUDIT_LOG_URL, get, getPage, getProblem, nextOf, type Page } from "../api.ts";
+import { type Entry, inTokyo, newLog, sql, writeEntries } from "../helpers.ts";
+import { newOrganization, pageQuery, signUp } from "../people.ts";
+import { addKeys, age, askFeed, exhaust, insertEntries, insertEntry } from "../project.ts";
+import { type Run, valueOf, whileWaiting } from "../project.ts";
+import { randomFrom } from "../random.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const BEGINNING = `${RANGE}&after=beginning`;
 
-/** Follows the feed until it is caught up: the names of the agents, and what to ask for next. */
+/** Follows the feed until it has no more: the names of the agents, and what to ask for next. */
 async function follow(token: string, query: string): Promise<{ names: string[]; next: string }> {
   const page = await getPage(token, query);
   const names = namesOf(page);
@@ -43,9 +23,11 @@ function namesOf({ items }: Pick<Page, "items">): string[] {
   return items.map((item) => item.agent_name);
 }
 
-const cursorOf = (page: Page) => new URLSearchParams(nextOf(page)).get("after") ?? "";
+function cursorOf(page: Page): string {
+  return new URLSearchParams(nextOf(page)).get("after") ?? "";
+}
 
-/** Follows the feed in SQL until it is caught up. */
+/** Follows the feed in SQL until it has no more. */
 async function readAll(...[run, id, after, query]: Parameters<typeof askFeed>): Promise<string[]> {
   const page = await askFeed(run, id, after, query);
   if (!page) throw new Error("the cursor was refused");
@@ -53,16 +35,16 @@ async function readAll(...[run, id, after, query]: Parameters<typeof askFeed>): 
   return [...page.names, ...await readAll(run, id, page.next, query)];
 }
 
-/** The cursor of a reader who has seen all there is. */
+/** Returns the cursor of a reader who has seen every entry. */
 async function cursorNow(run: Run, id: string): Promise<string> {
   return (await askFeed(run, id, "beginning"))?.next ?? "";
 }
 
-/** Writes one entry, with a connection that may be in a transaction. */
 async function write(run: Run, id: string, agent_name: string, created_at?: string): Promise<void> {
   await insertEntry(run, id, { agent_name, ...created_at && { created_at } });
 }
 
+/** Makes entries whose agents are called by one letter each, a second apart. */
 function named(names: string, given: Entry = {}): Entry[] {
   return [...names].map((agent_name, n) => ({
     agent_name,
@@ -72,7 +54,7 @@ function named(names: string, given: Entry = {}): Entry[] {
 }
 
 describe("the feed", () => {
-  it("gives every entry once, from the beginning and then what is new, late entries too, to any key", async () => {
+  it("gives any key every entry once, from the beginning and then what is new, late entries too", async () => {
     const { id, token } = await newLog(...named("abc"));
     const response = await get(token, `${BEGINNING}&limit=2`);
     const first: Page = await response.json();
@@ -81,18 +63,18 @@ describe("the feed", () => {
     assertEquals(response.headers.get("Link"), `<${first.next}>; rel="next"`);
     assertEquals(response.headers.get("X-Has-More"), "true");
     for (const day of ["03-01", "12-31"]) await write(sql, id, day, `2026-${day}T00:00:00Z`);
-    // With another limit, too.
+    // Another key and another limit change nothing.
     const [other] = await addKeys(sql, id, 1);
     const then = await follow(other?.token ?? "", nextOf(first).replace("limit=2", "limit=5"));
     assertEquals(then.names.toSorted(), ["03-01", "12-31", "c"]);
     assertEquals((await follow(token, then.next)).names, []);
     await writeEntries(id, named("d"));
-    // As often as it is asked with that cursor.
+    // A cursor can be used again.
     for (let i = 0; i < 2; i++) assertEquals((await follow(token, then.next)).names, ["d"]);
     assertEquals((await getPage(token, then.next)).total, 6);
   });
 
-  it("gives what is new in the range, of the action and the person alone, in pages of any size", async () => {
+  it("gives only entries of the range, the action and the person", async () => {
     const [action, person] = ["&action=feedback_given", "&user_email=ada%40x.y"];
     const entries = ["2026-02-28", "2026-03-01", "2026-03-02", "2026-03-03"].flatMap((day) => [
       { agent_name: `${day} ${action}`, created_at: `${day}T23:59:59Z`, action: "feedback_given" },
@@ -110,50 +92,43 @@ describe("the feed", () => {
     }
   });
 
-  it("keeps to the microsecond at both ends of the range in UTC, which may be the years 0001 and 9999", async () => {
+  it("begins and ends at the microsecond where the UTC days do, and gives each entry of the same one", async () => {
     const { id } = await newLog();
-    const times = [
+    const empty = await cursorNow(sql, id);
+    const transactions = [
       ["0001-01-01 00:00:00", "first"],
       ["2026-02-28 23:59:59.999999", "before"],
-      ["2026-03-01 00:00:00", "start"],
-      ["2026-03-02 23:59:59.999999", "end"],
+      ["2026-03-01 00:00:00", "a", "b", "c"],
+      ["2026-03-01 00:00:00", "d"],
+      ["2026-03-02 23:59:59.999999", "e"],
+      ["2026-03-02 23:59:59.999999", "f"],
       ["2026-03-03 00:00:00", "after"],
       ["9999-12-31 23:59:59.999999", "last"],
-    ] as const;
-    const empty = await cursorNow(sql, id);
-    for (const [time, name] of times) await write(sql, id, name, `${time}Z`);
-    const all = times.map(([, name]) => name);
+    ];
+    for (const [time, ...names] of transactions) {
+      const entries = names.map((agent_name) => ({ agent_name, created_at: `${time}Z` }));
+      await writeEntries(id, entries);
+    }
+    const all = transactions.flatMap(([, ...names]) => names).sort();
     const days = { start: "2026-03-01", end: "2026-03-02" };
     await inTokyo(async (session) => {
       for (const run of [sql, session]) {
-        for (const limit of [1, 2, 5]) {
-          assertEquals(await readAll(run, id, "beginning", { limit, ...days }), ["start", "end"]);
-          assertEquals(await readAll(run, id, "beginning", { limit }), all);
-          assertEquals(await readAll(run, id, empty, { limit }), all);
+        for (const limit of [1, 2, 3, 7]) {
+          const read = async (after: string, query: object = {}) =>
+            (await readAll(run, id, after, { limit, ...query })).toSorted();
+          assertEquals(await read("beginning", days), [..."abcdef"]);
+          assertEquals(await read("beginning"), all);
+          assertEquals(await read(empty), all);
         }
       }
     });
   });
 
-  it("gives entries of the same microsecond once each, of one transaction or of several", async () => {
-    const { id } = await newLog();
-    const empty = await cursorNow(sql, id);
-    const time = "2026-03-01T12:00:00.123456Z";
-    await writeEntries(id, named("abc", { created_at: time }));
-    for (const name of "defg") await write(sql, id, name, time);
-    for (const limit of [1, 2, 3, 7]) {
-      for (const after of ["beginning", empty]) {
-        const names = await readAll(sql, id, after, { limit });
-        assertEquals(names.toSorted().join(""), "abcdefg", `${limit} from ${after}`);
-      }
-    }
-  });
-
-  it("gives a transaction its own entries when it has committed, those after the read too", async () => {
+  it("gives a transaction that reads it its own entries only after the commit", async () => {
     const { id } = await newLog();
     const next = await sql.begin(async (transaction) => {
       await write(transaction, id, "before");
-      // So that the transaction is not the newest there is.
+      // Another transaction is newer.
       await write(sql, id, "meanwhile");
       const first = await askFeed(transaction, id, "beginning");
       assertEquals(first?.names, ["meanwhile"]);
@@ -163,7 +138,7 @@ describe("the feed", () => {
     assertEquals((await readAll(sql, id, next)).toSorted(), ["after", "before"]);
   });
 
-  it("is read when the request's turn comes, if the key looked exhausted before", async () => {
+  it("is read when the request's turn comes, if the key had seemed exhausted", async () => {
     const { id, apiKeyId, token } = await newLog();
     const { next } = await follow(token, BEGINNING);
     await exhaust(sql, apiKeyId);
@@ -177,14 +152,13 @@ describe("the feed", () => {
     assertEquals((await follow(token, nextOf(page))).names, ["then"]);
   });
 
-  it("gives what a snapshot had not seen, whatever it had in progress, 300 transactions too", async () => {
+  it("gives what a snapshot had not seen, with up to 300 transactions in progress", async () => {
     const { id } = await newLog();
     const random = randomFrom(7);
-    const [row] = await sql`
-      select pg_snapshot_xmax(pg_current_snapshot())::text::int as xmax
-      from (select pg_current_xact_id()) as newest`;
-    // The owner may choose the transaction: as if it had been these.
-    const xmax = row?.["xmax"] as number;
+    const xmax = await valueOf<number>(sql`
+      select pg_snapshot_xmax(pg_current_snapshot())::text::int
+      from (select pg_current_xact_id()) as newest`);
+    // The owner may choose the transaction of an entry.
     const oldest = Math.max(3, xmax - 450);
     await sql`
       insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
@@ -198,35 +172,32 @@ describe("the feed", () => {
           x >= low && x < high && random(100) < density
         );
         const snapshot = `${low}:${high}:${inProgress}`;
-        const [encoded] = await sql`
+        const cursor = await valueOf<string>(sql`
           select audit_log_private.encode_cursor(
             (${snapshot}::pg_snapshot, null, null, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
-          ) as cursor`;
-        const names = await readAll(sql, id, encoded?.["cursor"], { limit });
+          )`);
+        const names = await readAll(sql, id, cursor, { limit });
         const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
         assertEquals(names, unseen.flatMap((x) => [`${x}`, `${x}`]), snapshot);
       }
     }
   });
 
-  it("is not disturbed by retention between two polls", async () => {
+  it("misses and repeats nothing when retention deletes entries between two polls", async () => {
     const { id, token } = await newLog(...named("abcde"));
     const first = await getPage(token, `${BEGINNING}&limit=2`);
-    const remove = (names: string) =>
-      sql`
-      delete from audit_log.audit_entries where organization_id = ${id} and agent_name = any(${[
-        ...names,
-      ]})`;
-    await remove("abc");
+    const remove = (names: string[]) =>
+      sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = any(${names})`;
+    await remove(["a", "b", "c"]);
     const then = await follow(token, nextOf(first));
     assertEquals(then.names, ["d", "e"]);
     await writeEntries(id, named("fgh"));
     const again = await getPage(token, then.next.replace("limit=2", "limit=1"));
-    await remove(namesOf(again).join(""));
+    await remove(namesOf(again));
     assertEquals((await follow(token, nextOf(again))).names, ["g", "h"]);
   });
 
-  it("says with has_more whether a reader has caught up, also after a full page", async () => {
+  it("says whether a reader has caught up, also after a full page", async () => {
     const { id, token } = await newLog(...named("abcd"));
     const ask = async (query: string, expected: [number, boolean]) => {
       const page = await getPage(token, query);
@@ -241,7 +212,7 @@ describe("the feed", () => {
     await ask(end, [0, false]);
   });
 
-  it("does a bounded amount of work for a page, which then is short or empty, and gives every entry", async () => {
+  it("reads a bounded number of entries for a page, which then is short, and still gives every entry", async () => {
     const { id, token } = await newLog();
     const count = async (query: string): Promise<number[]> => {
       const page = await getPage(token, query);
@@ -258,10 +229,10 @@ describe("the feed", () => {
     }
     await late`commit`;
     late.release();
-    // New ones alone, and the late ones before the new ones.
+    // With new entries only, and with late entries before the new ones.
     assertEquals(await count(next), [0, 1, 1]);
     assertEquals(await count(whileLate), [0, 1, 1]);
-    // Entries that came after the first page, and lie before the rest of the first batch.
+    // Entries are written after the first page that lie before the rest of the first batch.
     const first = await getPage(token, `${BEGINNING}&limit=1`);
     const place = first.items[0]?.created_at ?? "";
     await sql`
@@ -272,7 +243,7 @@ describe("the feed", () => {
     assertEquals([second.items.length, second.has_more], [0, true]);
   });
 
-  it("is the same for an administrator, through read_audit_log", async () => {
+  it("is the same for an administrator who calls read_audit_log()", async () => {
     const admin = await signUp();
     const { id } = await newOrganization(admin);
     await writeEntries(id, named("abc"));
@@ -296,27 +267,26 @@ describe("the feed", () => {
 });
 
 describe("a cursor", () => {
-  it("of another organization, range, action or person is refused, and says what to do", async () => {
+  it("is refused for another organization, range, action or person, with what to do", async () => {
     const [mine, other] = [await newLog(), await newLog()];
     const after = cursorOf(await getPage(mine.token, BEGINNING));
     const adas = cursorOf(await getPage(mine.token, `${BEGINNING}&user_email=ada%40x.y`));
-    for (
-      const [token, query, cursor] of [
-        [other.token, RANGE, after],
-        [mine.token, "start=2026-03-02&end=9999-12-31", after],
-        [mine.token, "start=2026-03-01&end=9999-12-30", after],
-        [mine.token, `${RANGE}&action=agent_added`, after],
-        [mine.token, RANGE, adas],
-        [mine.token, `${RANGE}&user_email=eve%40x.y`, adas],
-      ] as const
-    ) {
+    const requests = [
+      [other.token, RANGE, after],
+      [mine.token, "start=2026-03-02&end=9999-12-31", after],
+      [mine.token, "start=2026-03-01&end=9999-12-30", after],
+      [mine.token, `${RANGE}&action=agent_added`, after],
+      [mine.token, RANGE, adas],
+      [mine.token, `${RANGE}&user_email=eve%40x.y`, adas],
+    ] as const;
+    for (const [token, query, cursor] of requests) {
       const { errors } = await getProblem(400, token, `${query}&after=${cursor}`);
       assertEquals(errors?.map(({ parameter }) => parameter), ["after"]);
       assertMatch(errors?.[0]?.detail ?? "", /Start again with after=beginning/);
     }
   });
 
-  it("that is cut, altered by one character, or garbage is refused, never a 500", async () => {
+  it("is refused with 400 if it is cut, altered by one character, or no cursor at all", async () => {
     const { id, token } = await newLog();
     const after = cursorOf(await getPage(token, BEGINNING));
     const altered = Array.from(
@@ -325,11 +295,9 @@ describe("a cursor", () => {
     );
     const cut = [after.slice(1), after.slice(0, -1), `${after}A`];
     const garbage = [...cut, "x", "A".repeat(64), "A".repeat(7_000), "beginning2"];
-    const isRefused = async (cursor: string) => {
-      const [row] = await sql`
-        select audit_log_private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null as refused`;
-      return row?.["refused"];
-    };
+    const isRefused = (cursor: string) =>
+      valueOf(sql`
+        select audit_log_private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null`);
     assertEquals(await isRefused(after), false);
     for (const cursor of [...altered, ...garbage]) assertEquals(await isRefused(cursor), true);
     for (const cursor of [altered[0], ...garbage, "", encodeURIComponent("a b"), "%2541", "é"]) {
@@ -338,13 +306,10 @@ describe("a cursor", () => {
     }
   });
 
-  it("tells nothing: the same place is another text each time", async () => {
+  it("tells nothing: it is another text each time, of one length for one to five open transactions", async () => {
     const { token } = await newLog();
     const cursor = async () => cursorOf(await getPage(token, BEGINNING)).slice(0, 20);
     assertNotEquals(await cursor(), await cursor());
-  });
-
-  it("has one length with one transaction in progress or some more", async () => {
     const lengths = await sql`
       select distinct length(audit_log_private.encode_cursor(
         (seen, null, null, null, null, null, null)::audit_log_private.feed_cursor, 'test'
@@ -353,24 +318,11 @@ describe("a cursor", () => {
     assertEquals(lengths.length, 1);
   });
 
-  it("keeps transactions in progress, also where backslashes are escapes", async () => {
-    const snapshot = "100:300:100,101,150,299";
-    // A new session, because each parses a function once.
-    const session = connect();
-    const [, [row]] = await session.begin((transaction) => [
-      transaction`set local standard_conforming_strings = off`,
-      transaction`
-      select audit_log_private.unpack_snapshot(audit_log_private.pack_snapshot(${snapshot})) as unpacked`,
-    ]);
-    assertEquals(row?.["unpacked"], snapshot);
-    await session.end();
-  });
-
-  it("is short enough for an address with 2,000 transactions in progress, in the middle of a batch too", async () => {
+  it("fits into an address with 2,000 transactions in progress, also within a batch", async () => {
     for (const [open, apart, longest] of [[200, 3, 1024], [2000, 10_000, 6500]] as const) {
       const { id, token } = await newLog();
       const scope = `${id} 2026-03-01 9999-12-31`;
-      // In progress at both ends of the batch, which has two entries.
+      // They are in progress at both ends of the batch, which has two entries.
       const [row] = await sql`
         with transactions as (
           select array_agg(1 + n * ${apart}::bigint) as open, ${open}::bigint * ${apart}::bigint + 1 as next

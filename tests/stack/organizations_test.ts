@@ -1,48 +1,31 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  assertExact,
-  client,
-  codeOf,
-  entriesOf,
-  errorOf,
-  getPage,
-  getProblem,
-  insertEntries,
-  killWithin,
-  newLog,
-  newOrganization,
-  type Organization,
-  pageQuery,
-  pidOf,
-  type Run,
-  runUpkeep,
-  signUp,
-  somebodyWaitsFor,
-  sql,
-} from "../helpers.ts";
+import { ALL_DAYS, getPage, getProblem } from "../api.ts";
+import { assertExact, beside, entriesOf, killWithin, newLog, sql } from "../helpers.ts";
+import { call, client, newOrganization, pageQuery, signUp } from "../people.ts";
+import { codeOf, errorOf, insertEntries, type Organization, pidOf, type Run } from "../project.ts";
+import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
-// The end of an organization, and what keeps its entries: holds.
+// How an organization is deleted, and how holds keep its entries.
 
 const admin = await signUp();
 
-/** A piece deletes at most so many entries. */
+/** The largest number of entries that one piece deletes. */
 const PIECE = 10_000;
-const ALL_DAYS = "start=0001-01-01&end=9999-12-31&limit=1";
+const SEALED_DAYS = pageQuery("2020-01-01", "2020-01-01");
 
-/** One piece of retention, of all before February 2020. */
+/** Deletes one piece of the entries before February 2020. */
 async function deleteEntries(run: Run, id: string): Promise<void> {
   await run`select audit_log_private.delete_entries_before(${id}, '2020-02-01')`;
 }
 
-/** One piece of the deletion of an organization; whether there is more. */
-async function deleteOrganization(run: Run, id: string): Promise<boolean> {
-  const [row] = await run`select audit_log_private.delete_organization(${id}) as more`;
-  return row?.["more"];
+/** Deletes one piece of an organization, and says whether there is more. */
+async function deletePiece(run: Run, id: string): Promise<boolean> {
+  return await valueOf(run`select audit_log_private.delete_organization(${id})`);
 }
 
-/** Runs the loop of docs/operating.md that deletes an organization; not within a transaction. */
-async function deleteAsDocumented(run: Run, id: string): Promise<void> {
+/** Deletes an organization with the loop of docs/operating.md; not within a transaction. */
+async function deleteOrganization(run: Run, id: string): Promise<void> {
   const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
   const loop = page.match(/.*do \$\$.*delete_organization.*/)?.[0] ?? "none";
   await run.unsafe(loop.replace("<organization id>", id));
@@ -56,8 +39,13 @@ async function release(id: string | null, reason: string | null): Promise<void> 
   await sql`select audit_log_private.release(${id}, ${reason}, 'Hedy, Legal')`;
 }
 
+interface Hold {
+  reason: string;
+  held_by: string;
+}
+
 describe("a hold", () => {
-  it("refuses every deletion, naming itself, until the last one is released", async () => {
+  it("prevents every deletion until it is released, and the error names it", async () => {
     const log = await newLog();
     const { id } = log;
     await insertEntries(sql, id, "2020-01-01", 2);
@@ -65,7 +53,7 @@ describe("a hold", () => {
     await hold(id, "Matter 7");
     await hold(id, "Matter 8");
     await release(id, "Matter 7");
-    for (const remove of [deleteEntries, deleteOrganization]) {
+    for (const remove of [deleteEntries, deletePiece]) {
       const { code, message } = await errorOf(remove(sql, id));
       assertEquals(code, "55006");
       assertStringIncludes(message, `organization ${id} is on hold`);
@@ -78,21 +66,19 @@ describe("a hold", () => {
     await assertExact(log, 0);
   });
 
-  it("is kept with who gave and who released it, and shown while it stands", async () => {
+  it("is shown with who gave it while it stands, and kept with who released it", async () => {
     const { id } = await newOrganization(admin);
     await hold(id, "Matter 7");
     await sql`select audit_log_private.hold(${id}, 'Matter 8')`;
     const shown = async () => {
-      const query = pageQuery("2020-01-01", "2020-01-01");
-      const { data } = await admin.client.rpc("list_seals", { organization_id: id, query })
-        .throwOnError();
-      const [row] = await sql`
+      const given = { organization_id: id, query: SEALED_DAYS };
+      const { holds } = await call<{ holds: Hold[] }>(admin, "list_seals", given);
+      const reasons = await valueOf<string[]>(sql`
         select array(
           select h ->> 'reason' from json_array_elements(audit_log_private.health() -> 'holds') as h
           where h ->> 'organization_id' = ${id}
-        ) as reasons`;
-      const { holds } = data as unknown as { holds: { reason: string; held_by: string }[] };
-      assertEquals(holds.map(({ reason }) => reason), row?.["reasons"]);
+        )`);
+      assertEquals(holds.map(({ reason }) => reason), reasons);
       return holds.map(({ reason, held_by }) => `${reason}: ${held_by}`);
     };
     assertEquals(await shown(), ["Matter 7: Grace, Legal", "Matter 8: postgres"]);
@@ -109,28 +95,29 @@ describe("a hold", () => {
     ]);
   });
 
-  it("is refused twice for one reason, without a reason, for no organization; and released twice", async () => {
+  it("needs an organization and a new reason, and can be released once", async () => {
     const { id } = await newLog();
     await hold(id, "Matter 7");
     const unknown = crypto.randomUUID();
-    for (
-      const [code, call, organization, reason] of [
-        ["23505", hold, id, "Matter 7"],
-        ["23514", hold, id, " "],
-        ["23502", hold, id, null],
-        ["P0002", hold, unknown, "Matter 7"],
-        ["P0002", hold, null, "Matter 7"],
-        ["P0002", release, id, "Matter 8"],
-        ["P0002", release, id, null],
-        ["P0002", release, unknown, "Matter 7"],
-      ] as const
-    ) assertEquals(await codeOf(call(organization, reason)), code);
+    const refusals = [
+      ["23505", hold, id, "Matter 7"],
+      ["23514", hold, id, " "],
+      ["23502", hold, id, null],
+      ["P0002", hold, unknown, "Matter 7"],
+      ["P0002", hold, null, "Matter 7"],
+      ["P0002", release, id, "Matter 8"],
+      ["P0002", release, id, null],
+      ["P0002", release, unknown, "Matter 7"],
+    ] as const;
+    for (const [code, act, organization, reason] of refusals) {
+      assertEquals(await codeOf(act(organization, reason)), code);
+    }
     await release(id, "Matter 7");
     const { code, message } = await errorOf(release(id, "Matter 7"));
     assertEquals([code, message], ["P0002", `organization ${id} has no standing hold "Matter 7"`]);
   });
 
-  it("waits for the piece of a deletion, and stops the next, also one with an older snapshot", async () => {
+  it("waits for the piece of a deletion that runs, and prevents the next, also with an older snapshot", async () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2020-01-01", PIECE + 1);
     const deletion = await sql.reserve();
@@ -153,7 +140,7 @@ describe("a hold", () => {
   });
 });
 
-/** All rows of an organization, in every table that has rows of organizations. */
+/** Reads all rows of an organization, by table. */
 async function rowsOf(id: string): Promise<Record<string, string[]>> {
   const tables = await sql`
     select a.attrelid::regclass::text as name, a.attname as column
@@ -172,7 +159,7 @@ async function assertGone(id: string): Promise<void> {
   for (const [table, rows] of Object.entries(await rowsOf(id))) assertEquals(rows, [], table);
 }
 
-/** An organization that has rows in every table. */
+/** Makes an organization that has rows in every table. */
 async function fullOrganization(): Promise<Organization> {
   const organization = await newOrganization(admin);
   const { id, apiKeyId, token } = organization;
@@ -180,10 +167,8 @@ async function fullOrganization(): Promise<Organization> {
   await runUpkeep(sql);
   for (const day of ["2020-01-02", "9999-12-31"]) await insertEntries(sql, id, day, 30);
   await getPage(token, ALL_DAYS);
-  await admin.client.rpc("rotate_api_key", { organization_id: id, api_key_id: apiKeyId })
-    .throwOnError();
-  const query = pageQuery("2020-01-01", "2020-01-01");
-  await admin.client.rpc("read_audit_log", { organization_id: id, query }).throwOnError();
+  await call(admin, "rotate_api_key", { organization_id: id, api_key_id: apiKeyId });
+  await call(admin, "read_audit_log", { organization_id: id, query: SEALED_DAYS });
   await sql`insert into audit_log_private.days_to_seal values (${id}, '2020-01-02')`;
   await hold(id, "Matter 6");
   await release(id, "Matter 6");
@@ -191,58 +176,54 @@ async function fullOrganization(): Promise<Organization> {
 }
 
 describe("delete_organization()", () => {
-  it("leaves nothing in any table and every row of others, in the loop of docs/operating.md", async () => {
+  it("empties every table of an organization and of no other, in the loop of docs/operating.md", async () => {
     const [other, { id }] = [await fullOrganization(), await fullOrganization()];
     const before = await rowsOf(id);
     assertEquals(Object.keys(before).length, 13);
     for (const [table, rows] of Object.entries(before)) assert(rows.length > 0, table);
     const others = await rowsOf(other.id);
-    await deleteAsDocumented(sql, id);
+    await deleteOrganization(sql, id);
     await assertGone(id);
     assertEquals(await rowsOf(other.id), others);
-    const { code, message } = await errorOf(deleteOrganization(sql, id));
+    const { code, message } = await errorOf(deletePiece(sql, id));
     assertEquals([code, message], ["P0002", `there is no organization ${id}`]);
   });
 
   it("ends all access with its first piece, and then deletes 10,000 entries at a time", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 2 * PIECE + 1);
-    assert(await deleteOrganization(sql, id));
+    assert(await deletePiece(sql, id));
     await getProblem(401, token);
     const { error } = await admin.client.rpc("list_api_keys", { organization_id: id });
     assertEquals(error?.code, "42501");
     const left = [await entriesOf(id)];
-    while (await deleteOrganization(sql, id)) left.push(await entriesOf(id));
+    while (await deletePiece(sql, id)) left.push(await entriesOf(id));
     assertEquals(left, [2 * PIECE + 1, PIECE + 1, 1]);
   });
 
-  it("can be killed within any piece: the same statement deletes what is left", async () => {
+  it("deletes what is left when it is run again after it was killed within a piece", async () => {
     const { id, token } = await fullOrganization();
-    const piece = (connection: Run) => deleteOrganization(connection, id);
+    const piece = (connection: Run) => deletePiece(connection, id);
     await killWithin(piece);
     assertEquals((await getPage(token, ALL_DAYS)).total, 90);
     await piece(sql);
     await killWithin(piece);
     assertEquals(await entriesOf(id), 90);
     assert((await rowsOf(id))["audit_log_private.seals"]?.length);
-    await deleteAsDocumented(sql, id);
+    await deleteOrganization(sql, id);
     await assertGone(id);
   });
 
   it("ends beside the upkeep and writers that go on, whose next entries are refused", async () => {
     const { id } = await fullOrganization();
-    let deleting = true;
-    const upkeep = (async () => {
-      do await runUpkeep(sql); while (deleting);
-    })();
-    const writers = Array.from({ length: 4 }, async () => {
-      for (;;) await insertEntries(sql, id, "2020-01-03", 1);
+    await beside([() => runUpkeep(sql)], async () => {
+      const writers = Array.from({ length: 4 }, async () => {
+        for (;;) await insertEntries(sql, id, "2020-01-03", 1);
+      });
+      const refusals = Promise.all(writers.map(codeOf));
+      while (await deletePiece(sql, id));
+      assertEquals(await refusals, Array(4).fill("23503"));
     });
-    const refusals = Promise.all(writers.map(codeOf));
-    while (await deleteOrganization(sql, id));
-    deleting = false;
-    assertEquals(await refusals, Array(4).fill("23503"));
-    await upkeep;
     await assertGone(id);
   });
 
@@ -253,13 +234,12 @@ describe("delete_organization()", () => {
     await writer`begin`;
     await insertEntries(writer, id, "2020-01-01", 1);
     const pid = await pidOf(deletion);
-    const deleted = deleteAsDocumented(deletion, id);
-    // It sleeps between two attempts.
+    const deleted = deleteOrganization(deletion, id);
+    // The deletion sleeps between two attempts.
+    const asleep = () =>
+      sql`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`;
     const sleeps = async () => {
-      while (
-        !(await sql`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`)
-          .length
-      );
+      while ((await asleep()).length === 0);
     };
     await Promise.race([deleted, sleeps()]);
     await writer`commit`;
@@ -268,20 +248,20 @@ describe("delete_organization()", () => {
     await assertGone(id);
   });
 
-  it("gives up after 5 seconds if a writer does not commit, because the upkeep waits for it", async () => {
+  it("gives up after 5 seconds if a writer does not commit, so that the upkeep can go on", async () => {
     const { id } = await newLog();
-    assert(await deleteOrganization(sql, id));
+    assert(await deletePiece(sql, id));
     const writer = await sql.reserve();
     await writer`begin`;
     await insertEntries(writer, id, "2020-01-01", 1);
-    assertEquals(await codeOf(deleteOrganization(sql, id)), "55P03");
+    assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
     await runUpkeep(sql);
     await writer`rollback`;
     writer.release();
-    assertEquals(await deleteOrganization(sql, id), false);
+    assertEquals(await deletePiece(sql, id), false);
   });
 
-  it("is the only way for seals to go: neither one, nor the organization alone", async () => {
+  it("is the only way to delete seals: neither one alone, nor with the organization", async () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2020-01-01", 1);
     await runUpkeep(sql);

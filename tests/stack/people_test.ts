@@ -1,32 +1,19 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import {
-  addMember,
-  client,
-  codeOf,
-  type Entry,
-  getPage,
-  insertEntries,
-  newLog,
-  newOrganization,
-  type Organization,
-  pageQuery,
-  type Person,
-  rolledBack,
-  type Run,
-  signUp,
-  sql,
-  TWO_DAYS,
-  writeEntries,
-} from "../helpers.ts";
+import { getPage, TWO_DAYS } from "../api.ts";
+import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
+import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
+import { type Person, signUp } from "../people.ts";
+import { insertEntries, type Organization, rolledBack, type Run, valueOf } from "../project.ts";
 
 // Who is asking, and what administrators read: the migrations `people` and `admin_console`.
 
 const admin = await signUp();
+const QUERY = "('2026-03-01', '2026-03-02', null, null, 100, 0, false, null)";
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 
-/** All that people can ask of an organization. */
+/** Lists every call of a person about an organization. */
 const CALLS = (id: string) => [
   `audit_log.list_api_keys('${id}')`,
   `audit_log.create_api_key('${id}', 'made')`,
@@ -34,21 +21,21 @@ const CALLS = (id: string) => [
   `audit_log.rotate_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.revoke_api_key('${id}', '${UNKNOWN}')`,
   `audit_log.api_key_usage('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.read_audit_log('${id}', ('2026-03-01', '2026-03-02', null, null, 1, 0, false, null))`,
+  `audit_log.read_audit_log('${id}', ${QUERY})`,
   `audit_log.read_entry('${id}', '2026-03-01', '${UNKNOWN}')`,
   `audit_log.daily_entry_counts('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.list_seals('${id}', ('2026-03-01', '2026-03-02', null, null, 1, 0, false, null))`,
+  `audit_log.list_seals('${id}', ${QUERY})`,
   `audit_log.latest_seal('${id}')`,
   `audit_log.list_actions('${id}')`,
 ];
 
-/** Runs as a signed-in person, as the Data API does. */
+/** Takes the rights of a signed-in person, as the Data API does. */
 async function as(run: Run, claims: object): Promise<void> {
   await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
   await run`set local role authenticated`;
 }
 
-/** Whether a call is accepted, or the code and the message of its error; it is undone. */
+/** Makes a call, undoes it, and returns "accepted" or the code and the message of its error. */
 async function outcomeOf(run: Run, call: string): Promise<string> {
   await run`savepoint before`;
   const outcome = await run.unsafe(`select ${call}`).then(
@@ -59,7 +46,7 @@ async function outcomeOf(run: Run, call: string): Promise<string> {
   return outcome;
 }
 
-/** What all calls of a person come to, perhaps with a seam that was replaced: the outcomes that occur. */
+/** Makes all calls of a person, perhaps with a function replaced, and returns the different outcomes. */
 async function outcomes(id: string, person: Person, replacement = "select"): Promise<string[]> {
   return await rolledBack(sql, async (run) => {
     await run.unsafe(replacement);
@@ -70,18 +57,20 @@ async function outcomes(id: string, person: Person, replacement = "select"): Pro
   });
 }
 
+/** Writes a replacement of administers(). */
 function administers(body: string): string {
   return `create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-    language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
+    language plpgsql stable as $$ begin ${body} end $$`;
 }
 
+/** Writes a replacement of caller(). */
 function caller(body: string): string {
   return `create or replace function audit_log_private.caller(out id text, out email text)
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-describe("what administrators ask", () => {
-  it("is refused to strangers and members, in the same words as for what does not exist", async () => {
+describe("every call about an organization", () => {
+  it("is refused to strangers and members, as about an organization that does not exist", async () => {
     const { id } = await newOrganization(admin);
     const [stranger, member] = [await signUp(), await signUp()];
     await addMember(id, member, "member");
@@ -98,20 +87,14 @@ describe("what administrators ask", () => {
     }
   });
 
-  for (
-    const [name, replacement, code] of [
-      ["administers() gives null", administers("return null;"), "42501"],
-      ["administers() raises an error", administers("raise exception 'down';"), "P0001"],
-      [
-        "administers() names a table that is not there",
-        administers("return exists (select from memberships);"),
-        "42P01",
-      ],
-      ["caller() gives nobody", caller("id := null;"), "42501"],
-      ["caller() raises an error", caller("raise exception 'down';"), "P0001"],
-    ] as const
-  ) {
-    it(`is refused if ${name}, and tells nothing about organizations`, async () => {
+  const failures: Record<string, [replacement: string, code: string]> = {
+    "administers() gives null": [administers("return null;"), "42501"],
+    "administers() raises an error": [administers("raise exception 'down';"), "P0001"],
+    "caller() gives nobody": [caller("id := null;"), "42501"],
+    "caller() raises an error": [caller("raise exception 'down';"), "P0001"],
+  };
+  for (const [failure, [replacement, code]] of Object.entries(failures)) {
+    it(`is refused if ${failure}, also about an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
       const [refusal, ...others] = await outcomes(id, admin, replacement);
       assertEquals([refusal?.slice(0, 5), others], [code, []]);
@@ -126,51 +109,45 @@ describe("what administrators ask", () => {
 });
 
 describe("list_organizations()", () => {
-  it("gives the organizations that a person belongs to, by name, and in which role", async () => {
+  it("gives the organizations that a person belongs to, by name, with the role", async () => {
     const person = await signUp();
-    const call = async () => (await person.client.rpc("list_organizations").throwOnError()).data;
-    assertEquals(await call(), []);
+    const list = () => call(person, "list_organizations", {});
+    assertEquals(await list(), []);
     const last = await newOrganization(person, "Zzz");
     const first = await newOrganization(admin, "Aaa");
     await addMember(first.id, person, "member");
-    assertEquals(await call(), [
+    assertEquals(await list(), [
       { id: first.id, organization_id: first.id, name: "Aaa", role: "member", is_admin: false },
       { id: last.id, organization_id: last.id, name: "Zzz", role: "admin", is_admin: true },
     ]);
   });
 
-  it("leaves out what is not there, and makes nobody an administrator who has another role", async () => {
+  it("leaves out organizations that do not exist, and knows only one role of administrators", async () => {
     const { id } = await newOrganization(admin);
     const listed = await rolledBack(sql, async (run) => {
       await run.unsafe(`
         create or replace function audit_log_private.my_organizations()
-        returns table (id uuid, name text, role text) language sql stable set search_path = pg_catalog, pg_temp as $$
+        returns table (id uuid, name text, role text) language sql stable as $$
           values ('${id}'::uuid, 'Mine', 'owner'), ('${UNKNOWN}', 'Nowhere', 'admin')
         $$`);
       await as(run, { sub: admin.id });
-      const [row] = await run`select audit_log.list_organizations() as list`;
-      return row?.["list"];
+      return await valueOf(run`select audit_log.list_organizations()`);
     });
     const shown = { id, organization_id: id, name: "Mine", role: "owner", is_admin: false };
     assertEquals(listed, [shown]);
   });
-
-  it("cannot be given another signature", async () => {
-    const other = `create or replace function audit_log_private.my_organizations()
-      returns table (id text, name text) language sql as $$ values ('', '') $$`;
-    assertEquals(await rolledBack(sql, (run) => codeOf(run.unsafe(other))), "42P13");
-  });
 });
 
 describe("an administrator", () => {
-  /** Whether a call of a person with these claims is accepted, and whether the list says that it will be. */
+  /** Makes a call with claims: whether it is accepted, and whether list_organizations() says so. */
   async function asked({ id }: Organization, claims: { sub: string; aal?: string }, change = "") {
     return await rolledBack(sql, async (run) => {
       if (change) await run.unsafe(change);
       await as(run, claims);
       const outcome = await outcomeOf(run, `audit_log.list_api_keys('${id}')`);
-      const [row] = await run`select audit_log.list_organizations() as list`;
-      const list = row?.["list"] as { id: string; is_admin: boolean }[];
+      const list = await valueOf<{ id: string; is_admin: boolean }[]>(
+        run`select audit_log.list_organizations()`,
+      );
       return [
         outcome === "accepted" || outcome.slice(0, 5),
         list.find((organization) => organization.id === id)?.is_admin,
@@ -178,7 +155,7 @@ describe("an administrator", () => {
     });
   }
 
-  it("is known by the text of the JWT's subject, so one of another identity provider is, too", async () => {
+  it("is known by the text of the JWT's subject, also with another identity provider", async () => {
     const organization = await newLog();
     const sub = "user_2NNEqL2nrIRdJ194ndJqAHwEfxC";
     assertEquals(await asked(organization, { sub }), ["42501", undefined]);
@@ -197,7 +174,7 @@ describe("an administrator", () => {
     });
   });
 
-  it("needs the second factor if the account has a verified one, and no account that is deleted or banned", async () => {
+  it("needs an account that is neither deleted nor banned, and its second factor if it is verified", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };
@@ -206,80 +183,68 @@ describe("an administrator", () => {
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
       values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
     const [accepted, refused] = [[true, true], ["42501", false]];
-    for (
-      const [given, change, expected] of [
-        [claims, "select", accepted],
-        [claims, factor("unverified"), accepted],
-        [claims, factor("verified"), refused],
-        [{ sub: person.id }, factor("verified"), refused],
-        [{ ...claims, aal: "aal2" }, factor("verified"), accepted],
-        [claims, user("deleted_at = now()"), refused],
-        [claims, user("banned_until = now() + interval '1 hour'"), refused],
-        [claims, user("banned_until = now() - interval '1 hour'"), accepted],
-        [claims, `delete from auth.users where id = '${person.id}'`, refused],
-      ] as const
-    ) assertEquals(await asked(organization, given, change), expected, change);
+    const cases = [
+      [claims, "select", accepted],
+      [claims, factor("unverified"), accepted],
+      [claims, factor("verified"), refused],
+      [{ sub: person.id }, factor("verified"), refused],
+      [{ ...claims, aal: "aal2" }, factor("verified"), accepted],
+      [claims, user("deleted_at = now()"), refused],
+      [claims, user("banned_until = now() + interval '1 hour'"), refused],
+      [claims, user("banned_until = now() - interval '1 hour'"), accepted],
+      [claims, `delete from auth.users where id = '${person.id}'`, refused],
+    ] as const;
+    for (const [given, change, expected] of cases) {
+      assertEquals(await asked(organization, given, change), expected, change);
+    }
   });
 
-  it("has reads of their own, even if a key is given the id under which these are kept", async () => {
+  it("has reads counted by person, even if a key is given the id under which these are kept", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
     const usage = await rolledBack(sql, async (run) => {
       await as(run, { sub: admin.id, email: admin.email });
-      await run`
-        select audit_log.read_audit_log(${id}, ('2026-03-01', '2026-03-02', null, null, 100, 0, false, null))`;
+      for (let i = 0; i < 3; i++) {
+        await run.unsafe(`select audit_log.read_audit_log('${id}', ${QUERY})`);
+      }
       await run`reset role`;
-      const [kept] = await run`
-        select reader_id from audit_log_private.log_reads where organization_id = ${id}`;
+      const reader: string = await valueOf(run`
+        select reader_id from audit_log_private.log_reads where organization_id = ${id}`);
       await run`set local role authenticated`;
-      await run`select audit_log.create_api_key(${id}, 'impostor', ${kept?.["reader_id"]})`;
-      const [row] = await run`
-        select audit_log.api_key_usage(${id}, '0001-01-01', '9999-12-31') as usage`;
-      return row?.["usage"] as { user_id: string; api_key_id: string | null; entries: number }[];
+      await run`select audit_log.create_api_key(${id}, 'impostor', ${reader})`;
+      return await valueOf<Record<string, unknown>[]>(run`
+        select audit_log.api_key_usage(${id}, '0001-01-01', '9999-12-31')`);
     });
-    assertEquals(
-      usage.map(({ user_id, api_key_id, entries }) => [user_id, api_key_id, entries]),
-      [[admin.id, null, 2]],
-    );
+    const counted = usage.map((row) => [row["user_email"], row["requests"], row["entries"]]);
+    assertEquals(counted, [[admin.email, 3, 6]]);
   });
 });
 
 describe("read_audit_log()", () => {
-  async function readLog(organization_id: string, given: object) {
-    const { data } = await admin.client.rpc("read_audit_log", {
-      organization_id,
-      query: pageQuery("2026-03-01", "2026-03-02", given),
-    }).throwOnError();
-    const { total, items } = data as { total: number; items: string };
-    return { total, items: JSON.parse(items) };
-  }
-
-  it("gives an administrator the page and the total that the API gives, newest first", async () => {
+  it("gives an administrator the page and the total that the API gives, newest first, up to 1000 entries", async () => {
     const { id, token } = await newOrganization(admin);
-    await insertEntries(sql, id, "2026-03-01", 60);
-    for (
-      const [call, query] of [
-        [{ page_limit: 7 }, "limit=7"],
-        [{ page_limit: 7, page_offset: 58 }, "limit=7&offset=58"],
-        [{ page_limit: 7, page_offset: -1, newest_first: null }, "limit=7"],
-        [{ action: "feedback_given", page_offset: 3 }, "action=feedback_given&offset=3"],
-      ] as const
-    ) {
-      const { total, items } = await getPage(token, `${TWO_DAYS}&order=desc&${query}`);
-      assertEquals(await readLog(id, call), { total, items });
-    }
-  });
-
-  it("never gives more than 1000 entries at once", async () => {
-    const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1001);
-    const { total, items } = await readLog(id, { page_limit: 5000 });
-    assertEquals([total, items.length], [1001, 1000]);
+    const cases = [
+      [{ page_limit: 7 }, "limit=7"],
+      [{ page_limit: 7, page_offset: 999 }, "limit=7&offset=999"],
+      [{ page_limit: 7, page_offset: -1, newest_first: null }, "limit=7"],
+      [{ action: "feedback_given", page_offset: 3 }, "action=feedback_given&offset=3"],
+      [{ page_limit: 5000 }, "limit=1000"],
+    ] as const;
+    for (const [given, query] of cases) {
+      const page = await getPage(token, `${TWO_DAYS}&order=desc&${query}`);
+      const { total, items } = await call<{ total: number; items: string }>(
+        admin,
+        "read_audit_log",
+        { organization_id: id, query: pageQuery("2026-03-01", "2026-03-02", given) },
+      );
+      assertEquals([total, JSON.parse(items)], [page.total, page.items]);
+    }
   });
 });
 
 describe("daily_entry_counts()", () => {
-  it("gives how many entries each day or hour has, of all or of one action or person", async () => {
+  it("counts the entries of each day or hour, of all or of one action or person", async () => {
     const { id } = await newOrganization(admin);
     const bob = { user_email: "bob@example.com" };
     const entries: Entry[] = [
@@ -291,25 +256,22 @@ describe("daily_entry_counts()", () => {
     ];
     await writeEntries(id, entries);
     const [first, fifth] = ["2026-03-01", "2026-03-05"];
-    for (
-      const [given, expected] of [
-        [{}, [{ day: first, entries: 2 }, { day: fifth, entries: 2 }]],
-        [bob, [{ day: fifth, entries: 1 }]],
-        [{ ...bob, action: "agent_added" }, []],
-        [{ ...bob, by_hour: true }, [{ day: fifth, hour: 12, entries: 1 }]],
-        [{ by_hour: true }, [
-          { day: first, hour: 0, entries: 1 },
-          { day: first, hour: 12, entries: 1 },
-          { day: fifth, hour: 12, entries: 2 },
-        ]],
-        [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
-        [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
-      ] as const
-    ) {
+    const cases = [
+      [{}, [{ day: first, entries: 2 }, { day: fifth, entries: 2 }]],
+      [bob, [{ day: fifth, entries: 1 }]],
+      [{ ...bob, action: "agent_added" }, []],
+      [{ ...bob, by_hour: true }, [{ day: fifth, hour: 12, entries: 1 }]],
+      [{ by_hour: true }, [
+        { day: first, hour: 0, entries: 1 },
+        { day: first, hour: 12, entries: 1 },
+        { day: fifth, hour: 12, entries: 2 },
+      ]],
+      [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
+      [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
+    ] as const;
+    for (const [given, expected] of cases) {
       const range = { organization_id: id, start_date: first, end_date: "2026-03-31" };
-      const { data } = await admin.client.rpc("daily_entry_counts", { ...range, ...given })
-        .throwOnError();
-      assertEquals<unknown>(data, expected);
+      assertEquals(await call(admin, "daily_entry_counts", { ...range, ...given }), expected);
     }
   });
 });

@@ -1,33 +1,22 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  assertExact,
-  assertExactNow,
-  client,
-  codeOf,
-  entriesOf,
-  errorOf,
-  getPage,
-  insertEntries,
-  inTokyo,
-  letChecksGrowOld,
-  newLog,
-  type Run,
-  runUpkeep,
-  sql,
-} from "../helpers.ts";
+import { ALL_DAYS, getPage } from "../api.ts";
+import { assertExact, assertExactNow, beside, entriesOf, inTokyo } from "../helpers.ts";
+import { letChecksGrowOld, newLog, sql } from "../helpers.ts";
+import { client } from "../people.ts";
+import { codeOf, errorOf, insertEntries, type Run, runUpkeep, valueOf } from "../project.ts";
 
-/** A piece deletes at most so many entries. */
+/** The largest number of entries that one piece deletes, but for a longer day. */
 const PIECE = 10_000;
 
-/** One piece of retention; whether there may be more. */
+/** Deletes one piece of the entries before a day, and says whether there may be more. */
 async function deleteEntriesBefore(run: Run, id: string, day: string): Promise<boolean> {
-  const [row] =
-    await run`select audit_log_private.delete_entries_before(${id}, ${day}::text::date) as more`;
-  return row?.["more"];
+  return await valueOf(
+    run`select audit_log_private.delete_entries_before(${id}, ${day}::text::date)`,
+  );
 }
 
-/** What the seals of an organization declare. No day may be altered, however often they are checked. */
+/** Seals and checks all days of an organization, and lists its seals. No day may be altered. */
 async function sealed(id: string): Promise<string[]> {
   await runUpkeep(sql);
   await letChecksGrowOld(id);
@@ -41,13 +30,31 @@ async function sealed(id: string): Promise<string[]> {
   return seals.map(({ seal }) => seal);
 }
 
+/** Says after how many days the upkeep deletes an organization's entries, as the owner does. */
+async function keepDays(id: string, days: number | null): Promise<void> {
+  await sql`update audit_log.organizations set keep_days = ${days} where id = ${id}`;
+}
+
+/** Returns the UTC day so many days ago. */
+async function daysAgo(days: number): Promise<string> {
+  return await valueOf(
+    sql`select ((clock_timestamp() at time zone 'UTC')::date - ${days}::int)::text`,
+  );
+}
+
 describe("delete_entries_before()", () => {
-  it("deletes whole days, 10,000 entries at a time or of a longer day; totals are exact after each piece", async () => {
-    const log = await newLog();
-    const days = ["2020-01-01", "2020-01-05", "2020-02-01", "2020-02-02", "2020-03-01"];
-    for (const [n, entries] of [4000, 4000, 4000, 12000, 10].entries()) {
-      await insertEntries(sql, log.id, days[n] ?? "", entries);
+  it("deletes whole days, 10,000 entries or one longer day at a time; totals are exact after each piece", async () => {
+    const [log, other] = [await newLog(), await newLog()];
+    const days = {
+      "2020-01-01": 4000,
+      "2020-01-05": 4000,
+      "2020-02-01": 4000,
+      "2020-02-02": 12000,
+    };
+    for (const [day, entries] of Object.entries({ ...days, "2020-03-01": 10 })) {
+      await insertEntries(sql, log.id, day, entries);
     }
+    await insertEntries(sql, other.id, "2020-01-01", 1);
     const left: number[] = [];
     await inTokyo(async (session) => {
       for (let more = true; more;) {
@@ -57,24 +64,12 @@ describe("delete_entries_before()", () => {
       }
     });
     assertEquals(left, [16010, 12010, 2010, 10, 10]);
-    const { items } = await getPage(log.token, "start=0001-01-01&end=9999-12-31&limit=1");
+    const { items } = await getPage(log.token, `${ALL_DAYS}&limit=1`);
     assertEquals(items[0]?.created_at.slice(0, 10), "2020-03-01");
+    await assertExact(other, 1);
   });
 
-  it("deletes all before the day in the loop of docs/operating.md, of one organization alone", async () => {
-    const [log, other] = [await newLog(), await newLog()];
-    for (const { id } of [log, other]) {
-      await insertEntries(sql, id, "2019-12-31", PIECE + 1);
-      await insertEntries(sql, id, "2020-01-01", 1);
-    }
-    const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
-    const loop = page.match(/.*do \$\$.*delete_entries_before.*/)?.[0] ?? "none";
-    await sql.unsafe(loop.replace("<organization id>", log.id));
-    await assertExact(log, 1);
-    await assertExact(other, PIECE + 2);
-  });
-
-  it("is declared by a new seal of each day, of half a day and of late entries too", async () => {
+  it("is declared by a new seal of each day, also of half a day and of late entries", async () => {
     const { id } = await newLog();
     const seals: string[] = [];
     const assertNew = async (...expected: string[]) => {
@@ -89,7 +84,7 @@ describe("delete_entries_before()", () => {
     await deleteEntriesBefore(sql, id, "2020-02-01");
     await insertEntries(sql, id, "2020-01-02", 2);
     await assertNew(`2020-01-02: 7 +2 -${PIECE}`);
-    // Written and deleted before a seal has it.
+    // An entry is deleted before a seal has it.
     await insertEntries(sql, id, "2020-01-02", 1);
     await deleteEntriesBefore(sql, id, "2020-02-01");
     await assertNew("2020-01-02: 0 +1 -8");
@@ -98,7 +93,7 @@ describe("delete_entries_before()", () => {
     await insertEntries(sql, id, "2020-01-02", 1);
     await sql.begin(async (piece) => {
       await deleteEntriesBefore(piece, id, "2020-02-01");
-      // The seal of the same day does not know of it yet.
+      // The day's seal does not know of the deletion yet.
       await assertNew("2020-01-02: 5 +1 -0");
     });
     await assertNew("2020-01-02: 0 +0 -5");
@@ -109,29 +104,22 @@ describe("delete_entries_before()", () => {
     const days = Array.from({ length: 30 }, (_, n) => `2020-01-${String(n + 1).padStart(2, "0")}`);
     for (const day of days) await insertEntries(sql, id, day, 1000);
     await runUpkeep(sql);
-    let deleting = true;
-    const whileDeleting = async (run: () => Promise<void>) => {
-      do await run(); while (deleting);
-    };
-    const snapshots = whileDeleting(() => assertExactNow(id));
     let written = 0;
-    const writer = whileDeleting(async () => {
+    const write = async () => {
       await insertEntries(sql, id, "2020-02-01", 1);
       await insertEntries(sql, id, days[written++ % 30] ?? "", 1);
-    });
-    const upkeep = whileDeleting(() => runUpkeep(sql));
-    // Two at once.
-    await Promise.all([1, 2].map(async () => {
+    };
+    const deletion = async () => {
       while (await deleteEntriesBefore(sql, id, "2020-02-01"));
-    }));
-    deleting = false;
-    await Promise.all([snapshots, writer, upkeep]);
-    while (await deleteEntriesBefore(sql, id, "2020-02-01"));
+    };
+    const others = [() => assertExactNow(id), write, () => runUpkeep(sql)];
+    await beside(others, () => Promise.all([deletion(), deletion()]));
+    await deletion();
     await sealed(id);
     await assertExact({ id, token }, written);
   });
 
-  it("deletes what wrong counts do not know of, and ends where they know too much", async () => {
+  it("deletes all entries if the counts are wrong, be they too low or too high", async () => {
     const { id } = await newLog();
     for (const day of ["2020-01-01", "2020-01-02"]) await insertEntries(sql, id, day, 3);
     await sql`
@@ -141,7 +129,7 @@ describe("delete_entries_before()", () => {
     assertEquals(await entriesOf(id), 0);
   });
 
-  it("reaches the year 0001, and leaves days that are still to come", async () => {
+  it("reaches back to the year 0001, and leaves days of the future", async () => {
     const log = await newLog(
       { created_at: "0001-01-01T00:00:00Z" },
       { created_at: "9999-12-31T23:59:59Z" },
@@ -152,19 +140,18 @@ describe("delete_entries_before()", () => {
     assertEquals(await sealed(log.id), ["0001-01-01: 1 +0 -0", "0001-01-01: 0 +0 -1"]);
   });
 
-  it("refuses no day, a day in the future and an unknown organization, and deletes nothing", async () => {
+  it("needs a day that is not in the future and an organization that exists, or deletes nothing", async () => {
     const log = await newLog();
     await insertEntries(sql, log.id, "2020-01-01", 1);
     const unknown = crypto.randomUUID();
-    for (
-      const [id, day, code, message] of [
-        [log.id, null, "22023", "entries before null cannot be deleted: give a day"],
-        [log.id, "9999-12-31", "22023", "entries before 9999-12-31 cannot be deleted"],
-        [log.id, "infinity", "22023", "entries before infinity cannot be deleted"],
-        [unknown, "2020-02-01", "P0002", `there is no organization ${unknown}`],
-        [null, "2020-02-01", "P0002", "there is no organization null: give its id"],
-      ] as const
-    ) {
+    const refusals = [
+      [log.id, null, "22023", "entries before null cannot be deleted: give a day"],
+      [log.id, "9999-12-31", "22023", "entries before 9999-12-31 cannot be deleted"],
+      [log.id, "infinity", "22023", "entries before infinity cannot be deleted"],
+      [unknown, "2020-02-01", "P0002", `there is no organization ${unknown}`],
+      [null, "2020-02-01", "P0002", "there is no organization null: give its id"],
+    ] as const;
+    for (const [id, day, code, message] of refusals) {
       const error = await errorOf(
         sql`select audit_log_private.delete_entries_before(${id}, ${day}::text::date)`,
       );
@@ -176,20 +163,8 @@ describe("delete_entries_before()", () => {
   });
 });
 
-/** Says after how many days the upkeep deletes an organization's entries, as the owner does. */
-async function keepDays(id: string, days: number | null): Promise<void> {
-  await sql`update audit_log.organizations set keep_days = ${days} where id = ${id}`;
-}
-
-/** The UTC day so many days ago. */
-async function daysAgo(days: number): Promise<string> {
-  const [row] =
-    await sql`select ((clock_timestamp() at time zone 'UTC')::date - ${days}::int)::text as day`;
-  return row?.["day"];
-}
-
 describe("keep_days", () => {
-  it("has the upkeep delete what is older, and declare it with seals in the same run", async () => {
+  it("makes the upkeep delete older entries, and declare it with seals in the same run", async () => {
     const [log, other] = [await newLog(), await newLog()];
     const [kept, expired] = [await daysAgo(30), await daysAgo(31)];
     for (const { id } of [log, other]) {
@@ -207,7 +182,7 @@ describe("keep_days", () => {
     await assertExact(other, PIECE + 6);
   });
 
-  it("is neither 0 nor -1 nor given with the secret key; null, which is the default, keeps all", async () => {
+  it("is a number of 1 to 36,500 that only the owner gives; without it, all entries are kept", async () => {
     const log = await newLog();
     await insertEntries(sql, log.id, "0001-01-01", 1);
     for (const days of [0, -1, 36_501]) assertEquals(await codeOf(keepDays(log.id, days)), "23514");
@@ -221,7 +196,7 @@ describe("keep_days", () => {
     await assertExact(log, 1);
   });
 
-  it("waits for no other deletion in the organization", async () => {
+  it("does not make the upkeep wait for another deletion in the organization", async () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2020-01-01", 1);
     await keepDays(id, 1);

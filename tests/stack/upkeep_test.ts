@@ -1,22 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  assertExact,
-  killWithin,
-  newLog,
-  type Organization,
-  pidOf,
-  rolledBack,
-  type Run,
-  runUpkeep,
-  runUpkeepWithoutWaiting,
-  somebodyWaitsFor,
-  sql,
-} from "../helpers.ts";
+import { assertExact, killWithin, newLog, runUpkeepWithoutWaiting, sql } from "../helpers.ts";
+import { insertEntries, type Organization, pidOf, rolledBack, type Run } from "../project.ts";
+import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
-/** An organization of which one connection has written two entries on each of so many days. */
+/** Makes an organization in which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {
-  // What other tests have left would go into the pieces that are counted here.
+  // Otherwise the pieces would have rows of other tests, too.
   await runUpkeep(sql);
   const organization = await newLog();
   await write(sql, organization.id, days);
@@ -25,14 +15,12 @@ async function organizationWithBacklog(days: number): Promise<Organization> {
 
 /** Writes two entries, of one action each, on each of so many days from the year 2000 on. */
 async function write(run: Run, id: string, days: number): Promise<void> {
-  await run`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-    select ${id}, timestamptz '2000-01-01 12:00Z' + day * interval '1 day', action, 'ada@example.com', 'Assistant'
-    from generate_series(0, ${days}::int - 1) as day,
-      unnest('{agent_added,feedback_given}'::text[]) as action`;
+  for (const action of ["agent_added", "feedback_given"]) {
+    await insertEntries(run, id, "2000-01-01", days, { action, every: "1 day" });
+  }
 }
 
-/** How many partial counts and sealed days an organization has, and its last seal's number. */
+/** Counts the partial counts and the sealed days of an organization, with the number of its last seal. */
 async function left({ id }: Organization) {
   const [row] = await sql`
     select count(distinct day)::int as days, coalesce(max(sequence), 0)::int as "lastSeal", (
@@ -42,49 +30,44 @@ async function left({ id }: Organization) {
   return { ...row };
 }
 
-/** How many rows a connection has changed of late: its own transaction's, and what is not yet reported. */
+/** Counts the rows that a connection has changed in this transaction, and lately. */
 async function changedRows(run: Run): Promise<number> {
-  const [row] = await run`
-    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as rows from pg_stat_xact_user_tables`;
-  return row?.["rows"];
+  return await valueOf(run`
+    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int from pg_stat_xact_user_tables`);
 }
 
 describe("run_upkeep()", () => {
-  it("catches up after three months in pieces of at most 5000 rows; answers were exact all the time", async () => {
+  it("catches up after three months in pieces of at most 5000 rows; answers are exact all the time", async () => {
     const organization = await organizationWithBacklog(0);
     const others = await sql`
       insert into audit_log.organizations (name) select 'Test' from generate_series(1, 14) returning id`;
     const ids = [organization.id, ...others.map(({ id }) => id)];
-    // Connections come and go, each with counts of its own.
+    // Each connection has counts of its own.
     const connections = await Promise.all([sql.reserve(), sql.reserve(), sql.reserve()]);
     for (const connection of connections) {
       for (const id of ids) await write(connection, id, 92);
       connection.release();
     }
     await assertExact(organization, 3 * 92 * 2);
-    const before = await sql`select audit_log_private.health() ->> 'oldest_unsealed_day' as day`;
-    assertEquals(before[0]?.["day"], "2000-01-01");
+    const oldest = await valueOf(sql`select audit_log_private.health() ->> 'oldest_unsealed_day'`);
+    assertEquals(oldest, "2000-01-01");
 
     const changed: number[] = [];
     for (let more = true; more;) {
       await sql.begin(async (piece) => {
         const before = await changedRows(piece);
-        const [row] = await piece`select audit_log_private.run_upkeep() as more`;
-        more = row?.["more"];
+        more = await valueOf(piece`select audit_log_private.run_upkeep()`);
         changed.push(await changedRows(piece) - before);
       });
     }
-    // As many seals as days.
-    const [sealed] = await sql`
-      select count(*)::int as seals from audit_log_private.seals where organization_id in ${
-      sql(ids)
-    }`;
-    assertEquals(sealed?.["seals"], ids.length * 92);
+    const seals = await valueOf(sql`
+      select count(*)::int from audit_log_private.seals where organization_id = any(${ids}::uuid[])`);
+    assertEquals(seals, ids.length * 92);
     assert(changed.length > 6 && changed.every((rows) => rows <= 5000), changed.join());
     await assertExact(organization, 3 * 92 * 2);
   });
 
-  it("commits each piece by itself; two runs at once share the work and make each seal once", async () => {
+  it("commits each piece by itself, and shares the work with another run", async () => {
     const organization = await organizationWithBacklog(1250);
     await runUpkeep(sql);
     const transactions = async (table: string, where: string) => {
@@ -103,7 +86,7 @@ describe("run_upkeep()", () => {
     }
   });
 
-  it("leaves everything as before a piece in which it is killed, and goes on from there", async () => {
+  it("goes on before the piece in which it was killed", async () => {
     const organization = await organizationWithBacklog(750);
     await killWithin(async (piece) => {
       const before = await changedRows(piece);
@@ -123,7 +106,7 @@ describe("run_upkeep()", () => {
     await runUpkeep(sql);
     await write(writer, organization.id, 1);
 
-    // As if the day took long to seal.
+    // The sealing of the day has to wait.
     await holder`begin`;
     await holder`select from audit_log_private.sealed_days where organization_id = ${organization.id} for update`;
     const upkeep = runUpkeep(sql);
@@ -139,7 +122,7 @@ describe("run_upkeep()", () => {
     for (const connection of [writer, holder]) connection.release();
   });
 
-  it("passes over what a writer holds, and ends", async () => {
+  it("skips what a writer holds, and ends", async () => {
     const [held, other] = [await organizationWithBacklog(0), await newLog()];
     const writer = await sql.reserve();
     await write(writer, held.id, 750);
@@ -175,7 +158,7 @@ describe("the alert in docs/operating.md", () => {
     ] as const;
     for (const [expected, wrong] of wrongs) {
       await rolledBack(sql, async (transaction) => {
-        // Without what other tests have done.
+        // First, what other tests have done is undone.
         await transaction.unsafe(`
           set local search_path = audit_log_private;
           update sealed_days set altered_at = null, miscounted = 0;

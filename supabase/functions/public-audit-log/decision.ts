@@ -8,7 +8,7 @@ import { leaveItemsUnparsed } from "./unparsed_items.ts";
 
 export type DataApiClient = SupabaseClient<Database>;
 
-/** Makes the platform's own client: with a secret key, and no person's session to keep or renew. */
+/** Makes a client with the secret key, and without a person's session to keep or renew. */
 export function createDataApiClient(
   { url, secretKey }: Pick<Environment, "url" | "secretKey">,
   { fetch = globalThis.fetch }: { fetch?: typeof globalThis.fetch } = {},
@@ -29,7 +29,7 @@ const Page = z.object({
   /** With `after`: the cursor of the next page, and whether it leads to more entries now. */
   next: z.string().optional(),
   has_more: z.boolean().optional(),
-  /** With seals: the days whose entries were changed silently. */
+  /** With seals: the altered days. */
   altered: z.array(z.string()).optional(),
 });
 
@@ -38,7 +38,7 @@ export type UnparsedPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8A
 
 const counted = {
   api_key_id: z.string(),
-  /** Requests a minute that the key has, and how many of them are left. */
+  /** How many requests a minute the key has, and how many of them are left. */
   quota: z.int().positive(),
   remaining: z.int().nonnegative(),
   /** In seconds, rounded up: when the oldest counted request leaves the window. */
@@ -47,7 +47,7 @@ const counted = {
 const Refused = z.discriminatedUnion("decision", [
   z.object({ decision: z.literal("unauthorized") }),
   z.object({ decision: z.enum(["rate_limited", "invalid_cursor", "too_many"]), ...counted }),
-  // With the actions that there are: a query that names another is invalid, too.
+  // `actions` lists the actions that exist, because a query with another one is invalid, too.
   z.object({ decision: z.literal("invalid_query"), ...counted, actions: z.array(z.string()) }),
 ]);
 const Accepted = z.object({
@@ -79,7 +79,7 @@ export interface Asked {
  */
 export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
   let items: Uint8Array<ArrayBuffer> | undefined;
-  // A client of its own for each call, so that its fetch can set the items of this answer aside.
+  // Each call has its own client, whose fetch keeps the items of this one answer.
   const database = dataApi.schema("audit_log");
   database.fetch = leaveItemsUnparsed(database.fetch ?? fetch, (bytes) => items = bytes);
   const { data, error, status } = await database.rpc("public_audit_log", parameters(asked))

@@ -18,7 +18,7 @@ export interface Environment {
 }
 
 /**
- * Reads the variables that the platform gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
+ * Reads the variables that Supabase gives every Edge Function. Set `PUBLIC_AUDIT_LOG_URL` only when
  * callers reach the function at an address of your own. `SUPABASE_SECRET_KEYS` is a JSON dictionary of keys
  * by name: the key `default` is used, or any other when that one was deleted. Older projects have
  * `SUPABASE_SERVICE_ROLE_KEY` instead.

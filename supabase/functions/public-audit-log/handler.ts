@@ -7,7 +7,7 @@ import { problem } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { Turns } from "./turns.ts";
 
-/** What is logged of a request: one JSON object on one line. Never a token, never its hash. */
+/** The log line of a request, a JSON object. It never has a token or the hash of one. */
 export interface LogLine {
   request_id: string;
   /** The API key, once the database has recognized it. */
@@ -15,7 +15,7 @@ export interface LogLine {
   status: number;
   /** From the request's arrival to its answer. */
   ms: number;
-  /** Of those, spent waiting for the database. */
+  /** How many of these milliseconds the database took. */
   db_ms?: number;
   /** The cause of a 500. */
   error?: string;

@@ -8,16 +8,14 @@ export const COMMON_HEADERS = {
   "X-Content-Type-Options": "nosniff",
 };
 
-/**
- * The challenge of a 401 (RFC 6750 section 3): with an error code only when a token was sent.
- */
+/** The challenge of a 401 (RFC 6750 section 3): with an error code only when a token was sent. */
 export function challenge(tokenSent: boolean): HeadersInit {
   const realm = 'Bearer realm="public-audit-log"';
   return { "WWW-Authenticate": tokenSent ? `${realm}, error="invalid_token"` : realm };
 }
 
 /**
- * The state of the key's limit (draft-ietf-httpapi-ratelimit-headers-10), with `Retry-After` when the request
+ * The state of the key's rate limit (draft-ietf-httpapi-ratelimit-headers-10), with `Retry-After` when the request
  * was refused for it. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and
  * one more becomes possible.
  */
@@ -37,12 +35,12 @@ export function rateLimitHeaders(
  */
 export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
-  // The last page that following `next` reaches, which keeps this page's remainder of offset by limit.
+  // The page where a reader ends that follows `next` from here: its offset has the same remainder by limit.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
     first: 0,
-    // None when less than a page lies before this one: it would overlap.
+    // There is none when less than a page lies before this one: the two would overlap.
     prev: offset >= limit ? Math.min(offset - limit, last) : undefined,
     next: offset + limit < total ? offset + limit : undefined,
     last,

@@ -35,7 +35,7 @@ export function pageResponse(
     "X-Total-Count": String(total),
     ...next && { "X-Has-More": String(has_more) },
   };
-  // Others are always one JSON document.
+  // Seals and actions are always one JSON document.
   if (resource === "entries" && prefersNdjson(accept)) {
     const headers = { ...common, "Content-Type": NDJSON };
     return respondWith("", toNdjson(items), "", { turn, headers });

@@ -7,7 +7,7 @@ const time = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const entry = {
   id: z.uuid().describe("Identifies the entry, together with `created_at`"),
   created_at: time.describe("When it happened, to the millisecond, in UTC"),
-  user_email: z.string().describe("The e-mail address of the user who did it"),
+  user_email: z.string().describe("The e-mail address of the person who did it"),
   agent_name: z.string().describe("The name of the agent involved"),
 };
 
@@ -38,7 +38,7 @@ const asked = {
   organization_id: z.string().describe("The organization that owns the API key"),
   start: EntriesQuery.shape.start.describe("As in the request"),
   end: EntriesQuery.shape.end.describe("As in the request"),
-  total: z.int().min(0).describe("How many items match in all, at the same moment as `items`"),
+  total: z.int().min(0).describe("The exact number of matching items when `items` were read"),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
 };
@@ -56,7 +56,7 @@ export const Page = z.object({
   items: z.array(
     z.union([MessageCreated, OtherEntry]).meta({
       id: "AuditEntry",
-      description: "One action of one user",
+      description: "One action of one person",
     }),
   ).describe("The entries of this page"),
 }).meta({ id: "Page", description: "A page of the audit log of one organization" });
@@ -69,14 +69,14 @@ const Seal = z.object({
   format: z.int().min(1).describe(
     "How the seal and the lines of its entries are written; 1 is what is described here",
   ),
-  sequence: z.int().min(1).describe("Its number in the organization's chain, without gaps: 1, 2"),
+  sequence: z.int().min(1).describe("Its number in the organization's chain: 1, 2, 3 and so on"),
   day: z.iso.date().describe("The UTC day that is sealed"),
   entries: z.int().min(0).describe("How many entries the day has"),
   added: z.int().min(0).describe("Entries added since the day's previous seal; 0 in its first"),
   removed: z.int().min(0).describe("Entries deleted since the day's previous seal; 0 in its first"),
   sha256: hash.describe(
-    "SHA-256 of a list that has one line for each 1000 lines of the day as " +
-      "`application/x-ndjson`: the SHA-256 of these lines, in hexadecimal",
+    "The hash of the day. Take the day as `application/x-ndjson`, and hash each block of 1000 lines with " +
+      "SHA-256. Write these hashes in hexadecimal, each on a line of its own, and hash that text",
   ),
   sealed_at: time.describe("When the seal was made, to the millisecond, in UTC"),
   previous: hash.describe("The `seal` before it in the chain; 64 zeros in the first seal"),
@@ -103,9 +103,11 @@ export type SealsPage = z.infer<typeof SealsPage>;
 const Action = z.object({
   code: EntriesQuery.shape.action.unwrap().describe("What entries have in `action`"),
   description: z.string().describe("What it means, for a person"),
-  required: z.array(z.string()).describe("Fields that `data` has for certain, as strings"),
+  required: z.array(z.string()).describe(
+    "Fields that `data` of a new entry always has, as strings",
+  ),
   deprecated_at: time.nullable().describe(
-    "Since when the platform should not write it any more, or null. Entries may have it for ever",
+    "Since when the platform should not write it any more, or null. Older entries keep it",
   ),
 }).meta({ id: "Action", description: "One kind of action" });
 

@@ -29,13 +29,13 @@ export type QueryResult =
 /** At most this many unknown parameters are reported. */
 export const MAX_UNKNOWN = 20;
 
-/** A longer query string is not parsed: no valid one is as long. */
+/** A longer query string is refused unparsed: valid ones are much shorter. */
 export const MAX_LENGTH = 12_288;
 
 /**
  * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an
- * error, never ignored. Which actions there are only the database knows: without `actions`, an action
- * that could be one passes.
+ * error, never ignored. Only the database knows the actions: without `actions`, every well-formed
+ * action passes.
  */
 export function parseQuery(
   text: string,
@@ -46,7 +46,7 @@ export function parseQuery(
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };
   }
-  // URLSearchParams drops one leading question mark: without this one, that of a parameter "?start".
+  // URLSearchParams drops one leading question mark. It gets one to drop, so that a parameter "?start" keeps its own.
   const given = Map.groupBy(new URLSearchParams(`?${text}`), ([name]) => name);
   const values = Object.fromEntries(
     Array.from(given, ([name, pairs]) => [name, pairs.length === 1 ? pairs[0]?.[1] : pairs]),
@@ -70,10 +70,7 @@ export function parseQuery(
   }
   if (resource === "entries" && given.has("after")) {
     for (const name of ["offset", "order"].filter((name) => given.has(name))) {
-      errors.set(
-        name,
-        "must not be given with after, which says where to go on, and in which order",
-      );
+      errors.set(name, "must not be given with after: the cursor has the place and the order");
     }
   }
   if (data && errors.size === 0) return { query: { ...EVERYTHING, ...data } };
@@ -86,9 +83,9 @@ export function refusal(
   { after, user_email }: Partial<Query> = {},
 ): ParameterError[] | undefined {
   if (decision === "invalid_cursor" && after) {
-    const detail = `${seen([after])}: no cursor for this organization, start, end, action and ` +
-      "user_email, or from before a restore of the database. Start again with after=beginning, " +
-      "and drop what you have already, by id and created_at";
+    const detail = `${seen([after])}: not a cursor of this organization for the same start, end, ` +
+      "action and user_email, or one from before a restore of the database. Start again with " +
+      "after=beginning, and drop the entries that you have, by id and created_at";
     return [{ parameter: "after", detail }];
   }
   if (decision === "too_many" && user_email) {

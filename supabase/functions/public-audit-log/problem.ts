@@ -14,7 +14,7 @@ export const PROBLEMS = {
   rate_limited: [
     429,
     "Too Many Requests",
-    "This API key has used up its limit (RateLimit-Policy). Wait as many seconds as Retry-After says.",
+    "This API key has used up its quota (RateLimit-Policy). Wait as many seconds as Retry-After says.",
   ],
   internal_error: [
     500,
@@ -32,7 +32,7 @@ export const Problem = z.object({
   status: z.int().min(400).max(599).describe("The status of the answer"),
   detail: z.string().describe("What is wrong and what to do, for a person"),
   code: z.string().meta({ examples: Object.keys(PROBLEMS) })
-    .describe("What is wrong, for a program. More codes may be added: go by the status then"),
+    .describe("What is wrong, for a program. If you do not know a code, go by the status"),
   request_id: z.uuid().describe("What to quote when reporting it; also in `X-Request-Id`"),
   errors: z.array(ParameterError).describe(
     `With 400: every bad parameter; of unknown ones, the first ${MAX_UNKNOWN}`,

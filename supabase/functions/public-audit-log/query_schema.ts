@@ -33,7 +33,7 @@ const EMAIL = "must be 1 to 320 characters: the address as entries have it";
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
-const AFTER = "must be beginning, or as in the next of an answer";
+const AFTER = "must be beginning, or the value of after in the address that an answer has in next";
 
 const range = {
   start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
@@ -60,14 +60,14 @@ export const EntriesQuery = z.strictObject({
     .describe("Only entries with this action: a code of `/actions`").optional(),
   // deno-lint-ignore no-control-regex
   user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL).refine(hasNoToken, EMAIL)
-    .describe("Only entries of this user: the address exactly as entries have it").optional(),
+    .describe("Only entries of this person: the address exactly as entries have it").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
     .describe(
-      "`beginning`, or the cursor in the `next` of the last answer. The page has the entries that " +
-        "are new since, late ones too, and `has_more` says whether there are more",
+      "`beginning`, or the cursor: the value of `after` in the `next` of your last answer. The page " +
+        "has the entries committed since, and `has_more` says whether there are more",
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),

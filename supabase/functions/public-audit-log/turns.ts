@@ -10,10 +10,10 @@ const SMALL_PAGE = 100;
 /** What an entry takes at the most, in bytes of JSON. */
 const LONGEST_ENTRY = 7_500;
 
-/** In milliseconds, in all. The platform ends a request after 150 seconds without an answer. */
+/** In milliseconds, in all. Supabase ends a request after 150 seconds without an answer. */
 const LONGEST_WAIT = 120_000;
 
-/** What is shared: whoever finds too little left waits, first come, first served. */
+/** An amount that requests share. One that finds too little left waits: first come, first served. */
 class Budget {
   #taken = 0;
   readonly #waiting = new Set<{ amount: number; resolve: () => void }>();
@@ -52,7 +52,7 @@ class Budget {
   }
 }
 
-/** A request's turn. It ends with the scope that has it, or with the body that it was handed to. */
+/** A request's turn. It ends with the scope that has it or, if it was handed over to a body, with the body. */
 export interface Turn extends Disposable {
   /** Hands the turn to a body of so many bytes; returns what ends it. */
   handOver(bytes: number): () => void;
@@ -70,20 +70,19 @@ export class Turns {
   }
 
   /**
-   * Waits for the turn of a request of this key, which may be any text that a caller has sent, and for room for its
-   * page.
+   * Waits for the turn of a request with this token hash, which need not be that of a key, and for room for its page.
    *
    * @throws {Error} after two minutes.
    */
-  async next(key: string, entries: number): Promise<Turn> {
-    const turns = this.#keys.get(key) ?? new Budget(1);
-    this.#keys.set(key, turns);
+  async next(tokenHash: string, entries: number): Promise<Turn> {
+    const turns = this.#keys.get(tokenHash) ?? new Budget(1);
+    this.#keys.set(tokenHash, turns);
     const pages = entries > SMALL_PAGE ? this.#large : this.#small;
     let [turn, room] = [0, 0];
     const end = () => {
       pages.give(room);
       turns.give(turn);
-      if (turns.isUnused) this.#keys.delete(key);
+      if (turns.isUnused) this.#keys.delete(tokenHash);
     };
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);

@@ -32,13 +32,13 @@ export function leaveItemsUnparsed(
 const CHUNK = 65_536;
 
 /**
- * The garbage collector frees the pieces when all new buffers together have 64 MiB, a quarter of what the platform
- * allows. So after each page comes a buffer of this many bytes, which it counts. It takes no memory, because nobody
- * writes to it.
+ * The garbage collector frees the pieces only when new buffers have added up to 64 MiB, a quarter of what Supabase
+ * allows. So after each page we allocate a buffer of this many bytes: the collector counts it, and runs earlier. The
+ * buffer takes no memory, because nobody writes to it.
  */
 const BALLAST = 33 * 1024 ** 2;
 
-/** A body that nobody reads from for so long is given up, in milliseconds. */
+/** A body is given up when nobody has read from it for this many milliseconds. */
 const LONGEST_PAUSE = 30_000;
 
 /**

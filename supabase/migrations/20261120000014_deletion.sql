@@ -1,5 +1,5 @@
--- Deletion: of old entries, and of an organization that leaves; and holds, which forbid it. As in the upkeep, one call is one bounded piece,
--- and its caller commits:
+-- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
+-- piece, and its caller commits:
 --
 --   do $$ begin while audit_log_private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
 --
@@ -106,10 +106,8 @@ comment on function audit_log_private.hold is 'From its commit on, no entry of t
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
 begin
-  update audit_log_private.holds h set released_by = who, released_at = clock
+  update audit_log_private.holds h set released_by = who, released_at = clock_timestamp()
   where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
   if not found then
     raise exception 'organization % has no standing hold "%"', coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
@@ -144,6 +142,23 @@ begin
 end $$;
 comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization, 55006 while it is on hold.';
 
+create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  days integer;
+begin
+  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
+  select o.keep_days into days from audit_log.organizations o
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  for no key update skip locked;
+  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+    return false;
+  end if;
+  return audit_log_private.delete_old_days(organization_id, today - days);
+end $$;
+comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
+
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -163,9 +178,9 @@ begin
   -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
   -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  -- A writer holds a count that it updates or, where it makes the first one, the organization. What is locked is kept,
-  -- so that each writer is waited for once, but never one that waits for this. For 5 seconds in all: a writer that does
-  -- not commit must not stop the upkeep of everybody.
+  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization. This
+  -- locks what is free, keeps it, and tries the rest again (skip locked), so it never waits for a writer that waits for
+  -- it. It gives up after 5 seconds, because a writer that does not commit must not stop everybody's upkeep.
   for attempt in 1 .. 100 loop
     perform from audit_log.organizations o where o.id = delete_organization.organization_id for update skip locked;
     if found then
@@ -183,7 +198,7 @@ begin
     perform pg_sleep(0.05);
   end loop;
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- Looked for from the end: at the beginning the index still has the deleted ones.
+  -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
   perform from audit_log.audit_entries e
   where e.organization_id = delete_organization.organization_id
   order by e.created_at desc, e.id desc limit 1;

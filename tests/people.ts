@@ -1,0 +1,127 @@
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { API_URL, PUBLISHABLE_KEY, SECRET_KEY } from "./api.ts";
+import type { Organization } from "./project.ts";
+import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
+
+type Schema = Database["audit_log"];
+
+/** A person with an account, signed in. */
+export interface Person {
+  id: string;
+  email: string;
+  password: string;
+  client: SupabaseClient<Database>;
+}
+
+/** Makes a Data API client of nobody (`anon`) or of the platform (`service_role`). */
+export function client(role: "anon" | "service_role"): SupabaseClient<Database> {
+  return createClient<Database>(API_URL, role === "anon" ? PUBLISHABLE_KEY : SECRET_KEY, {
+    auth: { persistSession: false, autoRefreshToken: false },
+    db: { schema: "audit_log" },
+  });
+}
+
+/** Signs a new person up. This is slow, so most files do it once. */
+export async function signUp(): Promise<Person> {
+  const email = `${crypto.randomUUID()}@example.com`;
+  const person = client("anon");
+  const password = crypto.randomUUID();
+  const { data, error } = await person.auth.signUp({ email, password });
+  if (error) throw error;
+  if (!data.session) throw new Error("Sign-up gave no session: turn e-mail confirmation off");
+  return { id: data.session.user.id, email, password, client: person };
+}
+
+/** Makes an organization that `admin` administers, and a key for it. */
+export async function newOrganization(admin: Person, name = "Test"): Promise<Organization> {
+  const { data: { id } } = await client("service_role").from("organizations")
+    .insert({ name }).select("id").single().throwOnError();
+  await addMember(id, admin, "admin");
+  const apiKey = await createApiKey(admin, id);
+  return { id, apiKeyId: apiKey.id, token: apiKey.token };
+}
+
+/** Makes a person a member of an organization, as the platform does. */
+export async function addMember(
+  organization_id: string,
+  { id: user_id }: Person,
+  role: "admin" | "member",
+): Promise<void> {
+  await client("service_role").from("organization_members")
+    .insert({ organization_id, user_id, role }).throwOnError();
+}
+
+/** Calls a function of the admin console as a person, and returns its answer. */
+export async function call<T>(
+  person: Person,
+  name: keyof Schema["Functions"],
+  given: Record<string, unknown>,
+): Promise<T> {
+  // The types of the Data API know the answers as JSON only.
+  const untyped: Pick<SupabaseClient, "rpc"> = person.client;
+  const { data } = await untyped.rpc(name, given).throwOnError();
+  return data;
+}
+
+/** An API key, as the functions of the admin console name it. */
+export interface ApiKey {
+  id: string;
+  organization_id: string;
+  name: string;
+  hint: string;
+  created_at: string;
+  expires_at: string | null;
+}
+
+export type NewApiKey = ApiKey & { token: string };
+
+export interface ApiKeyState {
+  state: "active" | "expiring" | "expired" | "revoked";
+  expires_at: string | null;
+  successor_id: string | null;
+  created_by_email: string | null;
+  revoked_at: string | null;
+  revoked_by_email: string | null;
+  last_used_at: string | null;
+  reads: "feed" | "pages" | null;
+  caught_up_at: string | null;
+  requests_last_minute: number;
+}
+
+/** Makes an API key. */
+export async function createApiKey(
+  admin: Person,
+  organization_id: string,
+  name = "test",
+): Promise<NewApiKey> {
+  return await call(admin, "create_api_key", { organization_id, name });
+}
+
+/** Revokes an API key. */
+export async function revokeApiKey(
+  admin: Person,
+  { organization_id, id: api_key_id }: Pick<ApiKey, "organization_id" | "id">,
+): Promise<ApiKey & { revoked_at: string; revoked_by_email: string }> {
+  return await call(admin, "revoke_api_key", { organization_id, api_key_id });
+}
+
+/** Lists an organization's keys, as its administrators see them. */
+export async function listApiKeys(
+  admin: Person,
+  organization_id: string,
+): Promise<(Omit<ApiKey, "organization_id"> & ApiKeyState)[]> {
+  return await call(admin, "list_api_keys", { organization_id });
+}
+
+type PageQuery = Schema["CompositeTypes"]["page_query"];
+
+/** Makes a person's query, with null for all that is not given. */
+export function pageQuery(
+  start_date: string,
+  end_date: string,
+  given: Partial<PageQuery> = {},
+): PageQuery {
+  const filters = { action: null, user_email: null };
+  const page = { page_limit: null, page_offset: null, newest_first: null, after: null };
+  return { start_date, end_date, ...filters, ...page, ...given };
+}
