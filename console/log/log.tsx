@@ -127,7 +127,7 @@ export function Log() {
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={address.entry !== undefined || undefined}>
-        <div className={styles.list} aria-busy={entries.isPlaceholderData}>
+        <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
               place={JSON.stringify({ ...address, entry: undefined, at: undefined })}

@@ -208,7 +208,8 @@ describe("axe-core finds no fault in light or dark colours, and nothing is too w
   });
 
   it("the keys, the access and the seals", async () => {
-    const { view, page, admin, found, check } = await openScreens("keys");
+    const { view, page, admin, found, check } = await openScreens("seals");
+    await view.goTo("API keys");
     const used = "5 requests, 5 today";
     await view.row(used).waitFor();
     await check("keys");
