@@ -5,8 +5,15 @@ import { useEffect, useRef } from "react";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
 import { Icon, type IconName } from "../shared/icons.tsx";
-import { ActionName, actionName, Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
-import { TextButton } from "../shared/parts.tsx";
+import {
+  ActionName,
+  actionName,
+  Empty,
+  Failure,
+  Hint,
+  Loading,
+  TextButton,
+} from "../shared/parts.tsx";
 import { useOrganization } from "../shell/organization.tsx";
 import { type AuditEntry, readEntry } from "./data.ts";
 import styles from "./entry.module.css";

@@ -10,8 +10,16 @@ import {
 } from "@mantine/core";
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import * as z from "zod/mini";
-import { type Days, formatDays, isDay, type Preset } from "./days.ts";
-import { presetDays, PRESETS, TIME_ZONE, type Zone } from "./days.ts";
+import {
+  type Days,
+  formatDays,
+  isDay,
+  type Preset,
+  presetDays,
+  PRESETS,
+  TIME_ZONE,
+  type Zone,
+} from "./days.ts";
 import { Dropdown, Hint } from "./parts.tsx";
 
 /** Loaded when the form opens, because it needs a library of dates. */

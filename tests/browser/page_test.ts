@@ -208,7 +208,8 @@ describe("axe-core finds no fault in light or dark colours, and nothing is too w
   });
 
   it("the keys, the access and the seals", async () => {
-    const { view, page, admin, found, check } = await openScreens("seals");
+    const { view, page, admin, found, check } = await openScreens("log");
+    await view.shows("1–50 of 53 entries");
     await view.goTo("API keys");
     const used = "5 requests, 5 today";
     await view.row(used).waitFor();
