@@ -21,7 +21,7 @@ await build({
   build: {
     outDir: resolve(outDir),
     chunkSizeWarningLimit: 1000,
-    // The page's policy refuses assets in addresses of data:.
+    // The page's policy refuses fonts in data: addresses.
     assetsInlineLimit: 0,
     // The oldest browsers that the scripts allow. They know light-dark(), so it stays as it is written.
     cssTarget: ["chrome123", "firefox124", "safari17.5"],

@@ -8,8 +8,7 @@ import { FRAME_ANCESTOR, listenToAncestor } from "./auth/embedding.ts";
 import { Broken } from "./shared/parts.tsx";
 import { IS_EMBEDDED } from "./shared/transport.ts";
 
-// Mantine obeys the page's policy when its variables come from style.css and its dialogs do not lock scrolling.
-// Of Radix Themes 3.3 the policy leaves an empty screen, because it writes HTML from text.
+// Mantine obeys the page's policy if its variables come from style.css and its dialogs do not lock scrolling.
 
 // The policy lets no text become HTML.
 self.trustedTypes?.createPolicy("default", { createHTML: (text) => text ? null : text });
@@ -34,7 +33,7 @@ const THEME = createTheme({
       defaultProps: {
         position: "bottom-end",
         shadow: "md",
-        // It stays in the landmark of its button, and has nothing but items in it.
+        // Otherwise a menu leaves the landmark of its button, or has more than items in it.
         withinPortal: false,
         withInitialFocusPlaceholder: false,
       },
@@ -71,6 +70,6 @@ if (!IS_EMBEDDED || FRAME_ANCESTOR) {
     </StrictMode>,
   );
 } else {
-  // A page around this one could lead a click astray.
+  // A page around this one could trick a person into a click.
   root.render(<p>The audit log console does not open inside another page.</p>);
 }

@@ -9,7 +9,7 @@ interface JSON {
   ): unknown;
 }
 
-/** Trusted Types (W3C), and files that a page may write (File System Access), where they are. */
+/** Trusted Types (W3C) and File System Access, where the browser has them. */
 interface Window {
   trustedTypes?: {
     createPolicy(name: "default", rules: { createHTML: (text: string) => string | null }): void;
@@ -17,7 +17,7 @@ interface Window {
   showSaveFilePicker?(options: { suggestedName: string }): Promise<FileSystemFileHandle>;
 }
 
-/** The choices of a build. */
+/** The variables that a build may set. */
 interface ImportMetaEnv {
   readonly VITE_SUPABASE_URL: string;
   readonly VITE_SUPABASE_PUBLISHABLE_KEY: string;

@@ -6,45 +6,25 @@ import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
 import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
 import { type Column, sorted, SORTING, Table } from "../shared/table.tsx";
-import { compareNames, useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
 import { type Reader, readersOf, useReads } from "./data.ts";
 
-export const ACCESS_ADDRESS = z.object({ ...RANGE, ...SORTING });
+export const ACCESS_ADDRESS = z.object({ ...RANGE.shape, ...SORTING.shape });
+type AccessAddress = z.infer<typeof ACCESS_ADDRESS>;
 
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
     width: "minmax(0, 1fr)",
-    sort: { by: "reader", compare: (a, b) => compareNames(a.name, b.name) },
     isRowHeader: true,
+    value: ({ name }) => name,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
     hint: ({ kind }) => kind,
   },
-  {
-    name: "Keeps up",
-    width: "176px",
-    cell: ({ key }) => key && <KeepsUp apiKey={key} />,
-  },
-  {
-    name: "Requests",
-    width: "88px",
-    sort: { by: "requests", compare: (a, b) => a.requests - b.requests },
-    isNumber: true,
-    cell: ({ requests }) => requests.toLocaleString("en"),
-  },
-  {
-    name: "Refused",
-    width: "64px",
-    isNumber: true,
-    cell: ({ invalid_requests }) => invalid_requests.toLocaleString("en"),
-  },
-  {
-    name: "Entries read",
-    width: "100px",
-    sort: { by: "entries", compare: (a, b) => a.entries - b.entries },
-    isNumber: true,
-    cell: ({ entries }) => entries.toLocaleString("en"),
-  },
+  { name: "Keeps up", width: "176px", cell: ({ key }) => key && <KeepsUp apiKey={key} /> },
+  { name: "Requests", width: "88px", isNumber: true, value: ({ requests }) => requests },
+  { name: "Refused", width: "84px", isNumber: true, value: (reader) => reader.invalid_requests },
+  { name: "Entries read", width: "100px", isNumber: true, value: ({ entries }) => entries },
   {
     name: "First",
     width: "78px",
@@ -53,7 +33,7 @@ const COLUMNS: Column<Reader>[] = [
   {
     name: "Last",
     width: "140px",
-    sort: { by: "last", compare: (a, b) => Date.parse(a.last_at) - Date.parse(b.last_at) },
+    value: ({ last_at }) => Date.parse(last_at),
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
     hint: ({ last_address }) => last_address && `from ${last_address}`,
   },
@@ -61,32 +41,29 @@ const COLUMNS: Column<Reader>[] = [
 
 const route = getRouteApi("/$organizationId/access");
 
-/** Who read the log: keys and administrators alike. */
 export function Access() {
   const organization = useOrganization();
   const address = route.useSearch();
   const navigate = route.useNavigate();
   const { data: keys = [] } = useApiKeys();
   const reads = useReads(daysOf(address, "30d"));
-  const sorting = address.sort ? address : { sort: "last", descending: true as const };
+  const change = (changes: Partial<AccessAddress>) =>
+    navigate({ search: (before) => ({ ...before, ...changes }) });
+  const sorting = address.sort ? address : { sort: "Last", descending: true as const };
   return (
     <>
       <Head title="Access" />
       <Lead>
-        Keys and administrators that have read the log of{" "}
-        <bdi>{organization.name}</bdi>. Refused requests had a mistake (400). Days are UTC, and kept
-        for 400 days.
+        These keys and administrators have read the log of{" "}
+        <bdi>{organization.name}</bdi>. A refused request had a mistake (400). Usage is counted by
+        day (UTC) and kept for 400 days.
       </Lead>
-      <RangePicker
-        address={address}
-        preset="30d"
-        onChange={(range) => navigate({ search: (before) => ({ ...before, ...range }) })}
-      />
+      <RangePicker address={address} preset="30d" onChange={change} />
       <Answer query={reads} what="readers">
         {(reads) => {
-          const readers = readersOf(reads, keys);
+          const readers = sorted(readersOf(reads, keys), COLUMNS, sorting);
           if (readers.length === 0) {
-            return <Empty title="Nobody">Nobody read the log in these days.</Empty>;
+            return <Empty title="Nobody">Nobody read the log on these days. Choose others.</Empty>;
           }
           return (
             <>
@@ -94,10 +71,10 @@ export function Access() {
                 label="Readers"
                 // A copy draws each row again, since "3 seconds ago" has become wrong.
                 columns={[...COLUMNS]}
-                rows={sorted(readers, COLUMNS, sorting)}
+                rows={readers}
                 idOf={({ id }) => id}
                 sorting={sorting}
-                onSort={(sorting) => navigate({ search: (before) => ({ ...before, ...sorting }) })}
+                onSort={change}
               />
               <span role="status">{count(readers.length, "reader")}</span>
             </>

@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { ApiKey } from "../keys/data.ts";
 import type { Days } from "../shared/days.ts";
-import { useOrganization } from "../shell/organization.ts";
 import { call } from "../shared/transport.ts";
+import { useOrganization } from "../shell/organization.tsx";
 
 const REFRESH_INTERVAL_MS = 60_000;
-/** Added up over all rows: a month of 1,000 keys weighs megabytes, and is read once an hour. */
+/** For each row: a month of 1,000 keys weighs megabytes, and is read once an hour. */
 const INTERVAL_OF_A_ROW_MS = 100;
 
 const READS = z.object({
@@ -27,7 +27,7 @@ const READS = z.object({
 /** What a key or an administrator read on a day. */
 export type Reads = z.infer<typeof READS>;
 
-/** Who read the log on which day. Earlier days come first. */
+/** The organization's usage: who read how much on which day. Earlier days come first. */
 export function useReads({ start, end }: Days) {
   const { id } = useOrganization();
   const days = { organization_id: id, start_date: start, end_date: end };
@@ -39,15 +39,12 @@ export function useReads({ start, end }: Days) {
   });
 }
 
-/** A key or an administrator, with what they read in some days. */
-export interface Reader extends Pick<Reads, "requests" | "invalid_requests" | "entries"> {
+/** A key or an administrator, with what they read on several days. */
+export interface Reader extends Omit<Reads, "day" | "name"> {
   id: string;
   name: string;
   /** "Administrator", or which key. */
   kind: string;
-  first_at: string;
-  last_at: string;
-  last_address: string | null;
   /** Undefined for an administrator and a deleted key. */
   key: ApiKey | undefined;
 }
@@ -62,6 +59,7 @@ export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
     const before = readers.get(id);
     const key = byId.get(read.api_key_id ?? "");
     readers.set(id, {
+      ...read,
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
       kind: isPerson ? "Administrator" : `API key ${key?.hint ?? ""}`,
@@ -69,7 +67,6 @@ export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),
       first_at: before?.first_at ?? read.first_at,
-      last_at: read.last_at,
       last_address: read.last_address ?? before?.last_address ?? null,
       key,
     });

@@ -3,17 +3,14 @@ import { useMutation } from "@tanstack/react-query";
 import type { FormEvent, ReactNode } from "react";
 import { Failure } from "../shared/parts.tsx";
 
-type Field = "email" | "password" | "code" | "domain";
-
 export interface AuthFormProps {
   text?: ReactNode;
   action: string;
   /** `field` reads a field of the form. */
-  onSubmit: (field: (name: Field) => string) => Promise<unknown>;
+  onSubmit: (field: (name: "email" | "password" | "code" | "domain") => string) => Promise<unknown>;
   children: ReactNode;
 }
 
-/** A form with a text, a few fields and one button. */
 export function AuthForm({ text, action, onSubmit, children }: AuthFormProps) {
   const attempt = useMutation({ mutationFn: onSubmit });
   function submit(event: FormEvent<HTMLFormElement>) {
@@ -27,11 +24,11 @@ export function AuthForm({ text, action, onSubmit, children }: AuthFormProps) {
   }
   return (
     <form onSubmit={submit}>
-      <Stack gap="md">
+      <Stack>
         {text && <p role="status">{text}</p>}
         {children}
         <Failure error={attempt.error} />
-        {/* Never disabled: otherwise a press while the page is busy gets lost. */}
+        {/* Not disabled, because a press while the page is busy would get lost. */}
         <Button type="submit" variant="filled" fullWidth aria-busy={attempt.isPending}>
           {attempt.isPending ? "One moment …" : action}
         </Button>
@@ -40,7 +37,7 @@ export function AuthForm({ text, action, onSubmit, children }: AuthFormProps) {
   );
 }
 
-/** The field of a code that was sent, or that an app shows. */
+/** The field for a code from a message or an app. */
 export const CODE = {
   label: "Code",
   name: "code",

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { auth } from "../shared/transport.ts";
 
-/** The one origin whose pages may have this one in a frame. Without it, none may. */
+/** The one origin whose pages may have this page in a frame. If it is empty, no page may. */
 export const FRAME_ANCESTOR = import.meta.env.VITE_FRAME_ANCESTOR ?? "";
 
 const MESSAGE = z.object({
@@ -17,9 +17,9 @@ export function listenToAncestor(): void {
   addEventListener("message", ({ origin, source, data }) => {
     if (origin !== FRAME_ANCESTOR || source !== parent) return;
     const { data: message } = z.safeParse(MESSAGE, data);
-    // Only that page renews the session: two who renew it would end it.
+    // Only that page renews the session. If both did, Auth would end it.
     if (message) void auth.setSession({ ...message, refresh_token: "none" });
   });
-  // Only a page of that origin gets it.
+  // The browser gives this to a page of that origin only.
   parent.postMessage({ type: "audit-log-console:ready" }, FRAME_ANCESTOR);
 }

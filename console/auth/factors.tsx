@@ -15,18 +15,12 @@ export default function Factors({ onClose }: { onClose: () => void }) {
   const refresh = () => client.invalidateQueries({ queryKey: KEY });
   const factors = useQuery({
     queryKey: KEY,
-    queryFn: async () => {
-      const answer = await auth.mfa.listFactors();
-      settle(answer);
-      return answer.data?.totp ?? [];
-    },
+    queryFn: async () => settle(await auth.mfa.listFactors()).totp,
   });
   const enrolment = useMutation({
     mutationFn: async () => {
       const friendlyName = `${new Date().toISOString().slice(0, 19).replace("T", " ")} UTC`;
-      const answer = await auth.mfa.enroll({ factorType: "totp", friendlyName });
-      settle(answer);
-      return answer.data;
+      return settle(await auth.mfa.enroll({ factorType: "totp", friendlyName }));
     },
   });
   const removal = useMutation({
@@ -36,13 +30,13 @@ export default function Factors({ onClose }: { onClose: () => void }) {
   const added = enrolment.data;
   return (
     <Modal opened onClose={onClose} title="Second factor">
-      <Stack gap="md">
+      <Stack>
         <Failure error={factors.error ?? enrolment.error ?? removal.error} />
         {factors.isPending && <Loading what="your factors" />}
         {factors.data?.length === 0 && !added && (
           <p>
-            You have none yet. With one, signing in also takes a code from an app on your phone. If
-            you lose the phone, only whoever runs this project can let you in again.
+            You have no second factor yet. With one, you also type a code from an app on your phone
+            when you sign in. If you lose the phone, only the platform can let you in again.
           </p>
         )}
         {factors.data?.map(({ id, friendly_name, created_at }) => (

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { check, fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/transport.ts";
 
-/** Names that are not just the provider's code with a capital. */
+/** Providers whose name is not their code with a capital. */
 const NAMES: Record<string, string> = {
   azure: "Microsoft",
   bitbucket: "Bitbucket",
@@ -12,7 +12,7 @@ const NAMES: Record<string, string> = {
   slack_oidc: "Slack",
   workos: "WorkOS",
 };
-/** What Auth lists beside the providers. */
+/** Auth lists these beside the providers. */
 const NO_PROVIDERS = ["email", "phone", "anonymous_users", "saml"];
 
 export interface Provider {
@@ -25,14 +25,14 @@ const SETTINGS = z.object({
   saml_enabled: z.optional(z.boolean()),
 });
 
-/** The build may name the ways that it allows, as in `password,google`. */
+/** The ways to sign in that the build allows, as in `password,google`. Empty means all. */
 const ALLOWED = import.meta.env.VITE_SIGN_IN?.split(",").map((name) => name.trim()).filter(Boolean);
 
 function isAllowed(name: string): boolean {
   return !ALLOWED?.length || ALLOWED.includes(name);
 }
 
-/** The ways that the project's Auth knows and the build allows. Until Auth answers, only a password. */
+/** The ways to sign in that Auth offers and the build allows. Until Auth answers, that is a password. */
 export function useMethods() {
   const { data } = useQuery({
     queryKey: ["auth settings"],

@@ -1,13 +1,14 @@
 import type { Session } from "@supabase/auth-js";
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
+import { TextButton } from "../shared/parts.tsx";
 import { auth } from "../shared/transport.ts";
 import { AuthForm, CODE } from "./auth_form.tsx";
 import { signOut } from "./session.ts";
-import { Other, Page } from "./sign_in.tsx";
+import { Page } from "./sign_in.tsx";
 import { settle } from "./sign_in_with.ts";
 
-/** Asks for the code of the person's second factor, without which the database refuses. */
+/** Asks for the code of the person's second factor. Without it, the database refuses every call. */
 export function SecondFactor({ session }: { session: Session }) {
   const factors = (session.user.factors ?? [])
     .filter((factor) => factor.status === "verified" && factor.factor_type === "totp");
@@ -26,9 +27,9 @@ export function SecondFactor({ session }: { session: Session }) {
             {factors.length > 1 && (
               <NativeSelect
                 label="App"
-                data={factors.map(({ id, friendly_name: name }) => ({
+                data={factors.map(({ id, friendly_name }) => ({
                   value: id,
-                  label: name || id,
+                  label: friendly_name || id,
                 }))}
                 value={factorId}
                 onChange={setFactorId}
@@ -37,7 +38,7 @@ export function SecondFactor({ session }: { session: Session }) {
             <TextInput {...CODE} />
           </AuthForm>
         )}
-      <Other onClick={() => void signOut("local")}>Sign in as somebody else</Other>
+      <TextButton onClick={() => void signOut("local")}>Sign in as somebody else</TextButton>
     </Page>
   );
 }

@@ -6,13 +6,13 @@ import { comeBack, explain, settle } from "./sign_in_with.ts";
 export interface SessionState {
   /** `undefined` until it is read, `null` when nobody has signed in. */
   session: Session | null | undefined;
-  /** Why the person has to sign in again, if not by their own doing. */
+  /** Why the session ended, unless the person ended it in this tab. */
   reason: string;
 }
 
 const ENDED = "Your session has ended. Sign in again.";
 const ENDED_ELSEWHERE = "You were signed out elsewhere. Sign in again.";
-/** Why the session may end next. Empty when the person ends it in this tab. */
+/** The reason to give when the session ends. Empty while the person signs out in this tab. */
 let cause = ENDED;
 
 /** The person's session. auth-js keeps it in this browser, and renews it. */
@@ -20,13 +20,13 @@ export function useSession(): SessionState {
   const [state, setState] = useState<SessionState>({ session: undefined, reason: "" });
   useEffect(() => {
     const { data } = auth.onAuthStateChange((event, session) => {
-      // A recovery code signs in at once. The console waits until the new password is set.
+      // A recovery code signs in at once. The console waits for the new password.
       if (isRecovering && session) return;
-      // Either event may be the first. The router reads the address afterwards.
+      // Either event may be the first. The router reads the address after this.
       const hasComeBack = /^(INITIAL_SESSION|SIGNED_IN)$/.test(event) && comeBack();
-      // Read now: when the state is set, the cause is another.
+      // Read now, because `cause` changes before the state is set.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };
-      // auth-js may tell the end of a session twice.
+      // auth-js may report the end of a session twice.
       setState((previous) => session === null && previous.session === null ? previous : next);
     });
     return () => data.subscription.unsubscribe();
@@ -37,9 +37,9 @@ export function useSession(): SessionState {
 function reason(event: AuthChangeEvent, hasComeBack: boolean): string {
   if (event === "SIGNED_OUT") return cause;
   if (event !== "INITIAL_SESSION") return "";
-  if (hasComeBack) return "The provider did not sign you in. Try again, or sign in in another way.";
+  if (hasComeBack) return "The provider did not sign you in. Try again, or choose another way.";
   return STORAGE?.getItem(STORAGE_KEY)
-    ? "Your session could not be renewed: no answer from the server. Reload, or sign in again."
+    ? "The server did not renew your session. Reload, or sign in again."
     : "";
 }
 
@@ -57,7 +57,7 @@ export async function signOut(scope: "local" | "global"): Promise<void> {
   settle(await auth.signOut({ scope }).finally(() => cause = ENDED));
 }
 
-/** Asks Auth whether the session still exists. If it was ended elsewhere, it ends here, too. */
+/** Asks Auth whether the session still exists. If not, the session ends here, too. */
 export async function checkSession(): Promise<boolean> {
   cause = ENDED_ELSEWHERE;
   const { error } = await auth.getUser();
@@ -68,7 +68,7 @@ export async function checkSession(): Promise<boolean> {
 
 let isRecovering = false;
 
-/** Sets a new password with the code in the message. A link would sign in whoever follows it. */
+/** Sets a new password with the code in the message. Anybody could sign in with a link. */
 export async function resetPassword(email: string, token: string, password: string): Promise<void> {
   isRecovering = true;
   const verified = await auth.verifyOtp({ email, token, type: "recovery" });

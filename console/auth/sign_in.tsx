@@ -1,6 +1,5 @@
 import {
   Alert,
-  Anchor,
   Box,
   Button,
   Divider,
@@ -12,28 +11,29 @@ import {
 } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { Failure, Lead } from "../shared/parts.tsx";
+import { Failure, Lead, TextButton } from "../shared/parts.tsx";
 import { auth } from "../shared/transport.ts";
 import { AuthForm, type AuthFormProps, CODE } from "./auth_form.tsx";
-import { type Provider, useMethods } from "./methods.ts";
+import { useMethods } from "./methods.ts";
 import { resetPassword } from "./session.ts";
-import { sendCode, settle, signInWithDomain, signInWithProvider } from "./sign_in_with.ts";
+import {
+  sendCode,
+  sendResetCode,
+  settle,
+  signInWithDomain,
+  signInWithProvider,
+} from "./sign_in_with.ts";
 
-type Step =
-  | "sign in"
-  | "ask for a code"
-  | "type the code"
-  | "forgotten"
-  | "set password"
-  | "domain";
+type Step = "sign in" | "ask for code" | "type code" | "forgotten" | "set password" | "domain";
 
 export function SignIn({ reason }: { reason: string }) {
   const methods = useMethods();
   const [chosen, setStep] = useState<Step>("sign in");
   const [email, setEmail] = useState("");
+  const leaving = useMutation({ mutationFn: signInWithProvider });
   const isFirst = chosen === "sign in";
   // Without passwords, the code comes first.
-  const step = isFirst && !methods.password && methods.code ? "ask for a code" : chosen;
+  const step = isFirst && !methods.password && methods.code ? "ask for code" : chosen;
   const hasOthers = methods.providers.length > 0 || methods.saml;
   const emailField = (
     <TextInput
@@ -46,6 +46,16 @@ export function SignIn({ reason }: { reason: string }) {
       autoFocus
     />
   );
+  const askForCode = (send: typeof sendCode, next: Step, purpose: string): AuthFormProps => ({
+    action: "Send code",
+    onSubmit: async (field) => {
+      await send(field("email"));
+      setEmail(field("email"));
+      setStep(next);
+    },
+    text: `You get a message with a code to ${purpose}.`,
+    children: emailField,
+  });
   const sent = `If ${email} has an account here, a code is on its way.`;
   const forms: Record<Step, AuthFormProps> = {
     "sign in": {
@@ -66,17 +76,8 @@ export function SignIn({ reason }: { reason: string }) {
         </>
       ),
     },
-    "ask for a code": {
-      action: "Send code",
-      onSubmit: async (field) => {
-        await sendCode(field("email"));
-        setEmail(field("email"));
-        setStep("type the code");
-      },
-      text: "You get a message with a code. Sign in with it.",
-      children: emailField,
-    },
-    "type the code": {
+    "ask for code": askForCode(sendCode, "type code", "sign in"),
+    "type code": {
       action: "Sign in",
       // Supabase Lite refuses the type `email`. Auth takes both.
       onSubmit: async (field) =>
@@ -84,16 +85,7 @@ export function SignIn({ reason }: { reason: string }) {
       text: sent,
       children: <TextInput {...CODE} />,
     },
-    forgotten: {
-      action: "Send code",
-      onSubmit: async (field) => {
-        settle(await auth.resetPasswordForEmail(field("email")));
-        setEmail(field("email"));
-        setStep("set password");
-      },
-      text: "You get a message with a code. Set a new password with it.",
-      children: emailField,
-    },
+    forgotten: askForCode(sendResetCode, "set password", "set a new password"),
     "set password": {
       action: "Set password",
       onSubmit: (field) => resetPassword(email, field("code"), field("password")),
@@ -114,7 +106,7 @@ export function SignIn({ reason }: { reason: string }) {
     domain: {
       action: "Continue",
       onSubmit: (field) => signInWithDomain(field("domain")),
-      text: "The domain leads to your organization's identity provider.",
+      text: "Type the domain that your organization's identity provider knows.",
       children: (
         <TextInput
           label="Domain, or your e-mail address"
@@ -131,7 +123,16 @@ export function SignIn({ reason }: { reason: string }) {
       {reason && isFirst && <Alert color="yellow" role="status">{reason}</Alert>}
       {isFirst && hasOthers && (
         <Stack gap="xs">
-          {methods.providers.map((provider) => <With key={provider.id} provider={provider} />)}
+          {methods.providers.map(({ id, name }) => (
+            <Button
+              key={id}
+              fullWidth
+              onClick={() => leaving.mutate(id)}
+            >
+              Continue with {name}
+            </Button>
+          ))}
+          <Failure error={leaving.error} />
           {methods.saml && (
             <Button fullWidth onClick={() => setStep("domain")}>
               Continue with single sign-on
@@ -144,23 +145,25 @@ export function SignIn({ reason }: { reason: string }) {
       {isFirst && methods.password && (
         <>
           {methods.code && (
-            <Other onClick={() => setStep("ask for a code")}>E-mail me a code instead</Other>
+            <TextButton onClick={() => setStep("ask for code")}>
+              E-mail me a code instead
+            </TextButton>
           )}
-          <Other onClick={() => setStep("forgotten")}>Forgot your password?</Other>
+          <TextButton onClick={() => setStep("forgotten")}>Forgot your password?</TextButton>
         </>
       )}
-      {!isFirst && <Other onClick={() => setStep("sign in")}>Back to sign-in</Other>}
+      {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
     </Page>
   );
 }
 
-/** The frame of all that comes before the console. */
+/** Frames what a person sees before the console. */
 export function Page({ children }: { children: ReactNode }) {
   return (
     <Box component="main" mih="100vh" px="md" pt="12vh" bg="var(--soft)">
       <title>Sign in – Audit log</title>
       <Paper withBorder radius="lg" shadow="sm" p="xl" w="100%" maw={440} mx="auto">
-        <Stack gap="md">
+        <Stack>
           <Group gap="sm">
             <img src="./icon.svg" alt="" width={28} height={28} />
             <h1>Audit log</h1>
@@ -170,23 +173,5 @@ export function Page({ children }: { children: ReactNode }) {
         </Stack>
       </Paper>
     </Box>
-  );
-}
-
-export function Other({ onClick, children }: { onClick: () => void; children: ReactNode }) {
-  return (
-    <Anchor component="button" type="button" size="sm" onClick={onClick}>
-      {children}
-    </Anchor>
-  );
-}
-
-function With({ provider: { id, name } }: { provider: Provider }) {
-  const attempt = useMutation({ mutationFn: () => signInWithProvider(id) });
-  return (
-    <>
-      <Button fullWidth onClick={() => attempt.mutate()}>Continue with {name}</Button>
-      <Failure error={attempt.error} />
-    </>
   );
 }

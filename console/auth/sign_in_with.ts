@@ -1,11 +1,16 @@
 import type { AuthError, Provider } from "@supabase/auth-js";
 import { auth, IS_EMBEDDED, NO_ANSWER, RequestError } from "../shared/transport.ts";
 
-/** Sends a code to sign in with, if the address has an account. It makes none. */
+/** Sends a code to sign in with to an address that has an account. It makes no account. */
 export async function sendCode(email: string): Promise<void> {
   const { error } = await auth.signInWithOtp({ email, options: { shouldCreateUser: false } });
-  // Auth tells who has no account. This page does not.
+  // Auth tells whether an address has an account. This page must not.
   if (error?.code !== "otp_disabled" && error?.code !== "user_not_found") settle({ error });
+}
+
+/** Sends a code to set a new password with, likewise. */
+export async function sendResetCode(email: string): Promise<void> {
+  settle(await auth.resetPasswordForEmail(email));
 }
 
 /** Where the person was before they went to a provider, in this tab only. */
@@ -29,12 +34,12 @@ function here(): string {
   return `${location.origin}${location.pathname}`;
 }
 
-/** Whether Auth's answer is in the address. Read at once, because auth-js takes the code out of it. */
+/** Whether the address has an answer of Auth. It is read at once, because auth-js removes the code. */
 let isAnswer = /[?#&](code|error|access_token)=/.test(location.href);
 
 /**
- * After the way back from a provider: removes what Auth has added to the address, and goes where the person was.
- * Returns whether they come from a provider. Nothing that the address says is ever shown.
+ * Removes what Auth has added to the address, and goes where the person was before they left for a provider.
+ * Returns whether they come from one. The console never shows what the address says.
  */
 export function comeBack(): boolean {
   if (IS_EMBEDDED) return false;
@@ -46,28 +51,29 @@ export function comeBack(): boolean {
   return hasComeBack;
 }
 
-/** Throws what Auth refused, in words that say what to do. */
-export function settle({ error }: { error: AuthError | null }): void {
-  if (error) throw new RequestError(explain(error));
+/** Returns what Auth answered, or throws an error that says what to do. */
+export function settle<Answer extends { data?: unknown; error: AuthError | null }>(answer: Answer) {
+  if (answer.error) throw new RequestError(explain(answer.error));
+  return answer.data as NonNullable<Answer["data"]>;
 }
 
+const TOO_MANY = "There were too many attempts. Wait a few minutes, then try again.";
 const EXPLANATIONS: Record<string, string> = {
   invalid_credentials: "E-mail or password is wrong.",
-  email_not_confirmed:
-    "This e-mail address is not confirmed yet. Open the link in the message you were sent.",
-  over_request_rate_limit: "Too many attempts. Wait a few minutes, then try again.",
-  over_email_send_rate_limit: "Too many attempts. Wait a few minutes, then try again.",
+  email_not_confirmed: "Confirm this e-mail address first: open the link in the message to you.",
+  over_request_rate_limit: TOO_MANY,
+  over_email_send_rate_limit: TOO_MANY,
   otp_expired: "The code is wrong, or it has expired.",
   mfa_verification_failed:
     "The code is wrong. Codes change every 30 seconds: type the one that your app shows now.",
   sso_provider_not_found:
-    "No identity provider is set up for this domain. Sign in in another way, or ask your administrator.",
+    "This domain has no identity provider. Sign in in another way, or ask your administrator.",
 };
-/** With these codes, Auth's own words say what to change. */
+/** With these codes, Auth's own message says what to change. */
 const EXPLAINED_BY_AUTH = ["weak_password", "same_password", "validation_failed"];
 
 export function explain({ code = "", message, status }: AuthError): string {
   if (EXPLAINED_BY_AUTH.includes(code)) return `${message.replace(/\.$/, "")}.`;
   if (EXPLANATIONS[code]) return EXPLANATIONS[code];
-  return status ? `The server could not do it (${status}). Try again in a minute.` : NO_ANSWER;
+  return status ? `The server failed (${status}). Try again in a minute.` : NO_ANSWER;
 }

@@ -1,30 +1,21 @@
-import {
-  Alert,
-  Button,
-  Checkbox,
-  Divider,
-  Group,
-  Modal,
-  Progress,
-  SegmentedControl,
-  Stack,
-} from "@mantine/core";
+import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { LogFilter } from "../log/data.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
+import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
-import { useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
 import { type ColumnName, COLUMNS, exportText, type Format, openFile } from "./export_file.ts";
 
-/** Writes each entry of a filter to a file, once, also while others arrive. */
+/** Writes each entry of a filter to a file once, also while others arrive. */
 export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const [format, setFormat] = useState<Format>("ndjson");
   const [columns, setColumns] = useState<readonly ColumnName[]>(COLUMNS);
-  const [progress, setProgress] = useState({ written: 0, total: 0 });
+  const [{ written, total }, setProgress] = useState({ written: 0, total: 0 });
   const controller = useRef(new AbortController());
   const work = useMutation({
     mutationFn: async () => {
@@ -47,89 +38,77 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
     },
   });
   useEffect(() => () => controller.current.abort(), []);
-  const percent = progress.total ? Math.min(100, progress.written / progress.total * 100) : 0;
+  const percent = total && Math.min(100, written / total * 100);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title="Export"
-      size="lg"
-      closeOnClickOutside={!work.isPending}
-      closeOnEscape={!work.isPending}
-      withCloseButton={!work.isPending}
-    >
-      <Stack gap="md">
-        <p>
-          All entries of <bdi>{organization.name}</bdi> from {filter.start} to {filter.end} (UTC)
-          {filter.action && ` with the action “${actionName(filter.action)}”`}
-          {filter.person && (
-            <>
-              of <bdi>{filter.person}</bdi>
-            </>
-          )}, oldest first.
-        </p>
-        <Group gap="xs">
-          <SegmentedControl<Format>
-            aria-label="Format"
-            size="xs"
-            disabled={work.isPending}
-            data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
-            value={format}
-            onChange={setFormat}
-          />
-          <Hint>
-            {format === "csv"
-              ? "A spreadsheet runs values that begin with = + - @ as formulas: import all columns as text."
-              : "One entry a line, byte for byte as the API answers."}
-          </Hint>
-        </Group>
-        {format === "csv" && (
-          <Checkbox.Group
-            label="Columns"
-            disabled={work.isPending}
-            value={[...columns]}
-            onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
-          >
-            <Group gap="lg" mt={6}>
-              {COLUMNS.map((name) => <Checkbox key={name} size="xs" value={name} label={name} />)}
-            </Group>
-          </Checkbox.Group>
-        )}
-        {work.isPending && (
-          <div>
-            <Progress value={percent} aria-label="Exported" />
-            <p role="status">
-              {progress.written.toLocaleString("en")} of {count(progress.total, "entry", "entries")}
-            </p>
-          </div>
-        )}
-        {work.data && (
-          <Alert color="green" role="status">
-            {count(progress.written, "entry", "entries")} written: all there were at that moment.
-          </Alert>
-        )}
-        <Failure error={work.error} />
-        <Group justify="flex-end">
-          {work.isPending
-            ? <Button onClick={() => controller.current.abort()}>Cancel</Button>
-            : (
-              <Button
-                variant="filled"
-                disabled={format === "csv" && columns.length === 0}
-                onClick={() => work.mutate()}
-              >
-                Export {format.toUpperCase()}
-              </Button>
-            )}
-        </Group>
-        <Divider />
-        <Copyable
-          title="The same with an API key, 1,000 entries at a time"
-          label="curl"
-          text={curl(filter, format)}
+    <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
+      <p>
+        The file gets all entries of <bdi>{organization.name}</bdi> from {filter.start} to{" "}
+        {filter.end} (UTC){filter.action && ` with the action “${actionName(filter.action)}”`}
+        {filter.person && (
+          <>
+            {" "}of <bdi>{filter.person}</bdi>
+          </>
+        )}, oldest first.
+      </p>
+      <Group gap="xs">
+        <SegmentedControl<Format>
+          aria-label="Format"
+          size="xs"
+          disabled={work.isPending}
+          data={[{ value: "ndjson", label: "NDJSON" }, { value: "csv", label: "CSV" }]}
+          value={format}
+          onChange={setFormat}
         />
-      </Stack>
-    </Modal>
+        <Hint>
+          {format === "csv"
+            ? "A spreadsheet runs values that begin with = + - @ as formulas. Import all columns as text."
+            : "Each line is one entry, byte for byte as the API answers."}
+        </Hint>
+      </Group>
+      {format === "csv" && (
+        <Checkbox.Group
+          label="Columns"
+          disabled={work.isPending}
+          value={[...columns]}
+          onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
+        >
+          <Group gap="lg" mt={6}>
+            {COLUMNS.map((name) => <Checkbox key={name} size="xs" value={name} label={name} />)}
+          </Group>
+        </Checkbox.Group>
+      )}
+      {work.isPending && (
+        <div>
+          <Progress value={percent} aria-label="Exported" />
+          <p role="status">{written.toLocaleString("en")} of {count(total, "entry", "entries")}</p>
+        </div>
+      )}
+      {work.data && (
+        <Alert color="green" role="status">
+          {count(written, "entry", "entries")} written: all there were at that moment.
+        </Alert>
+      )}
+      <Failure error={work.error} />
+      <Group justify="flex-end">
+        {work.isPending
+          ? <Button onClick={() => controller.current.abort()}>Cancel</Button>
+          : (
+            <Button
+              variant="filled"
+              disabled={format === "csv" && columns.length === 0}
+              onClick={() => work.mutate()}
+            >
+              Export {format.toUpperCase()}
+            </Button>
+          )}
+      </Group>
+      <Divider />
+      <Copyable
+        title="The same with an API key, 1,000 entries at a time"
+        label="curl"
+        text={curl(filter, format)}
+      />
+    </Dialog>
   );
 }
 

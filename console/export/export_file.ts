@@ -1,14 +1,13 @@
-import { type FeedPage, type LogFilter, readFeed } from "../log/data.ts";
+import { type LogFilter, readFeed } from "../log/data.ts";
 
 export type Format = "ndjson" | "csv";
 
-/** The columns that a CSV may have. */
 export const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
 export type ColumnName = typeof COLUMNS[number];
 
 const RETRY_MS = 1_000;
 
-/** A file on the disk where the browser lets the page write one, else a download. Null if the person wants none. */
+/** Opens a file on the disk where the browser allows it, else a download. Null means that the person cancelled. */
 export async function openFile(name: string): Promise<WritableStream<string> | null> {
   if (self.showSaveFilePicker) {
     try {
@@ -43,7 +42,7 @@ export interface ExportOptions {
   onProgress: (progress: { written: number; total: number }) => void;
 }
 
-/** The text of an export. It reads a page when the file has taken the one before. */
+/** The text of an export. The next page is read when the file has taken the one before. */
 export function exportText(options: ExportOptions): ReadableStream<string> {
   const { filter, columns, signal, onProgress } = options;
   let written = 0;
@@ -53,30 +52,26 @@ export function exportText(options: ExportOptions): ReadableStream<string> {
       if (columns) stream.enqueue(`${columns.join(",")}\r\n`);
     },
     pull: async (stream) => {
-      const { items, total, next, isCaughtUp } = await readPage(filter, after, signal);
+      const { items, total, next, has_more } = await readPage(filter, after, signal);
       const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
       stream.enqueue(text.join(""));
       written += items.length;
       after = next;
       onProgress({ written, total });
-      if (isCaughtUp) stream.close();
+      if (!has_more) stream.close();
     },
   });
 }
 
 /** Reads a page, and tries twice more. Otherwise one lost answer would cost the whole export. */
-async function readPage(
-  filter: LogFilter,
-  after: string,
-  signal: AbortSignal,
-  retries = 2,
-): Promise<FeedPage> {
-  try {
-    return await readFeed(filter, after, signal);
-  } catch (error) {
-    if (retries === 0 || signal.aborted) throw error;
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    return readPage(filter, after, signal, retries - 1);
+async function readPage(filter: LogFilter, after: string, signal: AbortSignal) {
+  for (let retries = 2;; retries--) {
+    try {
+      return await readFeed(filter, after, signal);
+    } catch (error) {
+      if (retries === 0 || signal.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
   }
 }
 

@@ -1,14 +1,13 @@
 import { NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { Connect } from "../connect/connect.tsx";
-import { isDay, today } from "../shared/days.ts";
+import { addDays, DAY_MS, today } from "../shared/days.ts";
+import { FormDialog } from "../shared/dialog.tsx";
 import { Hint } from "../shared/parts.tsx";
-import { type ApiKey, isLive, useCreateKey } from "./data.ts";
-import { FormDialog } from "./form_dialog.tsx";
+import { Connect } from "./connect.tsx";
+import { type ApiKey, isLive, NEW_API_KEY, useKeyChange } from "./data.ts";
 
-const MAX_NAME_LENGTH = 100;
-const MAX_YEARS = 5;
+const MAX_DAYS = 5 * 365;
 
 const LIFETIMES = [
   { value: "30", label: "In 30 days" },
@@ -24,11 +23,8 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
   const [id] = useState(() => crypto.randomUUID());
   const [name, setName] = useInputState("");
   const [lifetime, setLifetime] = useInputState("365");
-  const [lastDay, setLastDay] = useState("");
-  const [isSent, setIsSent] = useState(false);
-  const creation = useCreateKey();
-  const nameError = explainName(name);
-  const dayError = lifetime === "day" ? explainLastDay(lastDay) : "";
+  const [lastDay, setLastDay] = useInputState("");
+  const creation = useKeyChange("create_api_key", NEW_API_KEY);
   const namesake = keys.find((key) => isLive(key) && normalized(key.name) === normalized(name));
   if (creation.data) return <Connect apiKey={creation.data} onClose={onClose} />;
   return (
@@ -38,8 +34,6 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       work={creation}
       hasToken
       onSubmit={() => {
-        setIsSent(true);
-        if (nameError || dayError) return null;
         const end = lifetime === "never" ? {} : { expires_at: expiresAt(lifetime, lastDay) };
         return creation.mutateAsync({ api_key_id: id, name, ...end });
       }}
@@ -48,36 +42,31 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       <Stack gap={4}>
         <TextInput
           label="Name"
-          description="The application that gets it. It cannot be changed later."
+          description="Name the application that gets the key. You cannot change the name later."
           data-autofocus
           value={name}
-          error={isSent && nameError}
           onChange={setName}
         />
         <div role="status">
           {namesake && !creation.isPending && (
             <Hint>
               A live key has this name already:{" "}
-              <code>{namesake.hint}</code>. Another name tells them apart; to replace that key,
-              rotate it.
+              <code>{namesake.hint}</code>. Choose another name to tell them apart. To replace that
+              key, rotate it.
             </Hint>
           )}
         </div>
       </Stack>
-      <NativeSelect
-        label="Expires"
-        data={LIFETIMES}
-        value={lifetime}
-        onChange={setLifetime}
-      />
+      <NativeSelect label="Expires" data={LIFETIMES} value={lifetime} onChange={setLifetime} />
       {lifetime === "day" && (
         <TextInput
+          type="date"
           label="Last day (UTC)"
-          placeholder="YYYY-MM-DD"
-          maxLength={10}
+          required
+          min={today()}
+          max={addDays(today(), MAX_DAYS)}
           value={lastDay}
-          error={isSent && dayError}
-          onChange={({ currentTarget: { value } }) => setLastDay(value.trim())}
+          onChange={setLastDay}
         />
       )}
     </FormDialog>
@@ -86,26 +75,10 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
 
 function expiresAt(lifetime: string, lastDay: string): string {
   if (lifetime === "day") return `${lastDay}T24:00:00Z`;
-  return new Date(Date.now() + Number(lifetime) * 24 * 60 * 60 * 1000).toISOString();
+  return new Date(Date.now() + Number(lifetime) * DAY_MS).toISOString();
 }
 
-/** A name as it looks. Spaces in a row are shown as one, and an accent may be typed in two ways. */
+/** Makes names that look alike equal. Spaces in a row look like one, and an accent may be typed in two ways. */
 export function normalized(name: string): string {
   return name.trim().replace(/\s+/g, " ").normalize("NFC");
-}
-
-/** Checks the two simplest rules. The database knows the others, and explains them. */
-function explainName(name: string): string {
-  const { length } = [...name.trim().normalize("NFC")];
-  if (length === 0) return "A name is needed, not only spaces.";
-  return length > MAX_NAME_LENGTH
-    ? `At most ${MAX_NAME_LENGTH} characters; this has ${length}.`
-    : "";
-}
-
-function explainLastDay(day: string): string {
-  if (!isDay(day)) return "A day is YYYY-MM-DD";
-  if (day < today()) return "That day is over";
-  const [year, rest] = [Number(today().slice(0, 4)), today().slice(4)];
-  return day < `${year + MAX_YEARS}${rest}` ? "" : `At most ${MAX_YEARS} years ahead`;
 }

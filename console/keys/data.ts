@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
 import { type Arguments, call } from "../shared/transport.ts";
 
 const API_KEY = z.object({
@@ -20,7 +20,6 @@ const API_KEY = z.object({
   /** When the feed last had no more for it. */
   caught_up_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
-  /** Requests that the key may make in a minute. */
   quota: z.number(),
 });
 export type ApiKey = z.infer<typeof API_KEY>;
@@ -30,7 +29,7 @@ export function isLive({ state }: ApiKey): boolean {
 }
 
 const REFRESH_INTERVAL_MS = 10_000;
-/** Added up over all keys: a list of 1,200 weighs half a megabyte, and is read every two minutes. */
+/** For each key: a list of 1,200 weighs half a megabyte, and is read every two minutes. */
 const INTERVAL_OF_A_KEY_MS = 100;
 
 /** All keys of the organization, active ones first, then the latest first. The list refreshes by itself. */
@@ -48,7 +47,8 @@ export function useApiKeys(interval?: number) {
   });
 }
 
-const NEW_API_KEY = z.object({
+/** A key with its token, which no later answer has. */
+export const NEW_API_KEY = z.object({
   id: z.string(),
   name: z.string(),
   hint: z.string(),
@@ -56,40 +56,18 @@ const NEW_API_KEY = z.object({
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-// The caller chooses the id of a new key, so that asking again makes no second one. Only the answer has the token.
-
-export function useCreateKey() {
-  return useChange((organization_id, request: Own<"create_api_key">) =>
-    call(NEW_API_KEY, "create_api_key", { organization_id, ...request })
-  );
-}
-
-export function useRotateKey() {
-  return useChange((organization_id, request: Own<"rotate_api_key">) =>
-    call(NEW_API_KEY, "rotate_api_key", { organization_id, ...request })
-  );
-}
-
-export function useRevokeKey() {
-  return useChange((organization_id, request: Own<"revoke_api_key">) =>
-    call(z.unknown(), "revoke_api_key", { organization_id, ...request })
-  );
-}
-
-/** The arguments of a function without the organization's id. */
-type Own<Name extends "create_api_key" | "rotate_api_key" | "revoke_api_key"> = Omit<
-  Arguments<Name>,
-  "organization_id"
->;
+type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
 
 /** Changes the organization's keys, then reads the list again, which shows what became of a lost answer. */
-function useChange<Request, Answer>(
-  ask: (organizationId: string, request: Request) => Promise<Answer>,
+export function useKeyChange<Name extends Change, Answer>(
+  name: Name,
+  schema: z.ZodMiniType<Answer>,
 ) {
   const client = useQueryClient();
   const { id } = useOrganization();
   return useMutation({
-    mutationFn: (request: Request) => ask(id, request),
+    mutationFn: (request: Omit<Arguments<Name>, "organization_id">) =>
+      call(schema, name, { organization_id: id, ...request } as Arguments<Name>),
     onSettled: () => client.invalidateQueries({ queryKey: ["keys", id] }),
   });
 }

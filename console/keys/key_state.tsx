@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
+import { count, DAY_MS, dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
 import { State } from "../shared/parts.tsx";
 import { type ApiKey, isLive } from "./data.ts";
 
@@ -11,15 +11,14 @@ export const STATES: Record<ApiKey["state"], { name: string; colour: string }> =
   revoked: { name: "Revoked", colour: "var(--waiting)" },
 };
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-/** A key that reads for so long without catching up is behind. A single other request does not count. */
+/** A key is behind when it still reads so long after it last caught up. One other request does not count. */
 const PATIENCE_MS = 60 * 1000;
 
-/** Whether a live key reads the log as fast as it grows: in words, and as a colour. */
+/** Says whether a live key reads the log as fast as it grows, in words and as a colour. */
 function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): [string, string] {
   if (!last_used_at) return ["never used", "var(--waiting)"];
   const silent = Math.floor((Date.now() - Date.parse(last_used_at)) / DAY_MS);
-  if (silent > 0) return [`silent for ${silent === 1 ? "a day" : `${silent} days`}`, "var(--bad)"];
+  if (silent > 0) return [`silent for ${count(silent, "day")}`, "var(--bad)"];
   if (!reads) return ["read no entries", "var(--waiting)"];
   if (reads === "pages") return ["reads by pages", "var(--waiting)"];
   if (!caught_up_at) return ["not caught up yet", "var(--soon)"];
@@ -31,15 +30,14 @@ function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): [string, string
   return [`caught up ${formatRelative(caught_up_at, "narrow")}`, "var(--good)"];
 }
 
-/** Whether a key keeps up; of a dead key, its state. */
+/** Says whether a live key keeps up, or the state of another key. */
 export function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
   const { name, colour } = STATES[apiKey.state];
-  if (!isLive(apiKey)) return <State colour={colour}>{name.toLowerCase()}</State>;
-  const [text, keptUpColour] = keepsUp(apiKey);
-  return <State colour={keptUpColour}>{text}</State>;
+  const [text, dot] = isLive(apiKey) ? keepsUp(apiKey) : [name.toLowerCase(), colour];
+  return <State colour={dot}>{text}</State>;
 }
 
-/** What became of a key. `all` has its successor. */
+/** Says what became of a key. `all` has its successor. */
 export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
   const { revoked_at, revoked_by_email, successor_id, last_used_at } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;

@@ -1,39 +1,37 @@
-import { ActionIcon, Menu } from "@mantine/core";
+import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
 import type { Reads } from "../access/data.ts";
-import { addDays, count, dayOf, type Days, formatRelative, today } from "../shared/days.ts";
+import { addDays, count, dayOf, formatRelative, presetDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import styles from "../shared/table.module.css";
 import { type Column, sorted, Table } from "../shared/table.tsx";
-import { compareNames } from "../shell/organization.ts";
 import { type ApiKey, isLive } from "./data.ts";
 import { explainState, STATES } from "./key_state.tsx";
 import type { KeysAddress, Opened } from "./keys.tsx";
 
-/** Keys on a page. */
-export const PAGE_SIZE = 25;
+const PAGE_SIZE = 25;
 
 export interface KeyTableProps {
   /** Every key of the organization, among them the successors of others. */
   all: ApiKey[];
+  /** The keys to show. */
   keys: ApiKey[];
-  page: number;
-  /** Undefined until they are read. */
+  /** Returns undefined until they are read. */
   readsOf: (key: ApiKey) => Reads[] | undefined;
-  days: Days;
   address: KeysAddress;
   onChange: (changes: Partial<KeysAddress>) => void;
   onOpen: (opened: Opened) => void;
 }
 
-export function KeyTable(props: KeyTableProps) {
-  const { all, keys, page, readsOf, days, address, onChange, onOpen } = props;
+export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyTableProps) {
+  const last = Math.ceil(keys.length / PAGE_SIZE);
+  const page = Math.min(address.page ?? 1, last);
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
       width: "minmax(0, 1.7fr)",
-      sort: { by: "name", compare: (a, b) => compareNames(a.name, b.name) },
       isRowHeader: true,
+      value: ({ name }) => name,
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
       hint: ({ hint }) => <code>{hint}</code>,
     },
@@ -46,17 +44,14 @@ export function KeyTable(props: KeyTableProps) {
     {
       name: "Created",
       width: "minmax(0, 1fr)",
-      sort: { by: "created", compare: (a, b) => time(a.created_at) - time(b.created_at) },
+      value: ({ created_at }) => Date.parse(created_at),
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
       hint: ({ created_by_email }) => created_by_email && `by ${created_by_email}`,
     },
     {
       name: "Expires",
       width: "96px",
-      sort: {
-        by: "expires",
-        compare: (a, b) => time(a.expires_at, NEVER) - time(b.expires_at, NEVER),
-      },
+      value: ({ expires_at }) => Date.parse(expires_at ?? "9999-12-31"),
       cell: ({ expires_at }) =>
         expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
       hint: ({ expires_at, state }) =>
@@ -65,17 +60,13 @@ export function KeyTable(props: KeyTableProps) {
     {
       name: "Last used",
       width: "148px",
-      sort: { by: "used", compare: (a, b) => time(a.last_used_at) - time(b.last_used_at) },
+      value: ({ last_used_at }) => Date.parse(last_used_at ?? "0001-01-01"),
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ requests_last_minute, quota }) =>
         requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
     },
-    {
-      name: "Last 30 days",
-      width: "136px",
-      cell: (key) => <Usage reads={readsOf(key)} days={days} />,
-    },
+    { name: "Last 30 days", width: "136px", cell: (key) => <Usage reads={readsOf(key)} /> },
     {
       name: "Actions",
       width: "32px",
@@ -84,31 +75,41 @@ export function KeyTable(props: KeyTableProps) {
     },
   ];
   return (
-    <Table
-      label="API keys"
-      columns={columns}
-      rows={sorted(keys, columns, address).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
-      idOf={({ id }) => id}
-      sorting={address}
-      onSort={onChange}
-    />
+    <>
+      <Table
+        label="API keys"
+        columns={columns}
+        rows={sorted(keys, columns, address).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
+        idOf={({ id }) => id}
+        sorting={address}
+        onSort={onChange}
+      />
+      <Group justify="space-between">
+        <span role="status">
+          {count(keys.length, "key")}
+          {last > 1 && `, page ${page} of ${last}`}
+        </span>
+        {last > 1 && (
+          <Pagination
+            total={last}
+            value={page}
+            onChange={(page) => onChange({ page })}
+          />
+        )}
+      </Group>
+    </>
   );
 }
 
-const NEVER = Number.MAX_SAFE_INTEGER;
-
-function time(value: string | null, ifNull = 0): number {
-  return value ? Date.parse(value) : ifNull;
-}
-
-/** The requests of a key, by day. */
-function Usage({ reads, days }: { reads: Reads[] | undefined; days: Days }) {
+/** Draws a key's requests by day. */
+function Usage({ reads }: { reads: Reads[] | undefined }) {
   if (!reads) return <Hint>…</Hint>;
   const byDay = new Map(reads.map(({ day, requests }) => [day, requests]));
   const total = reads.reduce((sum, { requests }) => sum + requests, 0);
   if (total === 0) return <Hint>none</Hint>;
+  const { start, end } = presetDays("30d");
   const bars: number[] = [];
-  for (let day = days.start; day <= days.end; day = addDays(day, 1)) bars.push(byDay.get(day) ?? 0);
+  for (let day = start; day <= end; day = addDays(day, 1)) bars.push(byDay.get(day) ?? 0);
   const highest = Math.max(...bars);
   const ofToday = (byDay.get(today()) ?? 0).toLocaleString("en");
   return (

@@ -1,18 +1,18 @@
-import { Alert, Button, Group, NativeSelect, Pagination, TextInput } from "@mantine/core";
+import { Alert, Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import * as z from "zod/mini";
-import { type Reads, useReads } from "../access/data.ts";
-import { Connect } from "../connect/connect.tsx";
-import { count, presetDays } from "../shared/days.ts";
+import { useReads } from "../access/data.ts";
+import { presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { SORTING } from "../shared/table.tsx";
-import { useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
+import { Connect } from "./connect.tsx";
 import { CreateKey } from "./create_key.tsx";
 import { type ApiKey, useApiKeys } from "./data.ts";
 import { STATES } from "./key_state.tsx";
-import { KeyTable, PAGE_SIZE } from "./key_table.tsx";
+import { KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
 
@@ -22,7 +22,7 @@ const STATE_CHOICES = [
 ];
 
 export const KEYS_ADDRESS = z.object({
-  ...SORTING,
+  ...SORTING.shape,
   search: z.catch(z.optional(z.coerce.string()), undefined),
   state: z.catch(z.optional(z.enum(Object.keys(STATES) as ApiKey["state"][])), undefined),
   page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
@@ -31,7 +31,6 @@ export type KeysAddress = z.infer<typeof KEYS_ADDRESS>;
 
 const route = getRouteApi("/$organizationId/keys");
 
-/** The open dialog: about a key, or about a new one. */
 export type Opened = { what: "create" } | { what: "rotate" | "revoke" | "connect"; apiKey: ApiKey };
 
 export function Keys() {
@@ -41,14 +40,8 @@ export function Keys() {
   const [opened, setOpened] = useState<Opened | null>(null);
   const [news, setNews] = useState("");
   const keys = useApiKeys();
-  const days = presetDays("30d");
-  const reads = useReads(days);
-  const readsByKey = useMemo(
-    () => reads.data && Map.groupBy(reads.data, ({ api_key_id }) => api_key_id),
-    [reads.data],
-  );
-  const readsOf = (key: ApiKey): Reads[] | undefined =>
-    readsByKey && (readsByKey.get(key.id) ?? []);
+  const reads = useReads(presetDays("30d"));
+  const readsOf = (key: ApiKey) => reads.data?.filter(({ api_key_id }) => api_key_id === key.id);
   const change = (changes: Partial<KeysAddress>, replace = false) =>
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
   const open = (opened: Opened) => {
@@ -97,9 +90,6 @@ export function Keys() {
       <Failure error={keys.error ? null : reads.error} onRetry={reads.refetch} />
       <Answer query={keys} what="API keys">
         {(all) => {
-          const found = select(all, address);
-          const last = Math.max(1, Math.ceil(found.length / PAGE_SIZE));
-          const page = Math.min(address.page ?? 1, last);
           if (all.length === 0) {
             return (
               <Empty title="No keys yet">
@@ -107,6 +97,7 @@ export function Keys() {
               </Empty>
             );
           }
+          const found = select(all, address);
           if (found.length === 0) {
             return (
               <Empty title="No such key">
@@ -118,31 +109,14 @@ export function Keys() {
             );
           }
           return (
-            <>
-              <KeyTable
-                all={all}
-                keys={found}
-                page={page}
-                readsOf={readsOf}
-                days={days}
-                address={address}
-                onChange={change}
-                onOpen={open}
-              />
-              <Group justify="space-between">
-                <span role="status">
-                  {count(found.length, "key")}
-                  {last > 1 && `, page ${page} of ${last}`}
-                </span>
-                {last > 1 && (
-                  <Pagination
-                    total={last}
-                    value={page}
-                    onChange={(page) => change({ page: page === 1 ? undefined : page })}
-                  />
-                )}
-              </Group>
-            </>
+            <KeyTable
+              all={all}
+              keys={found}
+              readsOf={readsOf}
+              address={address}
+              onChange={change}
+              onOpen={open}
+            />
           );
         }}
       </Answer>
@@ -155,7 +129,7 @@ export function Keys() {
           reads={readsOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);
-            setNews(`“${opened.apiKey.name}” is revoked: every request with it now gets 401.`);
+            setNews(`“${opened.apiKey.name}” is revoked. Every request with it now gets 401.`);
           }}
           onClose={onClose}
         />
@@ -164,13 +138,10 @@ export function Keys() {
   );
 }
 
-interface SearchFieldProps {
-  search: string | undefined;
-  onChange: (search: string | undefined) => void;
-}
-
 /** The address follows the field. If the field waited for the address, its caret would jump. */
-function SearchField({ search, onChange }: SearchFieldProps) {
+function SearchField(
+  { search, onChange }: { search?: string | undefined; onChange: (search?: string) => void },
+) {
   const ref = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (ref.current && ref.current !== document.activeElement) ref.current.value = search ?? "";

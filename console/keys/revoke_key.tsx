@@ -1,10 +1,11 @@
 import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
+import * as z from "zod/mini";
 import type { Reads } from "../access/data.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
+import { FormDialog, isolated, quoted } from "../shared/dialog.tsx";
 import { normalized } from "./create_key.tsx";
-import { type ApiKey, useRevokeKey } from "./data.ts";
-import { FormDialog, isolated, quoted } from "./form_dialog.tsx";
+import { type ApiKey, useKeyChange } from "./data.ts";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
@@ -17,7 +18,7 @@ export interface RevokeKeyProps {
 /** Says what revoking will break, and asks for the key's name. */
 export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps) {
   const [typed, setTyped] = useInputState("");
-  const revocation = useRevokeKey();
+  const revocation = useKeyChange("revoke_api_key", z.unknown());
   return (
     <FormDialog
       title={`Revoke ${quoted(apiKey.name)}?`}
@@ -42,15 +43,14 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
   );
 }
 
-/** Says what will break, as far as the key's requests tell. */
 function explainUsage({ last_used_at }: ApiKey, reads: Reads[] | undefined): string {
-  if (!last_used_at) return "It has never been used.";
+  if (!last_used_at) return "This key has never been used.";
   const requests = reads?.find(({ day }) => day === today())?.requests ?? 0;
-  const from = reads?.findLast(({ last_address }) => last_address)?.last_address;
+  const address = reads?.findLast(({ last_address }) => last_address)?.last_address;
   const known = [
     `Last used ${formatRelative(last_used_at)}`,
     reads && `${count(requests, "request")} today`,
-    from && `last from ${from}`,
+    address && `last from ${address}`,
   ];
-  return `${known.filter(Boolean).join(", ")}. Whatever uses it stops.`;
+  return `${known.filter(Boolean).join(", ")}. Every application with this key stops working.`;
 }

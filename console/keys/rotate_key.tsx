@@ -1,9 +1,9 @@
 import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { Connect } from "../connect/connect.tsx";
-import { type ApiKey, useRotateKey } from "./data.ts";
-import { FormDialog, quoted } from "./form_dialog.tsx";
+import { FormDialog, quoted } from "../shared/dialog.tsx";
+import { Connect } from "./connect.tsx";
+import { type ApiKey, NEW_API_KEY, useKeyChange } from "./data.ts";
 
 const OVERLAPS = [
   { value: "0", label: "At once" },
@@ -16,9 +16,9 @@ const OVERLAPS = [
 
 /** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
-  const [successorId] = useState(() => crypto.randomUUID());
+  const [successor_id] = useState(() => crypto.randomUUID());
   const [overlap, setOverlap] = useInputState("24 hours");
-  const rotation = useRotateKey();
+  const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
   if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
   return (
     <FormDialog
@@ -26,13 +26,12 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       action="Rotate key"
       work={rotation}
       hasToken
-      onSubmit={() =>
-        rotation.mutateAsync({ api_key_id: apiKey.id, successor_id: successorId, overlap })}
+      onSubmit={() => rotation.mutateAsync({ api_key_id: apiKey.id, successor_id, overlap })}
       onClose={onClose}
     >
       <p>
         You get a new key of the same name and lifetime. Give it to the application before the old
-        one, <code>{apiKey.hint}</code>, ends.
+        key <code>{apiKey.hint}</code> ends.
       </p>
       <NativeSelect
         label="The old key ends"

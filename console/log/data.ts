@@ -4,18 +4,18 @@ import type { Database } from "../../supabase/functions/public-audit-log/databas
 import { countDays, type Days } from "../shared/days.ts";
 import { call, check } from "../shared/transport.ts";
 import { readSeals, type Sealing } from "../seals/data.ts";
+import { useOrganization } from "../shell/organization.tsx";
 
 const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));
 
-export function useActions(organizationId: string) {
+export function useActions() {
+  const { id } = useOrganization();
   return useQuery({
-    queryKey: ["actions", organizationId],
-    queryFn: ({ signal }) =>
-      call(ACTIONS, "list_actions", { organization_id: organizationId }, signal),
+    queryKey: ["actions", id],
+    queryFn: ({ signal }) => call(ACTIONS, "list_actions", { organization_id: id }, signal),
   });
 }
 
-/** Which entries of an organization. */
 export interface LogFilter extends Days {
   organizationId: string;
   action?: string | undefined;
@@ -41,7 +41,7 @@ export interface LogPage {
   items: AuditEntry[];
 }
 
-/** A page of an organization's log, newest first, and how many entries there are. */
+/** Reads a page of an organization's log, newest first, and how many entries there are. */
 export async function readLog(
   filter: LogFilter,
   { limit, offset }: { limit: number; offset: number },
@@ -52,13 +52,11 @@ export async function readLog(
   return { offset, total, items: parseEntries(items) };
 }
 
-/** One entry; null when there is none. */
+/** Reads one entry. Null means that there is none. */
 export async function readEntry(
-  organization_id: string,
-  { id, created_at }: { id: string; created_at: string },
+  identity: { organization_id: string; id: string; created_at: string },
   signal: AbortSignal,
 ): Promise<AuditEntry | null> {
-  const identity = { organization_id, created_at, id };
   const text = await call(z.nullable(z.string()), "read_entry", identity, signal);
   return text === null ? null : parseEntries(`[${text}]`)[0] ?? null;
 }
@@ -70,34 +68,21 @@ const FEED_PAGE = z.object({
   has_more: z.boolean(),
 });
 
-/** Entries after a cursor, each as the text of its JSON, and the next cursor. */
-export interface FeedPage {
-  total: number;
-  items: string[];
-  next: string;
-  /** Whether there was no more at that moment. */
-  isCaughtUp: boolean;
-}
-
 const FEED_PAGE_SIZE = 1000;
 
-/** Up to 1000 entries after a cursor, or from the `beginning`. None is missed or repeated. */
-export async function readFeed(
-  filter: LogFilter,
-  after: string,
-  signal: AbortSignal,
-): Promise<FeedPage> {
+/** Reads up to 1000 entries after a cursor, each as the text of its JSON. None is missed or repeated. */
+export async function readFeed(filter: LogFilter, after: string, signal: AbortSignal) {
   const query = pageOf(filter, { page_limit: FEED_PAGE_SIZE, after });
-  const { total, items, next, has_more } = await call(FEED_PAGE, "read_audit_log", query, signal);
+  const { items, ...page } = await call(FEED_PAGE, "read_audit_log", query, signal);
   // Each line is one entry, because the JSON of an entry has no line breaks.
   const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
-  return { total, items: lines, next, isCaughtUp: !has_more };
+  return { ...page, items: lines };
 }
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 
-/** The arguments that ask for a page of a filter's entries or seals. */
+/** Makes the arguments that ask for a page of a filter's entries or seals. */
 export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
   const query: PageQuery = {
     start_date: filter.start,
@@ -113,7 +98,7 @@ export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
   return { organization_id: filter.organizationId, query };
 }
 
-/** The entries of a JSON array. Where the browser can, their numbers keep every digit. */
+/** Parses a JSON array of entries. Where the browser can, their numbers keep every digit. */
 export function parseEntries(text: string): AuditEntry[] {
   const value: unknown = JSON.parse(
     text,

@@ -1,12 +1,20 @@
-import { ActionIcon, Anchor, Button, Group, Tabs, Text } from "@mantine/core";
+import { ActionIcon, Button, Group, Tabs, Text } from "@mantine/core";
 import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
 import { Icon, type IconName } from "../shared/icons.tsx";
-import { ActionName, actionName, Empty, Failure, Hint, Loading } from "../shared/parts.tsx";
-import { useOrganization } from "../shell/organization.ts";
+import {
+  ActionName,
+  actionName,
+  Empty,
+  Failure,
+  Hint,
+  Loading,
+  TextButton,
+} from "../shared/parts.tsx";
+import { useOrganization } from "../shell/organization.tsx";
 import { type AuditEntry, readEntry } from "./data.ts";
 import styles from "./entry.module.css";
 import type { LogAddress } from "./log.tsx";
@@ -22,23 +30,23 @@ export interface EntryPanelProps {
   onFilter: (changes: Partial<LogAddress>) => void;
 }
 
-/** One entry with all its fields, beside the list. */
-export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: EntryPanelProps) {
+export function EntryPanel(props: EntryPanelProps) {
+  const { id, at = "", items = [], isReading, onOpen, onFilter } = props;
   const organization = useOrganization();
-  const index = items?.findIndex((entry) => entry.id === id && (!at || entry.created_at === at)) ??
-    -1;
-  const shown = items?.[index];
+  const index = items.findIndex((entry) => entry.id === id && (!at || entry.created_at === at));
+  const shown = items[index];
   const search = useQuery({
     queryKey: ["entry", organization.id, id, at],
-    queryFn: ({ signal }) => readEntry(organization.id, { id, created_at: at }, signal),
+    queryFn: ({ signal }) =>
+      readEntry({ organization_id: organization.id, id, created_at: at }, signal),
     enabled: !shown && !isReading && at !== "" && isUuid(id),
     staleTime: Infinity,
   });
   const entry = shown ?? search.data;
-  const newer = items?.[index - 1];
-  const older = index < 0 ? undefined : items?.[index + 1];
+  const newer = items[index - 1];
+  const older = shown && items[index + 1];
   const panel = useRef<HTMLDivElement>(null);
-  // The panel covers the list then, and keeps the focus.
+  // On a narrow screen the panel covers the list, so it keeps the focus.
   const isOver = useMediaQuery("(max-width: 61.99em)");
   const ref = useMergedRef(panel, useFocusTrap(isOver));
   const close = () => {
@@ -82,13 +90,15 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
           <Empty title="No such entry">
             <p>
               The log has no entry with this id
-              {at && ` at ${formatTime(at, "utc", true)} UTC`}. It may have been deleted after its
-              time, or the link is not whole.
+              {at && ` at ${formatTime(at, "utc", true)} UTC`}. Retention may have deleted it, or a
+              part of the link is missing.
             </p>
             <Button
               mt="sm"
-              onClick={() =>
-                onFilter(at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {})}
+              onClick={() => {
+                const days = at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {};
+                onFilter({ ...days, follow: undefined });
+              }}
             >
               {at ? `Show ${dayOf(at)}` : "Show the log"}
             </Button>
@@ -98,11 +108,10 @@ export function EntryPanel({ id, at = "", items, isReading, onOpen, onFilter }: 
   );
 }
 
-interface StepProps {
+interface StepProps extends Pick<EntryPanelProps, "onOpen"> {
   name: string;
   icon: IconName;
   to: AuditEntry | undefined;
-  onOpen: EntryPanelProps["onOpen"];
 }
 
 function Step({ name, icon, to, onOpen }: StepProps) {
@@ -140,11 +149,15 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>{" "}
-            <Only what="action" onClick={() => onFilter({ action: entry.action })} />
+            <TextButton onClick={() => onFilter({ action: entry.action })}>
+              Only this action
+            </TextButton>
           </Field>
-          <Field name="User">
+          <Field name="Person">
             <bdi>{entry.user_email}</bdi>{" "}
-            <Only what="person" onClick={() => onFilter({ person: entry.user_email })} />
+            <TextButton onClick={() => onFilter({ person: entry.user_email })}>
+              Only this person
+            </TextButton>
           </Field>
           <Field name="Agent">
             <bdi>{entry.agent_name}</bdi>
@@ -163,14 +176,6 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
         <Written title="JSON" text={json} />
       </Tabs.Panel>
     </Tabs>
-  );
-}
-
-function Only({ what, onClick }: { what: string; onClick: () => void }) {
-  return (
-    <Anchor component="button" display="inline-block" fz="inherit" onClick={onClick}>
-      Only this {what}
-    </Anchor>
   );
 }
 

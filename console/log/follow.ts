@@ -4,41 +4,41 @@ import { today } from "../shared/days.ts";
 import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "./data.ts";
 
 const POLL_MS = 2_000;
-/** How long until the next question when the answer was not the last page. */
+/** The pause before the next page of an answer that has more. */
 const MORE_MS = 1;
 /** How many entries stay on the screen. */
 const KEPT = 500;
 
 export interface Feed {
   cursor: string;
-  /** Those that arrived last come first. */
+  /** The last to arrive comes first. */
   entries: AuditEntry[];
-  /** How many have arrived. Only some of them are kept. */
+  /** How many have arrived, of which the last 500 are kept. */
   received: number;
-  /** Whether it has once read all there was. */
+  /** Whether it has caught up since it began. */
   isCaughtUp: boolean;
 }
 
 const NOTHING: Feed = { cursor: "beginning", entries: [], received: 0, isCaughtUp: false };
 
-/** Follows a log from the beginning of today (UTC). It gives each entry once, also those committed late. */
+/** Follows a log from the beginning of today (UTC). Each entry comes once, also one that is committed late. */
 export function useFeed({ organizationId, action, person }: LogFilter, isOn: boolean) {
   const start = useMemo(today, [isOn]);
   const { data, error } = useQuery({
     queryKey: ["feed", organizationId, action, person, start],
     enabled: isOn,
     queryFn: async ({ signal, client, queryKey }): Promise<Feed> => {
-      // The cursor and its entries are one value, so that a failed question changes neither.
+      // The cursor and its entries are one value, so that a failed request changes neither.
       const feed = client.getQueryData<Feed>(queryKey) ?? NOTHING;
       const days = { start, end: "9999-12-31" };
       const filter = { organizationId, action, person, ...days };
-      const { items, next, isCaughtUp } = await readFeed(filter, feed.cursor, signal);
+      const { items, next, has_more } = await readFeed(filter, feed.cursor, signal);
       const entries = parseEntries(`[${items.slice(-KEPT)}]`).reverse();
       return {
         cursor: next,
         entries: entries.length ? [...entries, ...feed.entries].slice(0, KEPT) : feed.entries,
         received: feed.received + items.length,
-        isCaughtUp: isCaughtUp || feed.isCaughtUp,
+        isCaughtUp: !has_more || feed.isCaughtUp,
       };
     },
     // Paused while the tab is hidden.

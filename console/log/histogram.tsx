@@ -1,24 +1,24 @@
 import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
 import { SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
-import { addDays, count, countDays, type Days } from "../shared/days.ts";
+import { addDays, count, countDays, type Days, formatDays } from "../shared/days.ts";
 import { State } from "../shared/parts.tsx";
 import { hourOf, type LogDays } from "./data.ts";
 import styles from "./histogram.module.css";
 
-/** With more days, a bar stands for several of them. Otherwise it would be thinner than a phone's pixel. */
+/** A bar of a longer range stands for several days. Otherwise it would be thinner than a phone's pixel. */
 const MAX_BARS = 120;
-/** Ticks are at one of these distances: the closest with at most seven of them. */
+/** The distance between ticks is the first of these that makes at most seven. */
 const HOURS_BETWEEN_TICKS = [4, 8, 12, 24];
 const MAX_TICKS = 7;
 
-/** The worst first. */
+/** The worst state comes first. */
 const STATES = Object.keys(SEAL_STATES) as SealState[];
 
 interface Bar extends Days {
-  entries: number;
-  label: string;
+  name: string;
   tick: string;
+  entries: number;
   state: SealState;
 }
 
@@ -29,8 +29,8 @@ export interface HistogramProps {
 }
 
 /**
- * Entries by hour or day, with the state of the day's seal under each bar. One chooses days by dragging, or with
- * the arrow keys, Shift and Enter. It is drawn here because a library's chart can do none of this.
+ * Draws entries by hour or day, with the state of the day's seal under each bar. A person chooses days by dragging, or
+ * with the arrow keys, Shift and Enter. No chart of a library can do this.
  */
 export function Histogram({ days, onSelect }: HistogramProps) {
   const bars = useMemo(() => days.hours ? barsByHour(days, days.hours) : barsByDay(days), [days]);
@@ -39,16 +39,16 @@ export function Histogram({ days, onSelect }: HistogramProps) {
     : Math.ceil(bars.length / MAX_TICKS);
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
   const total = bars.reduce((sum, { entries }) => sum + entries, 0);
-  // The chosen days reach from the bar where the choice began to the one at hand.
+  // The chosen days reach from the anchor, where the choice began, to the bar at hand.
   const [anchor, setAnchor] = useState<number | null>(null);
   const [hand, setHand] = useState<number | null>(null);
   const list = useRef<HTMLDivElement>(null);
   const last = bars.length - 1;
   const at = Math.min(hand ?? last, last);
   const [from, to] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
+  const [first, final] = [bars[from], bars[to]];
 
   function choose(): void {
-    const [first, final] = [bars[from], bars[to]];
     setAnchor(null);
     const newer = bars.slice(to + 1).reduce((sum, { entries }) => sum + entries, 0);
     if (first && final) onSelect({ start: first.start, end: final.end }, newer);
@@ -110,7 +110,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           <div
             key={index}
             role="option"
-            aria-label={bar.label}
+            aria-label={labelOf(bar)}
             aria-selected={anchor !== null && index >= from && index <= to}
             tabIndex={index === at ? 0 : -1}
             style={{ borderColor: SEAL_STATES[bar.state].colour }}
@@ -123,13 +123,13 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           </div>
         ))}
       </div>
-      {hand !== null && (
+      {hand !== null && first && final && (
         <div
           className={styles.tooltip}
           style={{ left: `clamp(90px, ${(at + 0.5) / bars.length * 100}%, 100% - 90px)` }}
           aria-hidden
         >
-          {anchor === null ? bars[at]?.label : rangeText(bars[from]?.start, bars[to]?.end)}
+          {anchor === null ? labelOf(final) : formatDays({ start: first.start, end: final.end })}
         </div>
       )}
       <Group className={styles.ticks ?? ""} gap={0} wrap="nowrap" fz={11} c="dimmed" aria-hidden>
@@ -156,24 +156,26 @@ function barsByHour(days: LogDays, hours: Map<string, number>): Bar[] {
   return Array.from({ length: countDays(days) * 24 }, (_, index) => {
     const day = addDays(days.start, Math.floor(index / 24));
     const hour = hourOf(day, index % 24);
-    return newBar(`${hour}:00 UTC`, index % 24 === 0 ? day : `${hour.slice(-2)}:00`, {
+    return {
       start: day,
       end: day,
+      name: `${hour}:00 UTC`,
+      tick: index % 24 === 0 ? day : `${hour.slice(-2)}:00`,
       entries: hours.get(hour) ?? 0,
       state: sealState(day, days),
-    });
+    };
   });
 }
 
 function barsByDay(days: LogDays): Bar[] {
   const total = countDays(days);
   const size = Math.ceil(total / MAX_BARS);
-  const bars = Array.from({ length: Math.ceil(total / size) }, (_, index) => ({
-    start: addDays(days.start, index * size),
-    end: addDays(days.start, Math.min(total, (index + 1) * size) - 1),
-    entries: 0,
-    state: "empty" as SealState,
-  }));
+  const bars = Array.from({ length: Math.ceil(total / size) }, (_, index): Bar => {
+    const start = addDays(days.start, index * size);
+    const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
+    const name = formatDays({ start, end });
+    return { start, end, name, tick: start, entries: 0, state: "empty" };
+  });
   // Only the days that have something: an address may name nine thousand years.
   for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
     const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
@@ -182,15 +184,10 @@ function barsByDay(days: LogDays): Bar[] {
     const state = sealState(day, days);
     if (STATES.indexOf(state) < STATES.indexOf(bar.state)) bar.state = state;
   }
-  return bars.map((bar) => newBar(rangeText(bar.start, bar.end), bar.start, bar));
+  return bars;
 }
 
-function newBar(name: string, tick: string, bar: Omit<Bar, "label" | "tick">): Bar {
-  const state = SEAL_STATES[bar.state].name.toLowerCase();
-  const label = [`${name}: ${count(bar.entries, "entry", "entries")}`, state].filter(Boolean);
-  return { ...bar, tick, label: label.join(", ") };
-}
-
-function rangeText(start = "", end = ""): string {
-  return start === end ? start : `${start} – ${end}`;
+function labelOf({ name, entries, state }: Bar): string {
+  const stateName = SEAL_STATES[state].name.toLowerCase();
+  return `${name}: ${count(entries, "entry", "entries")}${stateName && `, ${stateName}`}`;
 }

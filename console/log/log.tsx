@@ -8,22 +8,22 @@ import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { daysOf, RANGE } from "../shared/range.tsx";
-import { useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
 import { type AuditEntry, readLog, useLogDays } from "./data.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
 import { Histogram } from "./histogram.tsx";
 import styles from "./log.module.css";
-import { DEFAULT_PAGE_SIZE, Pages } from "./pages.tsx";
+import { PAGE_SIZES, Pages } from "./pages.tsx";
 import { Toolbar } from "./toolbar.tsx";
 
 export const LOG_ADDRESS = z.object({
-  ...RANGE,
+  ...RANGE.shape,
   action: z.catch(z.optional(z.string()), undefined),
   person: z.catch(z.optional(z.string()), undefined),
   page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
-  size: z.catch(z.optional(z.literal([100, 1000])), undefined),
+  size: z.catch(z.optional(z.literal(PAGE_SIZES)), undefined),
   time: z.catch(z.optional(z.literal("local")), undefined),
   follow: z.catch(z.optional(z.literal(true)), undefined),
   /** The id of the open entry, and its `created_at`. Together they identify it. */
@@ -42,7 +42,7 @@ export function Log() {
   const navigate = route.useNavigate();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
-  // The switch answers at once. The rows follow.
+  // Deferred, so that the switch answers before the rows are drawn again.
   const shownZone = useDeferredValue(address.time ?? "utc");
   const filter = {
     organizationId: organization.id,
@@ -50,10 +50,10 @@ export function Log() {
     action: address.action,
     person: address.person,
   };
-  const { page = 1, size = DEFAULT_PAGE_SIZE, follow: isFollowing = false } = address;
+  const { page = 1, size = PAGE_SIZES[0], follow: isFollowing = false } = address;
   const entries = useQuery({
     queryKey: ["log", organization.id, "page", filter, page, size],
-    // An answer belongs to its key, so a slow one never shows under another filter.
+    // A slow answer never shows under another filter, because it belongs to its key.
     queryFn: ({ signal }) => readLog(filter, { limit: size, offset: (page - 1) * size }, signal),
     placeholderData: keepPreviousData,
     enabled: !isFollowing,
@@ -82,7 +82,7 @@ export function Log() {
           variant={isFollowing ? "filled" : "default"}
           leftSection={<Icon name="live" />}
           onClick={() => {
-            // The page before is as old as the following.
+            // The list from before is out of date.
             if (isFollowing) refresh();
             change({ follow: isFollowing ? undefined : true });
           }}
@@ -102,7 +102,6 @@ export function Log() {
         </Button>
       </Head>
       <Toolbar
-        organizationId={organization.id}
         address={address}
         onChange={change}
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
@@ -128,7 +127,7 @@ export function Log() {
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={address.entry !== undefined || undefined}>
-        <div className={styles.list} aria-busy={entries.isPlaceholderData}>
+        <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
               place={JSON.stringify({ ...address, entry: undefined, at: undefined })}
@@ -164,7 +163,7 @@ export function Log() {
   );
 }
 
-/** Warns of days that were changed after sealing, and leads to the first of them. On a phone it takes one line. */
+/** Warns of days that were changed after sealing, and leads to the first. On a phone it takes one line. */
 function Altered({ days }: { days: string[] }) {
   const [day] = days;
   return (

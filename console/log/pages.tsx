@@ -4,19 +4,18 @@ import { Empty } from "../shared/parts.tsx";
 import type { LogPage } from "./data.ts";
 import type { LogAddress } from "./log.tsx";
 
-const PAGE_SIZES = ["50", "100", "1000"];
-export const DEFAULT_PAGE_SIZE = 50;
+export const PAGE_SIZES = [50, 100, 1000] as const;
 
 export interface PagesProps {
   page: number;
   size: number;
   data: LogPage;
-  /** Whether these days may have other entries, too. */
+  /** Whether a filter may hide entries of these days. */
   isFiltered: boolean;
   onChange: (changes: Partial<LogAddress>) => void;
 }
 
-/** Says which entries are shown, and leads to the others. */
+/** Says which entries the list shows, and leads to the others. */
 export function Pages(props: PagesProps) {
   const { page, size, data: { offset, total, items }, isFiltered, onChange } = props;
   const last = Math.max(1, Math.ceil(total / size));
@@ -24,8 +23,8 @@ export function Pages(props: PagesProps) {
     return (
       <Empty title="No entries">
         <p>
-          None in these days{isFiltered && " with this filter"}. Choose others, or see whether the
-          last 90 have any.
+          These days have none{isFiltered && " with this filter"}. Choose other days, or look at the
+          last 90.
         </p>
         <Group gap="xs" mt="sm">
           {isFiltered && (
@@ -56,15 +55,15 @@ export function Pages(props: PagesProps) {
       <Group gap="xs">
         <NativeSelect
           aria-label="Entries on a page"
-          data={PAGE_SIZES.map((size) => ({ value: size, label: `${size} a page` }))}
+          data={PAGE_SIZES.map((size) => ({ value: String(size), label: `${size} a page` }))}
           value={String(size)}
           onChange={({ currentTarget: { value } }) =>
-            onChange({ size: value === "100" ? 100 : value === "1000" ? 1000 : undefined })}
+            onChange({ size: PAGE_SIZES.find((size) => String(size) === value) })}
         />
         <Pagination
           total={last}
           value={page}
-          onChange={(page) => onChange({ page: page === 1 ? undefined : page })}
+          onChange={(page) => onChange({ page })}
           getControlProps={(control) => ({
             "aria-label": control === "next" ? "Older entries" : "Newer entries",
           })}

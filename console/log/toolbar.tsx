@@ -7,21 +7,20 @@ import { useActions } from "./data.ts";
 import type { LogAddress } from "./log.tsx";
 
 export interface ToolbarProps {
-  organizationId: string;
   address: LogAddress;
   onChange: (changes: Partial<LogAddress>) => void;
   onZone: (time: LogAddress["time"]) => void;
 }
 
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
-export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarProps) {
+export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
   const { action, person, follow, time = "utc" } = address;
   return (
     <Group gap="xs">
       <RangePicker
         address={address}
         label={follow && "Live, since today"}
-        // Following has no end. Whoever chooses days wants to see those.
+        // Following has no end, so a choice of days stops it.
         onChange={(range) => onChange({ follow: undefined, ...range })}
         zone={time}
         onZone={(zone) => onZone(zone === "local" ? "local" : undefined)}
@@ -29,7 +28,6 @@ export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarPr
       <Dropdown icon="filter" label="Filter">
         {(close) => (
           <FilterForm
-            organizationId={organizationId}
             filter={{ action, person }}
             onSubmit={(filter) => {
               close();
@@ -54,14 +52,10 @@ export function Toolbar({ organizationId, address, onChange, onZone }: ToolbarPr
   );
 }
 
-interface FilterFormProps {
-  organizationId: string;
-  filter: Pick<LogAddress, "action" | "person">;
-  onSubmit: (filter: Pick<LogAddress, "action" | "person">) => void;
-}
+type Filter = Pick<LogAddress, "action" | "person">;
 
-function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
-  const { data = [], error } = useActions(organizationId);
+function FilterForm({ filter, onSubmit }: { filter: Filter; onSubmit: (filter: Filter) => void }) {
+  const { data = [], error } = useActions();
   const [action, setAction] = useInputState(filter.action ?? "");
   const [person, setPerson] = useInputState(filter.person ?? "");
   const optionsOf = (isDeprecated: boolean) =>
@@ -80,7 +74,7 @@ function FilterForm({ organizationId, filter, onSubmit }: FilterFormProps) {
     >
       <TextInput
         label="Person"
-        description="Exactly as in the entries"
+        description="Type the address exactly as in the entries."
         placeholder="ada@example.com"
         inputMode="email"
         data-autofocus

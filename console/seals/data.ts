@@ -18,22 +18,17 @@ const SEAL_PAGE = z.object({
   keep_days: z.nullable(z.number()),
   holds: z.array(z.object({ reason: z.string(), held_by: z.string(), held_at: z.string() })),
 });
-type SealPage = z.infer<typeof SEAL_PAGE>;
 
-export interface Sealing {
+export interface Sealing extends Pick<z.infer<typeof SEAL_PAGE>, "keep_days" | "holds"> {
   /** The latest seal of each day that has one. */
   seals: Map<string, Seal>;
-  /** Days whose entries were changed silently after they had been sealed. */
+  /** Days that differ from their seal without a declaration. */
   altered: Set<string>;
-  /** After how many days entries are deleted. Null means never. */
-  keepDays: SealPage["keep_days"];
-  /** A hold stops all deletion. */
-  holds: SealPage["holds"];
 }
 
 const PAGE_SIZE = 1000;
 
-/** All seals of some days. `pageOf` makes the arguments for a page of them. */
+/** Reads all seals of some days. `pageOf` makes the arguments that ask for a page of them. */
 export async function readSeals(
   pageOf: (page: { page_limit: number; page_offset: number }) => Arguments<"list_seals">,
   signal: AbortSignal,
@@ -46,13 +41,11 @@ export async function readSeals(
     for (const seal of page.items) seals.set(seal.day, seal);
     for (const day of page.altered) altered.add(day);
     offset += PAGE_SIZE;
-    if (offset >= page.total) {
-      return { seals, altered, keepDays: page.keep_days, holds: page.holds };
-    }
+    if (offset >= page.total) return { ...page, seals, altered };
   }
 }
 
-/** The end of the organization's chain of seals. Whoever keeps it can check all the others. */
+/** The end of the organization's chain of seals. With a copy of it, a person can check all the others. */
 export function useLatestSeal(organization_id: string) {
   return useQuery({
     queryKey: ["latest seal", organization_id],
@@ -60,7 +53,7 @@ export function useLatestSeal(organization_id: string) {
   });
 }
 
-/** Whether the seal proves that a day's entries are unchanged. The worst state comes first. */
+/** Whether a day is as it was sealed. The worst state comes first. */
 export const SEAL_STATES = {
   altered: { name: "Altered after sealing", colour: "var(--bad)" },
   open: { name: "Not yet sealed", colour: "var(--waiting)" },

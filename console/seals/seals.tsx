@@ -1,36 +1,38 @@
 import { Alert, Group } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import * as z from "zod/mini";
 import { type LogDays, useLogDays } from "../log/data.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
-import { useOrganization } from "../shell/organization.ts";
+import { useOrganization } from "../shell/organization.tsx";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
-import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
+import { daysOf, RangePicker } from "../shared/range.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import { type Seal, SEAL_STATES, sealState, useLatestSeal } from "./data.ts";
-
-export const SEALS_ADDRESS = z.object(RANGE);
+import { type Seal, SEAL_STATES, type SealState, sealState, useLatestSeal } from "./data.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
-/** Each day with its seal. With a copy of it, an administrator proves later that the log is as it was. */
 export function Seals() {
   const { id: organizationId } = useOrganization();
   const address = route.useSearch();
   const navigate = route.useNavigate();
-  const latest = useLatestSeal(organizationId);
+  const { data: latest, error, refetch } = useLatestSeal(organizationId);
   const days = useLogDays({ organizationId, ...daysOf(address, "30d") });
   return (
     <>
       <Head title="Seals" />
       <Lead>
-        Each night the finished days are sealed: a SHA-256 over their entries, chained to the seal
-        before. Keep a copy of the latest one elsewhere. With it and an export you can show later
-        that no entry of these days was changed.
+        Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
+        before. Keep a copy of the latest seal elsewhere. With it and an export you can show later
+        that nobody changed these days.
       </Lead>
-      <Failure error={latest.error} onRetry={latest.refetch} />
-      {latest.data && <Latest seal={latest.data} />}
+      <Failure error={error} onRetry={refetch} />
+      {latest && (
+        <Copyable
+          title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
+          label="latest seal"
+          text={latest.seal}
+        />
+      )}
       <RangePicker
         address={address}
         preset="30d"
@@ -39,8 +41,7 @@ export function Seals() {
       <Answer query={days} what="seals">
         {(data) => (
           <div aria-busy={days.isPlaceholderData}>
-            <Deletion days={data} />
-            <Days days={data} />
+            <Days {...data} />
           </div>
         )}
       </Answer>
@@ -48,18 +49,52 @@ export function Seals() {
   );
 }
 
-function Latest({ seal: { sequence, day, seal } }: { seal: Seal }) {
-  return (
-    <Copyable
-      title={`Latest seal, number ${sequence.toLocaleString("en")}, of ${day}`}
-      label="latest seal"
-      text={seal}
-    />
-  );
+interface SealedDay {
+  day: string;
+  entries: number;
+  state: SealState;
+  seal: Seal | undefined;
 }
 
-/** Says whether entries are deleted. */
-function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
+const COLUMNS: Column<SealedDay>[] = [
+  { name: "Day (UTC)", width: "112px", isRowHeader: true, cell: DayLink },
+  {
+    name: "State",
+    width: "minmax(0, 1fr)",
+    cell: ({ state }) => <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}
+    </State>,
+    hint: ({ entries, state, seal }) =>
+      state === "sealed" && seal && seal.entries !== entries &&
+      `with ${count(seal.entries, "entry", "entries")}; the next seal declares the change`,
+  },
+  { name: "Entries", width: "96px", isNumber: true, value: ({ entries }) => entries },
+  {
+    name: "Sealed at (UTC)",
+    width: "164px",
+    cell: ({ seal }) => seal && <Time value={seal.sealed_at} />,
+  },
+  {
+    name: "Seal",
+    width: "170px",
+    cell: ({ day, seal }) =>
+      seal && (
+        <Group gap="xs" wrap="nowrap">
+          <code>{seal.seal.slice(0, 8)}…</code>
+          <Copy label={`seal of ${day}`} text={seal.seal} isShort />
+        </Group>
+      ),
+  },
+];
+
+function Days(days: LogDays) {
+  const { counts, seals, altered, holds, keep_days } = days;
+  const rows = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort().reverse()
+    .map((day) => ({
+      day,
+      entries: counts.get(day) ?? 0,
+      state: sealState(day, days),
+      seal: seals.get(day),
+    }));
   return (
     <>
       {holds.length > 0 && (
@@ -71,64 +106,7 @@ function Deletion({ days: { holds, keepDays } }: { days: LogDays }) {
           ))}
         </Alert>
       )}
-      {keepDays !== null && <Hint>Entries are deleted after {count(keepDays, "day", "days")}.
-      </Hint>}
-    </>
-  );
-}
-
-function Days({ days }: { days: LogDays }) {
-  const { counts, seals, altered } = days;
-  const all = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort().reverse();
-  if (all.length === 0) {
-    return <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>;
-  }
-  const columns: Column<string>[] = [
-    { name: "Day (UTC)", width: "112px", isRowHeader: true, cell: (day) => <DayLink day={day} /> },
-    {
-      name: "State",
-      width: "minmax(0, 1fr)",
-      cell: (day) => {
-        const { name, colour } = SEAL_STATES[sealState(day, days)];
-        return <State colour={colour}>{name}</State>;
-      },
-      hint: (day) => {
-        const sealed = seals.get(day)?.entries ?? 0;
-        const isOther = sealState(day, days) === "sealed" && sealed !== (counts.get(day) ?? 0);
-        return isOther &&
-          `with ${count(sealed, "entry", "entries")}; the change is declared with the next seal`;
-      },
-    },
-    {
-      name: "Entries",
-      width: "96px",
-      isNumber: true,
-      cell: (day) => (counts.get(day) ?? 0).toLocaleString("en"),
-    },
-    {
-      name: "Sealed at (UTC)",
-      width: "164px",
-      cell: (day) => {
-        const seal = seals.get(day);
-        return seal && <Time value={seal.sealed_at} />;
-      },
-    },
-    {
-      name: "Seal",
-      width: "170px",
-      cell: (day) => {
-        const seal = seals.get(day)?.seal;
-        return seal && (
-          <Group gap="xs" wrap="nowrap">
-            <code>{seal.slice(0, 8)}…</code>
-            <Copy label={`seal of ${day}`} text={seal} isShort />
-          </Group>
-        );
-      },
-    },
-  ];
-  return (
-    <>
+      {keep_days !== null && <Hint>Entries are deleted after {count(keep_days, "day")}.</Hint>}
       {altered.size > 0 && (
         <Alert color="red" role="alert" title="Changed after sealing" mb="sm">
           {count(altered.size, "day has", "days have")}{" "}
@@ -142,7 +120,9 @@ function Days({ days }: { days: LogDays }) {
           ))}.
         </Alert>
       )}
-      <Table label="Seals" columns={columns} rows={all} idOf={(day) => day} />
+      {rows.length > 0
+        ? <Table label="Seals" columns={COLUMNS} rows={rows} idOf={({ day }) => day} />
+        : <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>}
     </>
   );
 }

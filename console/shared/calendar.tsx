@@ -1,14 +1,13 @@
 import "@mantine/dates/styles.css";
 import { DatePicker } from "@mantine/dates";
 
-export interface CalendarProps {
+interface CalendarProps {
   start: string | null;
   end: string | null;
   /** `end` is empty until the second day is chosen. */
   onChange: (start: string, end: string) => void;
 }
 
-/** A range of days to click. */
 export default function Calendar({ start, end, onChange }: CalendarProps) {
   return (
     <DatePicker

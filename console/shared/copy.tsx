@@ -27,12 +27,8 @@ export function Copy({ label, text, isShort }: CopyProps) {
   );
 }
 
-export interface CopyableProps extends CopyProps {
-  title: string;
-}
-
 /** A text with its name and a button that copies it. */
-export function Copyable({ title, label, text }: CopyableProps) {
+export function Copyable({ title, label, text }: CopyProps & { title: string }) {
   return (
     <div>
       <Group justify="space-between" gap="xs">
@@ -45,6 +41,6 @@ export function Copyable({ title, label, text }: CopyableProps) {
 }
 
 /** A text with its line breaks and spaces. */
-export function Written({ title, text }: Pick<CopyableProps, "title" | "text">) {
+export function Written({ title, text }: { title: string; text: string }) {
   return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
 }

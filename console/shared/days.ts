@@ -1,6 +1,6 @@
 // Days of the API (`YYYY-MM-DD` in UTC), and times as the console writes them.
 
-const DAY_MS = 24 * 60 * 60 * 1000;
+export const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** A range of days, both inclusive. */
 export interface Days {
@@ -8,8 +8,13 @@ export interface Days {
   end: string;
 }
 
-/** How many days each named range has. All end today. */
-const PRESETS = { today: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+/** The ranges that end today, by their name in the address. */
+export const PRESETS = {
+  today: { name: "Today", days: 1 },
+  "7d": { name: "7 days", days: 7 },
+  "30d": { name: "30 days", days: 30 },
+  "90d": { name: "90 days", days: 90 },
+} as const;
 export type Preset = keyof typeof PRESETS;
 
 export function today(): string {
@@ -17,7 +22,11 @@ export function today(): string {
 }
 
 export function presetDays(preset: Preset): Days {
-  return { start: addDays(today(), 1 - PRESETS[preset]), end: today() };
+  return { start: addDays(today(), 1 - PRESETS[preset].days), end: today() };
+}
+
+export function formatDays({ start, end }: Days): string {
+  return start === end ? start : `${start} – ${end}`;
 }
 
 export function addDays(day: string, days: number): string {
@@ -28,7 +37,7 @@ export function countDays({ start, end }: Days): number {
   return (Date.parse(end) - Date.parse(start)) / DAY_MS + 1;
 }
 
-/** Whether a text is a real day since the year 1000: nobody types an earlier one on purpose. */
+/** Whether a text is a real day. Years before 1000 are typing errors. */
 export function isDay(text: string): boolean {
   return /^[1-9]\d{3}-\d{2}-\d{2}$/.test(text) &&
     !Number.isNaN(Date.parse(text)) && dayOf(Date.parse(text)) === text;
@@ -41,10 +50,10 @@ export function dayOf(time: number | string): string {
 
 export type Zone = "utc" | "local";
 
-/** The viewer's, as in `Europe/Berlin`. */
+/** The viewer's time zone, as in `Europe/Berlin`. */
 export const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** A time to the second, or with `milliseconds`. A local one then has its offset, since an hour can come twice. */
+/** A time to the second, or with `milliseconds`. A local one then has its offset, because an hour can come twice. */
 export function formatTime(value: string, zone: Zone, milliseconds = false): string {
   const time = new Date(value);
   const offset = zone === "utc" ? 0 : -time.getTimezoneOffset();

@@ -1,11 +1,10 @@
-import { Alert, Button, Group, Loader, Popover, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Loader, Popover, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { formatTime, TIME_ZONE } from "./days.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import styles from "./parts.module.css";
 
-/** The head of a screen, with its buttons. */
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <Group className={styles.head ?? ""} justify="space-between" gap="xs" mih={32}>
@@ -16,7 +15,6 @@ export function Head({ title, children }: { title: string; children?: ReactNode 
   );
 }
 
-/** Says what a screen is for. */
 export function Lead({ children }: { children: ReactNode }) {
   return <Text inherit c="dimmed" maw="80ch">{children}</Text>;
 }
@@ -27,7 +25,6 @@ export function Hint({ children }: { children: ReactNode }) {
   return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
-/** A word with a coloured dot. */
 export function State({ colour, children }: { colour: string; children: ReactNode }) {
   return (
     <span>
@@ -62,7 +59,6 @@ export function Time({ value, children }: { value: string; children?: ReactNode 
   );
 }
 
-/** Shows an error and what to do about it. */
 export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () => void }) {
   if (!error) return null;
   return (
@@ -107,7 +103,7 @@ export interface AnswerProps<T> {
   children: (data: T) => ReactNode;
 }
 
-/** Shows the answer to a query. Shows that it is loading, or why it failed, until it is there. */
+/** Shows the answer to a query, that it is loading, or why it failed. */
 export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   return (
     <>
@@ -118,13 +114,17 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   );
 }
 
+/** A button that looks like a link. */
+export function TextButton(props: { onClick: () => void; children: ReactNode }) {
+  return <Anchor component="button" type="button" fz="inherit" {...props} />;
+}
+
 export interface DropdownProps {
   icon: IconName;
   label: ReactNode;
   children: (close: () => void) => ReactNode;
 }
 
-/** A button that opens a form below it. */
 export function Dropdown({ icon, label, children }: DropdownProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (
@@ -146,9 +146,7 @@ export function Dropdown({ icon, label, children }: DropdownProps) {
           {label}
         </Button>
       </Popover.Target>
-      <Popover.Dropdown>
-        {children(() => setIsOpen(false))}
-      </Popover.Dropdown>
+      <Popover.Dropdown>{children(() => setIsOpen(false))}</Popover.Dropdown>
     </Popover>
   );
 }

@@ -10,36 +10,33 @@ import {
 } from "@mantine/core";
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import * as z from "zod/mini";
-import { type Days, isDay, type Preset, presetDays, TIME_ZONE, type Zone } from "./days.ts";
+import {
+  type Days,
+  formatDays,
+  isDay,
+  type Preset,
+  presetDays,
+  PRESETS,
+  TIME_ZONE,
+  type Zone,
+} from "./days.ts";
 import { Dropdown, Hint } from "./parts.tsx";
-
-// The choice of days: a preset, which moves with the calendar, or two fixed days.
 
 /** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => import("./calendar.tsx"));
 
 const DEFAULT_PRESET: Preset = "7d";
-const PRESETS: Record<Preset, string> = {
-  today: "Today",
-  "7d": "7 days",
-  "30d": "30 days",
-  "90d": "90 days",
-};
+const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
 
 const DAY = z.catch(z.optional(z.string().check(z.refine(isDay))), undefined);
 
-/** How the address names days. */
-export const RANGE = {
-  range: z.catch(z.optional(z.enum(Object.keys(PRESETS) as Preset[])), undefined),
+/** Days in the address: a preset, which moves with the calendar, or two fixed days. */
+export const RANGE = z.object({
+  range: z.catch(z.optional(z.enum(PRESET_NAMES)), undefined),
   start: DAY,
   end: DAY,
-};
-
-export interface Range {
-  range?: Preset | undefined;
-  start?: string | undefined;
-  end?: string | undefined;
-}
+});
+export type Range = z.infer<typeof RANGE>;
 
 export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): Days {
   return start && end && start <= end ? { start, end } : presetDays(range ?? preset);
@@ -48,7 +45,7 @@ export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): D
 export interface RangePickerProps {
   address: Range;
   preset?: Preset;
-  /** Stands in the place of the days. */
+  /** Replaces the days on the button. */
   label?: string | false | undefined;
   onChange: (range: Required<Range>) => void;
   zone?: Zone;
@@ -56,19 +53,17 @@ export interface RangePickerProps {
   onZone?: (zone: Zone) => void;
 }
 
-/** The one control of days and time zone. */
 export function RangePicker(props: RangePickerProps) {
   const { address, preset = DEFAULT_PRESET, label, onChange, zone = "utc", onZone } = props;
   const days = daysOf(address, preset);
   const isFixed = address.start === days.start && address.end === days.end;
   const chosen = isFixed || label ? null : address.range ?? preset;
-  const text = days.start === days.end ? days.start : `${days.start} – ${days.end}`;
   return (
     <Dropdown
       icon="calendar"
       label={
         <>
-          <VisuallyHidden>Days</VisuallyHidden> {label || text}
+          <VisuallyHidden>Days</VisuallyHidden> {label || formatDays(days)}
           <Text span inherit c="dimmed" ml={8}>{zone === "utc" ? "UTC" : "local time"}</Text>
         </>
       }
@@ -81,23 +76,22 @@ export function RangePicker(props: RangePickerProps) {
         return (
           <>
             <Group gap={4} mb="sm">
-              {Object.entries(PRESETS).map(([range, name]) => (
+              {PRESET_NAMES.map((range) => (
                 <Button
                   key={range}
                   size="compact-sm"
                   variant={chosen === range ? "light" : "default"}
                   aria-pressed={chosen === range}
-                  onClick={() =>
-                    submit({ range: range as Preset, start: undefined, end: undefined })}
+                  onClick={() => submit({ range, start: undefined, end: undefined })}
                 >
-                  {name}
+                  {PRESETS[range].name}
                 </Button>
               ))}
             </Group>
             <DaysForm days={days} onSubmit={(days) => submit({ range: undefined, ...days })} />
             {onZone && (
               <SegmentedControl<Zone>
-                aria-label={`Times, local being ${TIME_ZONE}`}
+                aria-label={`Time zone: UTC, or local time in ${TIME_ZONE}`}
                 size="xs"
                 fullWidth
                 mt="sm"
@@ -113,7 +107,7 @@ export function RangePicker(props: RangePickerProps) {
   );
 }
 
-/** Asks the server for nothing until both days are whole and the form is sent. */
+/** Takes two days, and gives them on when both are right and the form is sent. */
 function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);

@@ -8,36 +8,40 @@ export interface Column<T> {
   name: string;
   /** A track of CSS grid. */
   width: string;
-  /** Sorts the rows. `by` stands in the address. */
-  sort?: { by: string; compare: (a: T, b: T) => number };
+  /** Sorts the rows, and fills the cell if there is no `cell`. */
+  value?: (row: T) => number | string;
+  cell?: (row: T) => ReactNode;
+  /** Small print below the cell. */
+  hint?: (row: T) => ReactNode;
   isRowHeader?: boolean;
   isNumber?: boolean;
   /** Hides the name above the column, and on a phone beside its value. */
   isNameHidden?: boolean;
-  cell: (row: T) => ReactNode;
-  /** Small print below the cell. */
-  hint?: (row: T) => ReactNode;
 }
 
-/** How the address says which column sorts a table. */
-export const SORTING = {
+/** The name of the column in the address that sorts a table. */
+export const SORTING = z.object({
   sort: z.catch(z.optional(z.string()), undefined),
   descending: z.catch(z.optional(z.literal(true)), undefined),
-};
+});
+export type Sorting = z.infer<typeof SORTING>;
 
-export interface Sorting {
-  sort?: string | undefined;
-  descending?: true | undefined;
-}
+/** Orders names as a person would: "Customer 2" before "Customer 10". */
+export const { compare: compareNames } = new Intl.Collator("en", { numeric: true });
 
 export function sorted<T>(rows: T[], columns: Column<T>[], { sort, descending }: Sorting): T[] {
-  const compare = columns.find((column) => column.sort?.by === sort)?.sort?.compare;
-  return compare ? rows.toSorted(descending ? (a, b) => compare(b, a) : compare) : rows;
+  const value = columns.find(({ name }) => name === sort)?.value;
+  if (!value) return rows;
+  const sign = descending ? -1 : 1;
+  return rows.toSorted((one, other) => {
+    const [a, b] = [value(one), value(other)];
+    return sign * (typeof a === "number" ? a - Number(b) : compareNames(a, String(b)));
+  });
 }
 
 export interface TableProps<T> {
   label: string;
-  /** Keep them stable: a row is only drawn again when it or the columns change. */
+  /** The table draws a row again only when the row or these columns change. */
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
@@ -50,8 +54,8 @@ export interface TableProps<T> {
 }
 
 /**
- * The console's one table. On a phone each row is a card. This is no virtual list: the browser skips rows that are
- * out of sight, and still finds text in them. The roles are needed because elements laid out as a grid lose theirs.
+ * The console's one table. On a phone each row is a card. The browser skips rows that are out of sight, and still
+ * finds text in them. The roles are needed because elements laid out as a grid lose theirs.
  */
 export function Table<T>(props: TableProps<T>) {
   const { label, columns, rows, idOf, sorting = {}, onSort, openId, onPress } = props;
@@ -92,17 +96,17 @@ interface HeadingProps<T> {
 }
 
 function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
-  const { name, sort, isNumber, isNameHidden } = column;
+  const { name, value, isNumber, isNameHidden } = column;
   const attributes = { role: "columnheader", scope: "col", "data-number": isNumber } as const;
-  if (!sort || !onSort) {
+  if (!value || !onSort) {
     return <th {...attributes}>{isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}</th>;
   }
-  const isSorted = sorting.sort === sort.by;
+  const isSorted = sorting.sort === name;
   const descending = isSorted && !sorting.descending ? true : undefined;
   const order = !isSorted ? "none" : sorting.descending ? "descending" : "ascending";
   return (
     <th {...attributes} aria-sort={order}>
-      <button type="button" onClick={() => onSort({ sort: sort.by, descending })}>{name}</button>
+      <button type="button" onClick={() => onSort({ sort: name, descending })}>{name}</button>
     </th>
   );
 }
@@ -116,7 +120,7 @@ interface RowProps<T> {
 const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
   return (
     <tr role="row" aria-selected={isOpen || undefined}>
-      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, cell, hint }) => {
+      {columns.map(({ name, isRowHeader, isNumber, isNameHidden, value, cell, hint }) => {
         const Cell = isRowHeader ? "th" : "td";
         const small = hint?.(row);
         return (
@@ -126,7 +130,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
             data-name={isNameHidden ? undefined : name}
             data-number={isNumber}
           >
-            {cell(row)}
+            {cell ? cell(row) : value?.(row).toLocaleString("en")}
             {small && <Hint>{small}</Hint>}
           </Cell>
         );

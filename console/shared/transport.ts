@@ -2,8 +2,8 @@ import { AuthClient, isAuthRetryableFetchError } from "@supabase/auth-js";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 
-// Asks the project as the person who has signed in. The database's functions alone decide what that person gets.
-// This is auth-js without the rest of supabase-js, which weighs 40 kB more.
+// Asks the project as the person who has signed in. Only the database's functions decide what that person gets.
+// This uses auth-js alone, because all of supabase-js weighs 40 kB more.
 
 // The page's policy forbids code made from strings.
 z.config({ jitless: true });
@@ -13,15 +13,15 @@ export const { VITE_SUPABASE_URL: PROJECT_URL, VITE_SUPABASE_PUBLISHABLE_KEY: PU
 
 export const AUDIT_LOG_URL = `${PROJECT_URL}/functions/v1/public-audit-log`;
 
-/** Names another application's session of this origin, to share it. */
+/** The storage key of another application on this origin, whose session the console shares. */
 const SHARED_KEY = import.meta.env.VITE_AUTH_STORAGE_KEY;
 export const IS_SESSION_SHARED = Boolean(SHARED_KEY);
 export const STORAGE_KEY = SHARED_KEY || "audit-log-console-auth-token";
 
-/** Whether another page is around this one, and gives it its session. */
+/** Whether this page is in a frame. Then the page around it gives the session. */
 export const IS_EMBEDDED = self !== top;
 
-/** Null in a frame, where browsers refuse it. */
+/** Null in a frame, where browsers refuse storage. */
 export const STORAGE = IS_EMBEDDED ? null : localStorage;
 
 /** Longer than the 8 seconds after which the platform ends a statement. */
@@ -39,14 +39,14 @@ export const auth = new AuthClient({
   storageKey: STORAGE_KEY,
   persistSession: !IS_EMBEDDED,
   autoRefreshToken: !IS_EMBEDDED,
-  // An address may bring the code of a sign-in that began in this browser. A session in it would sign the reader
-  // into the writer's account.
+  // An address may bring the code of a sign-in that began in this browser, but never a session: a stranger's link
+  // would sign its reader into the stranger's account.
   flowType: "pkce",
   detectSessionInUrl: () => false,
   fetch: fetchInTime,
 });
 
-/** A request that failed. `message` says what to do. `isOutcomeUnknown`: it may have had its effect. */
+/** A request that failed. `message` says what to do. If `isOutcomeUnknown`, it may have had its effect. */
 export class RequestError extends Error {
   override name = "RequestError";
 
@@ -92,11 +92,11 @@ export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);
   if (success) return data;
   throw new RequestError(
-    "The server sent something unexpected. Reload, and report it if it stays.",
+    "The server sent something unexpected. Reload. If this stays, report it.",
   );
 }
 
-/** Renews the session after its token was refused. Ends it only when Auth says that it is over. */
+/** Renews the session after the server refused its token. Ends the session only if Auth says that it is over. */
 async function renewSession(): Promise<void> {
   const { error } = await auth.refreshSession();
   if (error && !isAuthRetryableFetchError(error)) await auth.signOut({ scope: "local" });
@@ -112,20 +112,20 @@ const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 function explain(status: number, { code, message } = { code: "", message: "" }): string {
   if (status === 0) return NO_ANSWER;
   if (status === 401) {
-    return "Your session could not be renewed. Try again; if it stays so, sign out and in.";
+    return "The server did not renew your session. Try again. If this stays, sign out and in.";
   }
   if (code === "42501") {
     return "You do not administer this organization any more. Ask another administrator, or reload.";
   }
   if (code === "23505") {
-    return "An earlier attempt did make this key, but its token was lost on the way. " +
+    return "An earlier attempt made this key, but its token got lost. " +
       "Close this, revoke the key in the list, and create another.";
   }
   if (code === "22023" || code.startsWith("AL")) {
-    // The database's own words, which say what to change.
+    // The database's own message says what to change.
     return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
   }
   if (NO_DATABASE.includes(code)) return "The database does not answer. Try again in a minute.";
   const seen = [status, code].filter(Boolean).join(", ");
-  return `The server could not do it. Try again in a minute, and report it if it stays (${seen}).`;
+  return `The server failed (${seen}). Try again in a minute. If this stays, report it.`;
 }

@@ -7,7 +7,7 @@ import { SignIn } from "../auth/sign_in.tsx";
 import { Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
 import { newRouter } from "./router.tsx";
-import { EmailContext } from "./account.tsx";
+import { EmailContext } from "./shell.tsx";
 
 const RETRY_MS = 5_000;
 
@@ -15,10 +15,8 @@ export function App() {
   const { session, reason } = useSession();
   const userId = session?.user.id;
   // Each person gets a client of their own, so that nobody sees what another has read.
-  const { client, router } = useMemo(() => {
-    const client = newClient();
-    return { client, router: newRouter(client) };
-  }, [userId]);
+  const client = useMemo(newClient, [userId]);
+  const router = useMemo(() => newRouter(client), [client]);
   return (
     <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}
@@ -39,7 +37,7 @@ function newClient(): QueryClient {
   return new QueryClient({
     defaultOptions: {
       queries: {
-        // Otherwise being offline looks like loading for ever.
+        // Otherwise the console seems to load for ever when it is offline.
         networkMode: "always",
         refetchOnReconnect: true,
         retry: 1,
@@ -47,7 +45,7 @@ function newClient(): QueryClient {
         refetchInterval: ({ state: { error } }) =>
           error instanceof RequestError && error.isOutcomeUnknown ? RETRY_MS : false,
       },
-      // An answer, such as a token, is forgotten with its dialog.
+      // Forgets an answer, such as a token, when its dialog closes.
       mutations: { networkMode: "always", gcTime: 0 },
     },
   });

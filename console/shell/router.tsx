@@ -4,21 +4,22 @@ import {
   createRootRouteWithContext,
   createRoute,
   createRouter,
+  Navigate,
   redirect,
 } from "@tanstack/react-router";
 import { Access, ACCESS_ADDRESS } from "../access/access.tsx";
 import { Keys, KEYS_ADDRESS } from "../keys/keys.tsx";
 import { Log, LOG_ADDRESS } from "../log/log.tsx";
-import { Seals, SEALS_ADDRESS } from "../seals/seals.tsx";
+import { Seals } from "../seals/seals.tsx";
 import { Broken, Failure } from "../shared/parts.tsx";
+import { RANGE } from "../shared/range.tsx";
 import { RequestError } from "../shared/transport.ts";
-import { Administered, lastOrganization, Nothing } from "./administered.tsx";
-import { ORGANIZATIONS } from "./organization.ts";
+import { Administered, lastOrganization, Nothing, ORGANIZATIONS } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
-// #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what is shown, among what
-// the person may see. It changes nothing.
+// #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
+// they may see. It changes nothing.
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Shell });
 const home = createRoute({
@@ -30,13 +31,6 @@ const home = createRoute({
     if (organizationId) {
       throw redirect({ to: "/$organizationId/log", params: { organizationId }, replace: true });
     }
-  },
-});
-const unknown = createRoute({
-  getParentRoute: () => root,
-  path: "$",
-  beforeLoad: () => {
-    throw redirect({ to: "/", replace: true });
   },
 });
 const organization = createRoute({
@@ -65,22 +59,17 @@ const access = createRoute({
   validateSearch: ACCESS_ADDRESS,
   component: Access,
 });
-const seals = createRoute({
-  ...screen,
-  path: "seals",
-  validateSearch: SEALS_ADDRESS,
-  component: Seals,
-});
+const seals = createRoute({ ...screen, path: "seals", validateSearch: RANGE, component: Seals });
 
 export function newRouter(client: QueryClient) {
   return createRouter({
     routeTree: root.addChildren([
       home,
-      unknown,
       organization.addChildren([index, log, keys, access, seals]),
     ]),
     history: createHashHistory(),
     context: { client },
+    defaultNotFoundComponent: () => <Navigate to="/" replace />,
     defaultErrorComponent: ({ error, reset }) =>
       error instanceof RequestError
         ? <Failure error={error} onRetry={reset} />

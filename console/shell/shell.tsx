@@ -1,13 +1,19 @@
-import { Alert, Group, Select, Text } from "@mantine/core";
+import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
-import { checkSession } from "../auth/session.ts";
+import { createContext, lazy, Suspense, useContext, useState } from "react";
+import { checkSession, signOut } from "../auth/session.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
-import { Account } from "./account.tsx";
-import { ORGANIZATIONS, useAdministered } from "./organization.ts";
+import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
+import { ORGANIZATIONS, useAdministered } from "./organization.tsx";
 import styles from "./shell.module.css";
+
+/** The e-mail address of the person who has signed in. */
+export const EmailContext = createContext("");
+
+const Factors = lazy(() => import("../auth/factors.tsx"));
 
 const SCREENS = [
   { to: "/$organizationId/log", name: "Log", icon: "log" },
@@ -24,7 +30,7 @@ export function Shell() {
   const { organizationId } = useParams({ strict: false });
   const organizations = useQuery(ORGANIZATIONS);
   const administered = useAdministered();
-  const isKnown = administered.some(({ id }) => id === organizationId);
+  const chosen = administered.find(({ id }) => id === organizationId);
   const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
@@ -39,7 +45,7 @@ export function Shell() {
           className={styles.skip}
           href="#content"
           onClick={(event) => {
-            // What comes after the # is the router's.
+            // The router would take #content for an address of its own.
             event.preventDefault();
             document.querySelector("main")?.focus();
           }}
@@ -50,15 +56,15 @@ export function Shell() {
           <img src="./icon.svg" alt="" width={22} height={22} />
           <span>Audit log</span>
         </Group>
-        {administered.length > 0 && <Switcher chosen={isKnown ? organizationId : undefined} />}
-        {isKnown && organizationId && (
+        {administered.length > 0 && <Switcher chosen={chosen?.id} />}
+        {chosen && (
           <nav aria-label="Screens">
             {SCREENS.map(({ to, name, icon }) => (
               <Link
                 key={to}
                 className={styles.link}
                 to={to}
-                params={{ organizationId }}
+                params={{ organizationId: chosen.id }}
                 activeOptions={{ includeSearch: false }}
               >
                 <Icon name={icon} />
@@ -72,8 +78,8 @@ export function Shell() {
       <main id="content" tabIndex={-1}>
         {!online && (
           <Alert color="gray" role="status">
-            You are offline. What you see may be out of date. It is read again when the connection
-            is back.
+            You are offline, so this page may be out of date. It refreshes when the connection is
+            back.
           </Alert>
         )}
         {organizations.isPending && <Loading what="your organizations" />}
@@ -106,10 +112,51 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       searchable={administered.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
-      // It stays in the landmark of its field.
+      // Otherwise the list leaves the landmark of its field.
       comboboxProps={{ withinPortal: false }}
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}
     />
+  );
+}
+
+function Account() {
+  const email = useContext(EmailContext);
+  const [isOpen, setIsOpen] = useState(false);
+  const leaving = useMutation({
+    mutationFn: signOut,
+    // Otherwise the next person would start where this one was.
+    onSuccess: () => location.replace("#/"),
+  });
+  // In a frame, the page around it signs people in and out.
+  if (IS_EMBEDDED) return <div className={styles.account}>{email}</div>;
+  return (
+    <div className={styles.account}>
+      <Menu width={220} position="top-start">
+        <Menu.Target>
+          <Button
+            variant="subtle"
+            color="gray"
+            fullWidth
+            px="xs"
+            justify="flex-start"
+            leftSection={<Icon name="person" />}
+            aria-label={email}
+          >
+            <Text span inherit truncate miw={0}>{email}</Text>
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={() => setIsOpen(true)}>Second factor …</Menu.Item>
+          <Menu.Item onClick={() => leaving.mutate("local")}>Sign out</Menu.Item>
+          {/* A shared session is the other application's. */}
+          {!IS_SESSION_SHARED && (
+            <Menu.Item onClick={() => leaving.mutate("global")}>Sign out everywhere</Menu.Item>
+          )}
+        </Menu.Dropdown>
+      </Menu>
+      <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
+      <Failure error={leaving.error} />
+    </div>
   );
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createApiKey, get, getProblem, sql, writeEntries } from "../helpers.ts";
-import { goTo, newAdmin, openConsole, press, row, shows, today } from "./browser.ts";
+import { newAdmin, openConsole, today } from "./browser.ts";
 
 describe("Access", () => {
   it("shows what keys and administrators have read, with refused requests, and sorts it", async () => {
@@ -9,29 +9,28 @@ describe("Access", () => {
     await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
     for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
     await getProblem(400, token, "start=nonsense");
-    const { page } = await openConsole(admin);
-    await shows(page, "1–3 of 3 entries");
-    await goTo(page, "Access");
-    await shows(page, "2 readers");
-    const cells = await row(page, "API key pck_").getByRole("cell").allInnerTexts();
+    const view = await openConsole(admin);
+    await view.shows("1–3 of 3 entries");
+    await view.goTo("Access");
+    await view.shows("2 readers");
+    const cells = await view.row("API key pck_").getByRole("cell").allInnerTexts();
     // Requests, refused ones, entries.
     assertEquals(cells.slice(1, 4), ["3", "1", "6"]);
-    const person = await row(page, "Administrator").innerText();
-    assertStringIncludes(person, admin.email);
-    await press(page, "Entries read");
-    await press(page, "Entries read");
-    await page.locator("[aria-sort=descending]").getByText("Entries read").waitFor();
-    assertStringIncludes(await page.getByRole("row").nth(1).innerText(), "API key");
+    assertStringIncludes(await view.row("Administrator").innerText(), admin.email);
+    await view.press("Entries read");
+    await view.press("Entries read");
+    await view.page.locator("[aria-sort=descending]").getByText("Entries read").waitFor();
+    assertStringIncludes(await view.page.getByRole("row").nth(1).innerText(), "API key");
   });
 
-  it("says of each key whether it keeps up", async () => {
+  it("says of each key whether it keeps up, as the list of keys does", async () => {
     const { admin, organization: { id } } = await newAdmin();
     const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
     const day = 86_400_000;
     const keys = [
       [/^caught up (now|\d+[sm] ago)$/, ago(3_000), "feed", ago(3_000)],
       [/^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, ago(0), "feed", ago(3_600_000)],
-      // Another request after it does not make it behind.
+      // A request after the key caught up does not make it behind.
       [/^caught up 2h ago$/, ago(7_190_000), "feed", ago(7_200_000)],
       [/^not caught up yet$/, ago(3_000), "feed", null],
       [/^reads by pages$/, ago(3_000), "pages", ago(day)],
@@ -45,9 +44,12 @@ describe("Access", () => {
         set accepted_at = array[${last_used_at}::timestamptz], reads = ${reads}, caught_up_at = ${caught_up_at}
         where organization_id = ${id} and api_key_id = ${api_key_id}`;
     }
-    const { page } = await openConsole(admin, `#/${id}/access`);
-    for (const [n, [says]] of keys.entries()) await row(page, `key ${n}`).getByText(says).waitFor();
-    await goTo(page, "API keys");
-    for (const [n, [says]] of keys.entries()) await row(page, `key ${n}`).getByText(says).waitFor();
+    const view = await openConsole(admin, `#/${id}/access`);
+    for (const screen of ["Access", "API keys"] as const) {
+      await view.goTo(screen);
+      for (const [n, [says]] of keys.entries()) {
+        await view.row(`key ${n}`).getByText(says).waitFor();
+      }
+    }
   });
 });

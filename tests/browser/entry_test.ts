@@ -1,66 +1,50 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql, writeEntries } from "../helpers.ts";
-import {
-  closeEntry,
-  CONSOLE_URL,
-  copy,
-  daysAgo,
-  daysIn,
-  entryPanel,
-  hourly,
-  openLog,
-  openScreen,
-  overflow,
-  recordCalls,
-  row,
-  shows,
-  today,
-} from "./browser.ts";
+import { CONSOLE_URL, daysAgo, hourly, openLog, openScreen, today } from "./browser.ts";
 
 describe("an entry", () => {
   it("opens with both times, all digits of its numbers, and copies of its id and JSON", async () => {
     // 23:30 in New York on the day before.
-    const { page } = await openScreen("log", ({ organization: { id } }) =>
+    const { view, page } = await openScreen("log", ({ organization: { id } }) =>
       sql`
         insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
         values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
           '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`);
-    await row(page, "ada@example.com").click();
-    const panel = entryPanel(page);
-    await panel.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
-    await panel.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();
-    await panel.getByRole("tab", { name: "JSON" }).click();
-    const json = await copy(page, "JSON");
-    assertEquals(json, await panel.getByRole("group", { name: "JSON" }).innerText());
+    await view.row("ada@example.com").click();
+    await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
+    await view.entry.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();
+    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    const json = await view.copy("JSON");
+    assertEquals(json, await view.entry.getByRole("group", { name: "JSON" }).innerText());
     assertStringIncludes(json, '"exact": 12345678901234567890.10');
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
-    assertEquals(await copy(page, "ID"), JSON.parse(json).id);
-    await closeEntry(page);
+    assertEquals(await view.copy("ID"), JSON.parse(json).id);
+    await view.closeEntry();
     assert(!page.url().includes("entry="));
   });
 
-  it("leaves the page where it was scrolled to, and the focus on its row", async () => {
-    const { page } = await openLog(hourly(daysAgo(1), 50));
+  it("leaves the page scrolled as before and the focus on its row when it closes", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 50));
     // The chart moves the rows when it comes.
     await page.getByText("50 entries", { exact: true }).waitFor();
-    const cell = row(page, "agent 40.").getByRole("cell").last();
-    // Scrolls there as a click would.
+    const cell = view.row("agent 40.").getByRole("cell").last();
+    // Scrolls to the row, as a click would.
     await cell.hover();
     const before = await page.evaluate<number>("scrollY");
     assert(before > 0);
     await cell.click();
-    await entryPanel(page).waitFor();
-    await closeEntry(page);
+    await view.entry.waitFor();
+    await view.closeEntry();
     assertEquals(await page.evaluate("scrollY"), before);
-    assertEquals(await row(page, "agent 40.").locator("a:focus").count(), 1);
+    assertEquals(await view.row("agent 40.").locator("a:focus").count(), 1);
   });
 });
 
 describe("a link to an entry", () => {
   it("asks for that entry alone", async () => {
-    const { page, organization: { id } } = await openScreen(
+    const { view, page, organization: { id } } = await openScreen(
       "log?start=2026-01-01&end=2026-01-01",
       ({ organization: { id } }) =>
         writeEntries(id, [
@@ -68,28 +52,26 @@ describe("a link to an entry", () => {
           ...hourly(today(), 60),
         ]),
     );
-    await row(page, "agent old").click();
-    await entryPanel(page).waitFor();
-    const { entry, at } = Object.fromEntries(new URLSearchParams(page.url().split("?")[1]));
-    const calls = recordCalls(page);
+    await view.row("agent old").click();
+    await view.entry.waitFor();
+    const { entry, at } = view.search();
+    const calls = view.recordCalls();
     await page.goto("about:blank");
     await page.goto(`${CONSOLE_URL}#/${id}/log?entry=${entry}&at=${at}`);
-    await entryPanel(page).getByText("agent old").waitFor();
-    await shows(page, "1–50 of 60 entries");
-    assertEquals(calls.filter((name) => /^read_/.test(name)).toSorted(), [
-      "read_audit_log",
-      "read_entry",
-    ]);
+    await view.entry.getByText("agent old").waitFor();
+    await view.shows("1–50 of 60 entries");
+    const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
+    assertEquals(reads, ["read_audit_log", "read_entry"]);
   });
 
-  it("that is not there leads to its day, also while following", async () => {
-    const { page } = await openLog(
+  it("leads to the entry's day when the entry does not exist, also while following", async () => {
+    const { view } = await openLog(
       [],
       `entry=${crypto.randomUUID()}&at=2026-01-05T10:00:00.000Z&follow=true`,
     );
-    await entryPanel(page).getByRole("button", { name: "Show 2026-01-05" }).click();
-    await entryPanel(page).waitFor({ state: "hidden" });
-    assertEquals(daysIn(page), ["2026-01-05", "2026-01-05"]);
+    await view.press("Show 2026-01-05");
+    await view.entry.waitFor({ state: "hidden" });
+    assertEquals(view.search(), { start: "2026-01-05", end: "2026-01-05" });
   });
 });
 
@@ -102,7 +84,7 @@ describe("hostile data", () => {
   };
 
   it("is shown, never run, and breaks no layout", async () => {
-    const { page, complaints } = await openLog(
+    const { view, page } = await openLog(
       Object.entries(hostile).map(([name, text], n) => ({
         created_at: new Date(Date.now() - n * 1000).toISOString(),
         action: "feedback_given",
@@ -111,24 +93,22 @@ describe("hostile data", () => {
         data: { "<b>text": text },
       })),
     );
-    const panel = entryPanel(page);
     for (const width of [320, 1440]) {
       await page.setViewportSize({ width, height: 800 });
       await page.getByRole("row").getByRole("link").first().click();
-      await panel.getByRole("tab", { name: "JSON" }).click();
+      await view.entry.getByRole("tab", { name: "JSON" }).click();
       for (const [name, text] of Object.entries(hostile)) {
-        const json = panel.getByRole("group", { name: "JSON" }).filter({ hasText: `${name}@` });
+        const json = view.entry.getByRole("group", { name: "JSON" })
+          .filter({ hasText: `${name}@` });
         assertEquals(JSON.parse(await json.innerText()).data, { "<b>text": text });
-        assertEquals(await overflow(page), 0);
-        await page.keyboard.press("j");
+        assertEquals(await view.overflow(), 0);
+        await view.key("j");
       }
-      await closeEntry(page);
-      const heights = await page.getByRole("row").evaluateAll((rows) =>
-        rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
-      );
-      assert(Math.max(...heights) < 120, `rows of ${heights} pixels`);
+      await view.closeEntry();
+      const height = await view.highestRow();
+      assert(height < 120, `a row of ${height} pixels`);
     }
     assertMatch(await page.title(), /^Log/);
-    assertEquals(complaints, []);
+    assertEquals(view.complaints, []);
   });
 });

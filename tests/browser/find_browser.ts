@@ -1,4 +1,4 @@
-/** Path of a Chromium or Chrome; installs Debian's where there is none and this process may. */
+/** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
 export async function findBrowser(): Promise<string> {
   const found = Deno.env.get("CHROMIUM") ?? await findInstalled();
   if (found) return found;

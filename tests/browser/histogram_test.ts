@@ -1,16 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  chooseRange,
-  daysAgo,
-  daysIn,
-  hourly,
-  openLog,
-  type Page,
-  row,
-  shows,
-  today,
-} from "./browser.ts";
+import { daysAgo, hourly, openLog, type Page, today } from "./browser.ts";
 
 /** The bars of the chart. */
 function bars(page: Page) {
@@ -18,35 +8,28 @@ function bars(page: Page) {
 }
 
 describe("the chart of days", () => {
-  it("names each day with its entries, and gives those that one drags over or chooses by keyboard", async () => {
-    const { page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
-    await chooseRange(page, "30 days");
+  it("names each day with its entries, and shows the days that a person drags over or chooses by keyboard", async () => {
+    const { view, page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
+    await view.chooseRange("30 days");
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
     assertEquals(await bars(page).count(), 30);
     await page.getByText("6 entries", { exact: true }).waitFor();
-    const from = await page.getByRole("option", { name: daysAgo(3) }).boundingBox();
-    const to = await page.getByRole("option", { name: daysAgo(2) }).boundingBox();
-    if (!from || !to) throw new Error("no bars");
-    await page.mouse.move(from.x + from.width / 2, from.y + 20);
-    await page.mouse.down();
-    await page.mouse.move(to.x + to.width / 2, to.y + 20, { steps: 3 });
-    await page.mouse.up();
-    await shows(page, "1–5 of 5 entries");
-    assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+    const from = page.getByRole("option", { name: daysAgo(3) });
+    await from.dragTo(page.getByRole("option", { name: daysAgo(2) }));
+    await view.shows("1–5 of 5 entries");
+    assertEquals(view.search(), { start: daysAgo(3), end: daysAgo(2) });
     await page.goBack();
-    await shows(page, "1–6 of 6 entries");
+    await view.shows("1–6 of 6 entries");
     await page.getByRole("option", { name: today() }).focus();
-    for (const key of ["ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter"]) {
-      await page.keyboard.press(key);
-    }
-    await shows(page, "1–5 of 5 entries");
-    assertEquals(daysIn(page), [daysAgo(3), daysAgo(2)]);
+    await view.key("ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter");
+    await view.shows("1–5 of 5 entries");
+    assertEquals(view.search(), { start: daysAgo(3), end: daysAgo(2) });
   });
 
-  it("has a bar for each hour of up to 7 days, says what one points at, and leads to that hour's page", async () => {
+  it("has a bar for each hour of up to 7 days, names the bar under the pointer, and leads to that hour's page", async () => {
     const day = daysAgo(1);
     const noon = { created_at: `${day}T12:00:00Z` };
-    const { page } = await openLog([
+    const { view, page } = await openLog([
       { created_at: `${day}T08:59:59.999Z` },
       { created_at: `${day}T09:00:00Z` },
       { created_at: `${day}T09:59:59Z` },
@@ -62,13 +45,13 @@ describe("the chart of days", () => {
     await nine.click();
     await chart.getByText("20:00", { exact: true }).waitFor();
     assertEquals(await bars(page).count(), 24);
-    assertEquals(daysIn(page), [day, day]);
+    assertEquals(view.search(), { start: day, end: day });
     await nine.click();
-    await shows(page, "51–53 of 53 entries");
-    await row(page, "09:59:59.000").waitFor();
+    await view.shows("51–53 of 53 entries");
+    await view.row("09:59:59.000").waitFor();
   });
 
-  it("has at most 120 bars, and loses no entry by it", async () => {
+  it("draws at most 120 bars, and counts every entry", async () => {
     const { page } = await openLog(
       [{ created_at: "1000-01-01T00:00:00Z" }, { created_at: "9999-12-31T23:59:59Z" }],
       "start=1000-01-01&end=9999-12-31",

@@ -2,30 +2,17 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";
 import {
-  choose,
-  chooseAction,
-  chooseLocalTime,
-  chooseRange,
-  closeEntry,
   daysAgo,
-  entryPanel,
-  goTo,
   hourly,
   NO_DATABASE,
   openConsole,
   openLog,
   openScreen,
-  overflow,
   type Page,
-  press,
-  recordCalls,
-  row,
-  setVisibility,
-  shows,
   today,
 } from "./browser.ts";
 
-/** Of all rows, also those that are out of sight: to these the browser gives no inner text. */
+/** The agents of all rows. The browser gives no inner text to rows that are out of sight. */
 function agents(page: Page): Promise<string[]> {
   return page.getByRole("row").getByRole("cell").filter({ hasText: /^agent/ }).allTextContents();
 }
@@ -33,23 +20,23 @@ function agents(page: Page): Promise<string[]> {
 describe("the log", () => {
   it("has every entry once over its pages, newest first, with the exact total and the page in the address", async () => {
     const entries = hourly(daysAgo(1), 120);
-    const { page } = await openLog(entries, "range=90d");
+    const { view, page } = await openLog(entries, "range=90d");
     const seen: string[] = [];
     for (const [number, text] of ["1–50 of 120", "51–100 of 120", "101–120 of 120"].entries()) {
-      await shows(page, `${text} entries, newest first`);
+      await view.shows(`${text} entries, newest first`);
       seen.push(...await agents(page));
-      if (number < 2) await press(page, "Older entries");
+      if (number < 2) await view.press("Older entries");
     }
     assertEquals(seen, entries.map(({ agent_name }) => agent_name));
     assertStringIncludes(page.url(), "page=3");
     await page.goBack();
-    await shows(page, "51–100 of 120 entries");
+    await view.shows("51–100 of 120 entries");
     await page.goto(`${page.url()}4`);
-    await press(page, "Show the last page", "101–120 of 120 entries");
+    await view.press("Show the last page", "101–120 of 120 entries");
   });
 
   it("is filtered by whole days typed by keyboard and by action, and a link restores all of it", async () => {
-    const { page, admin } = await openLog([
+    const { view, page, admin } = await openLog([
       { created_at: "2024-02-28T23:59:59.999Z", agent_name: "agent before" },
       { created_at: "2024-02-29T00:00:00Z", agent_name: "agent first" },
       {
@@ -59,9 +46,9 @@ describe("the log", () => {
       },
       { created_at: "2024-03-02T00:00:00Z", agent_name: "agent after" },
     ]);
-    const calls = recordCalls(page);
-    await page.getByRole("button", { name: /^Days/ }).focus();
-    await page.keyboard.press("Enter");
+    const calls = view.recordCalls();
+    await view.button(/^Days/).focus();
+    await view.key("Enter");
     const refused = {
       "2": "A day is YYYY-MM-DD",
       "0002-01-01": "A day is YYYY-MM-DD",
@@ -70,64 +57,63 @@ describe("the log", () => {
     };
     for (const [day, error] of Object.entries(refused)) {
       await page.getByLabel("First day").fill(day);
-      await page.keyboard.press("Enter");
-      await shows(page, error);
+      await view.key("Enter");
+      await view.shows(error);
     }
     assertEquals(calls.filter((name) => name === "read_audit_log"), []);
     await page.getByLabel("First day").fill("2024-02-29");
-    await page.keyboard.press("Tab");
+    await view.key("Tab");
     await page.keyboard.type("2024-03-01");
-    await page.keyboard.press("Enter");
-    await shows(page, "1–2 of 2 entries");
+    await view.key("Enter");
+    await view.shows("1–2 of 2 entries");
     assertEquals(await agents(page), ["agent last", "agent first"]);
-    await chooseAction(page, "Feedback given");
-    await shows(page, "1–1 of 1 entry");
-    await chooseLocalTime(page);
+    await view.chooseAction("Feedback given");
+    await view.shows("1–1 of 1 entry");
+    await view.chooseLocalTime();
     await page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
     const another = await openConsole(admin, new URL(page.url()).hash);
-    await shows(another.page, "1–1 of 1 entry");
+    await another.shows("1–1 of 1 entry");
     await another.page.getByRole("columnheader", { name: "Time (America/New_York)" }).waitFor();
     await page.goBack();
     await page.goBack();
-    await shows(page, "1–2 of 2 entries");
+    await view.shows("1–2 of 2 entries");
   });
 
   it("has presets that end today, in UTC", async () => {
     const entries = [0, 6, 7, 29, 30, 89, 90]
       .map((days) => ({ created_at: `${daysAgo(days)}T00:00:00Z` }));
-    const { page } = await openLog(entries);
-    for (
-      const [preset, total] of [["Today", 1], ["7 days", 2], ["30 days", 4], ["90 days", 6]]
-    ) {
-      await chooseRange(page, String(preset));
-      await shows(page, `of ${total} entr`);
+    const { view } = await openLog(entries);
+    const totals = { "Today": 1, "7 days": 2, "30 days": 4, "90 days": 6 };
+    for (const [preset, total] of Object.entries(totals)) {
+      await view.chooseRange(preset);
+      await view.shows(`of ${total} entr`);
     }
   });
 
-  it("shows today and not yesterday when somebody looks at it again after midnight in UTC", async () => {
+  it("shows the new day when a person looks at it again after midnight (UTC)", async () => {
     const [yesterday, day] = [daysAgo(1), today()];
-    const { page } = await openLog([
+    const { view, page } = await openLog([
       { created_at: `${yesterday}T12:00:00Z`, agent_name: "agent of yesterday" },
       { created_at: `${day}T00:00:00Z`, agent_name: "agent of today" },
     ], "range=today");
     await page.clock.install({ time: `${yesterday}T23:00:00Z` });
     await page.reload();
-    await page.getByRole("button", { name: `Days ${yesterday}` }).waitFor();
-    await row(page, "agent of yesterday").waitFor();
+    await view.button(`Days ${yesterday}`).waitFor();
+    await view.row("agent of yesterday").waitFor();
     await page.clock.fastForward("01:30:00");
-    await setVisibility(page, "visible");
-    await page.getByRole("button", { name: `Days ${day}` }).waitFor();
-    await row(page, "agent of today").waitFor();
+    await view.setVisibility("visible");
+    await view.button(`Days ${day}`).waitFor();
+    await view.row("agent of today").waitFor();
     assertEquals(await agents(page), ["agent of today"]);
   });
 
-  it("ignores what an address has wrong, but never a filter", async () => {
-    const { page } = await openLog(
+  it("ignores wrong parts of an address, but never a filter", async () => {
+    const { view } = await openLog(
       [{ created_at: new Date().toISOString() }],
       "start=0002-01-01&end=x&action=nothing_known&page=-1&size=7&range=1e9&time=mars",
     );
-    await shows(page, "There is no action");
-    await press(page, "Action: Nothing known", "1–1 of 1 entry");
+    await view.shows("There is no action");
+    await view.press("Action: Nothing known", "1–1 of 1 entry");
   });
 
   it("is searched by person, by the open entry's person and action, and by all actions of the catalogue", async () => {
@@ -135,41 +121,39 @@ describe("the log", () => {
     await sql`
       insert into audit_log.actions (code, description, deprecated_at) values (${old}, 'Old', now())`;
     const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
-    const { page } = await openLog([
+    const { view, page } = await openLog([
       { ...at(1), user_email: "ada@example.com", action: old },
       { ...at(2), user_email: "ada@example.com", action: "agent_added" },
       { ...at(3), user_email: "bob@example.com", action: "agent_added" },
     ]);
-    const filter = page.getByRole("button", { name: "Filter", exact: true });
+    const filter = view.button("Filter", true);
     await filter.click();
     const person = page.getByRole("textbox", { name: "Person" });
     await person.fill(" ada@example.com ");
     await person.press("Enter");
-    await shows(page, "1–2 of 2 entries");
+    await view.shows("1–2 of 2 entries");
     // The chart counts what the list shows.
     await page.getByText("2 entries", { exact: true }).waitFor();
-    await press(page, "Person: ada@example.com", "1–3 of 3 entries");
-    await row(page, "bob@example.com").click();
-    await entryPanel(page).getByRole("button", { name: "Only this action" }).click();
-    await shows(page, "1–2 of 2 entries");
-    await row(page, "bob@example.com").click();
-    await entryPanel(page).getByRole("button", { name: "Only this person" }).click();
-    await shows(page, "1–1 of 1 entry");
+    await view.press("Person: ada@example.com", "1–3 of 3 entries");
+    await view.row("bob@example.com").click();
+    await view.press("Only this action", "1–2 of 2 entries");
+    await view.row("bob@example.com").click();
+    await view.press("Only this person", "1–1 of 1 entry");
     await filter.click();
     const actions = page.getByRole("combobox", { name: "Action" }).getByRole("option");
     assertEquals((await actions.allInnerTexts())[0], "All actions");
     const deprecated = page.locator("optgroup[label=Deprecated]:last-child option");
     const name = old.replaceAll("_", " ").replace("o", "O");
     await deprecated.filter({ hasText: name }).waitFor({ state: "attached" });
-    await choose(page, "Action", name);
+    await view.choose("Action", name);
     await person.fill("");
-    await press(page, /^Show$/, "1–1 of 1 entry");
-    await row(page, name).waitFor();
+    await view.press(/^Show$/, "1–1 of 1 entry");
+    await view.row(name).waitFor();
   });
 
-  it("dims the page and the chart while it reads others, and ignores an answer that a later request has overtaken", async () => {
-    const { page } = await openLog(hourly(daysAgo(1), 60));
-    await shows(page, "1–50 of 60 entries");
+  it("dims the page and the chart while it reads, and ignores the answer to an earlier request", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 60));
+    await view.shows("1–50 of 60 entries");
     const [late, held, answered] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
     await page.route(/read_audit_log|daily_entry_counts/, async (route) => {
       const isLate = route.request().postData()?.includes('"page_offset":50');
@@ -179,34 +163,35 @@ describe("the log", () => {
       if (isLate) answered?.resolve();
     });
     const dimmed = page.locator("[aria-busy=true]");
-    await press(page, "Older entries");
+    await view.press("Older entries");
     await dimmed.getByText("1–50 of 60 entries").waitFor();
     const opacity = "getComputedStyle(document.querySelector('div[aria-busy=true]')).opacity";
     assertEquals(await page.evaluate(opacity), "0.5");
-    await chooseRange(page, "30 days");
+    await view.chooseRange("30 days");
     await dimmed.getByText("60 entries", { exact: true }).waitFor();
     held?.resolve();
     await page.locator("[aria-busy=false]").getByText("1–50 of 60 entries").waitFor();
     await dimmed.waitFor({ state: "detached" });
     late?.resolve();
     await answered?.promise;
-    await shows(page, "1–50 of 60 entries");
+    await view.shows("1–50 of 60 entries");
   });
 
-  it("says so when any of it cannot be read", async () => {
-    const { page } = await openLog([]);
+  it("says so in a sentence, and not as PGRST002, when a part of it cannot be read", async () => {
+    const { view, page } = await openLog([]);
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
       await page.route(`**/rpc/${name}`, (route) => route.fulfill(NO_DATABASE));
-      await press(page, "Refresh", "The database does not answer.");
+      await view.press("Refresh", "The database does not answer. Try again in a minute.");
+      assertEquals(await page.getByText("PGRST002").count(), 0);
       await page.unrouteAll({ behavior: "ignoreErrors" });
-      await press(page, "Try again");
+      await view.press("Try again");
       await page.getByText("The database does not answer").waitFor({ state: "hidden" });
     }
   });
 
-  it("leaves the way to the other screens when it breaks, and is whole again when read again", async () => {
-    const { page } = await openLog([{ created_at: new Date().toISOString() }]);
-    await shows(page, "1–1 of 1 entry");
+  it("leads to the other screens when it breaks, and recovers when it is read again", async () => {
+    const { view, page } = await openLog([{ created_at: new Date().toISOString() }]);
+    await view.shows("1–1 of 1 entry");
     const text = { id: "", action: "", user_email: "", agent_name: "" };
     const items = JSON.stringify([{ ...text, created_at: "never", data: {} }]);
     await page.route(
@@ -214,76 +199,69 @@ describe("the log", () => {
       (route) => route.fulfill({ json: { total: 1, items } }),
       { times: 1 },
     );
-    await press(page, "Refresh", "This page has broken (RangeError");
-    await goTo(page, "API keys");
-    await row(page, "test").waitFor();
+    await view.press("Refresh", "This page has broken (RangeError");
+    await view.goTo("API keys");
+    await view.row("test").waitFor();
     await page.goBack();
-    await press(page, "Try again", "1–1 of 1 entry");
+    await view.press("Try again", "1–1 of 1 entry");
   });
 
-  it("names a filter only if there is one, when it is empty", async () => {
-    const { page } = await openLog([]);
-    await shows(page, "None in these days. Choose others");
-    await chooseAction(page, "Feedback given");
-    await shows(page, "None in these days with this filter");
-    await press(page, "Action: Feedback given", "None in these days. Choose others");
+  it("names a filter only if there is one, when it has no entries", async () => {
+    const { view } = await openLog([]);
+    await view.shows("These days have none. Choose other days");
+    await view.chooseAction("Feedback given");
+    await view.shows("These days have none with this filter");
+    await view.press("Action: Feedback given", "These days have none. Choose other days");
   });
 
   it("shows local time whole, with its offset, and says that days stay UTC", async () => {
-    const { page } = await openLog([{ created_at: new Date().toISOString() }], "time=local");
+    const { view, page } = await openLog([{ created_at: new Date().toISOString() }], "time=local");
     const cell = page.getByRole("cell").filter({ hasText: /-0[45]:00$/ });
     const isCut = await cell.evaluate((cell) => {
       const { scrollWidth, clientWidth } = cell as unknown as Record<string, number>;
       return Number(scrollWidth) > Number(clientWidth);
     });
     assertEquals(isCut, false);
-    await press(page, /^Days.*local time$/, "Days are UTC, both included.");
+    await view.press(/^Days.*local time$/, "Days are UTC, both included.");
   });
 
-  it("shows new entries by itself while it follows, also one with an old time", async () => {
-    const { page, organization } = await openLog([
+  it("shows new entries by itself while it follows, also one with an old time, and claims to show today only", async () => {
+    const { view, page, organization } = await openLog([
+      { created_at: `${daysAgo(3)}T00:00:00Z`, agent_name: "agent of earlier" },
       { created_at: new Date().toISOString(), agent_name: "agent 0" },
-    ]);
-    await press(page, "Follow", "Following. 1 entry");
+    ], "range=30d");
+    await page.getByRole("listbox").waitFor();
+    await view.press("Follow", `Following. 1 entry since ${today()} 00:00 UTC`);
+    await view.button("Days Live, since today").waitFor();
+    assertEquals(await page.getByRole("listbox").count(), 0);
     await writeEntries(organization.id, [
       { created_at: `${today()}T00:00:00Z`, agent_name: "agent 1" },
     ]);
-    await shows(page, "Following. 2 entries");
+    await view.shows("Following. 2 entries");
     assertEquals(await agents(page), ["agent 1", "agent 0"]);
-    await press(page, "Stop following", "1–2 of 2 entries");
-    // Days have an end: to choose some stops it, too.
-    await press(page, "Follow", "Following. 2 entries");
-    await chooseRange(page, "30 days");
-    await shows(page, "1–2 of 2 entries");
+    await view.press("Stop following", "1–3 of 3 entries");
+    await view.press("Follow", "Following. 2 entries");
+    // Days have an end, so choosing some stops it, too.
+    await view.chooseRange("7 days");
+    await view.shows("1–3 of 3 entries");
   });
 
-  it("claims to show today only while it follows: neither the choice of days nor the chart contradicts the list", async () => {
-    const { page } = await openLog(
-      [{ created_at: `${daysAgo(3)}T00:00:00Z` }, { created_at: `${today()}T00:00:00Z` }],
-      "range=30d",
-    );
-    await page.getByRole("listbox").waitFor();
-    await press(page, "Follow", `Following. 1 entry since ${today()} 00:00 UTC`);
-    await page.getByRole("button", { name: "Days Live, since today" }).waitFor();
-    assertEquals(await page.getByRole("listbox").count(), 0);
-  });
-
-  it("has its first entry within the first third of a phone, and nothing wider than the screen", async () => {
-    const { page } = await openLog(hourly(daysAgo(1), 20));
+  it("shows its first entry in the upper third of a phone, and is no wider than the screen", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 20));
     for (const width of [360, 390]) {
       await page.setViewportSize({ width, height: 800 });
       const box = await page.getByRole("row").getByRole("link").first().boundingBox();
       assert(box && box.y + box.height <= 800 / 3, `at ${box?.y}`);
-      assertEquals(await overflow(page), 0);
+      assertEquals(await view.overflow(), 0);
     }
   });
 
-  it("answers at once to what one does with 1,000 rows of 200,000", async () => {
-    const { page } = await openScreen(
+  it("reacts at once to presses with 1,000 rows of 200,000 entries", async () => {
+    const { view, page } = await openScreen(
       "log?size=1000",
       ({ organization: { id } }) => insertEntries(sql, id, today(), 200_000),
     );
-    await shows(page, "1–1,000 of 200,000 entries");
+    await view.shows("1–1,000 of 200,000 entries");
     assertEquals(await page.locator("tr").count(), 1001);
     await page.evaluate(`window.durations = [];
       new PerformanceObserver((list) => durations.push(...list.getEntries()
@@ -291,13 +269,13 @@ describe("the log", () => {
         .observe({ type: "event", durationThreshold: 16 });`);
     for (let n = 0; n < 5; n++) {
       await page.locator("tr").nth(n + 2).click();
-      await entryPanel(page).waitFor();
-      await closeEntry(page);
+      await view.entry.waitFor();
+      await view.closeEntry();
     }
-    await chooseLocalTime(page);
+    await view.chooseLocalTime();
     await page.getByRole("columnheader", { name: /New_York/ }).waitFor();
     const longest = await page.evaluate<number>("Math.max(...durations)");
-    // A tenth of it on a quiet machine.
+    // A quiet machine needs a tenth of this.
     assert(longest > 0 && longest < 2_000, `${longest} ms until the next paint`);
   });
 });

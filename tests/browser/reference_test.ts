@@ -1,16 +1,17 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { CONSOLE_URL, openPage, overflow, takePicture, WIDTHS } from "./browser.ts";
+import { CONSOLE_URL, openPage, WIDTHS } from "./browser.ts";
 
 const REFERENCE_URL = `${CONSOLE_URL}docs`;
 const { parameters, responses } = document.paths["/public-audit-log"].get;
 
 describe("the reference page", () => {
   it("shows every parameter, status, field and header, fits each window, and loads nothing from elsewhere", async () => {
-    const { page, complaints, origins } = await openPage(REFERENCE_URL);
+    const view = await openPage(REFERENCE_URL);
+    const { page, complaints, origins } = view;
     await page.getByText("Each API key belongs to one organization").first().waitFor();
-    // What is further down comes when one scrolls there.
+    // The page draws its lower part when a person scrolls there.
     await page.mouse.wheel(0, 2_000);
     await page.getByText("organization_id").filter({ visible: true }).first().waitFor();
     const text = await page.locator("body").innerText();
@@ -23,8 +24,8 @@ describe("the reference page", () => {
     assertEquals(names.filter((name) => !text.includes(name)), []);
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 900 });
-      await takePicture(page, `reference_${width}`);
-      assertEquals(await overflow(page), 0, `at ${width} pixels`);
+      await view.takePicture(`reference_${width}`);
+      assertEquals(await view.overflow(), 0, `at ${width} pixels`);
     }
     assertEquals(complaints, []);
     for (const origin of origins) assert([new URL(CONSOLE_URL).origin, "null"].includes(origin));

@@ -1,16 +1,7 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { runUpkeep, sql, writeEntries } from "../helpers.ts";
-import {
-  CONSOLE_URL,
-  copy,
-  newAdmin,
-  openConsole,
-  openScreen,
-  row,
-  sealDays,
-  shows,
-} from "./browser.ts";
+import { CONSOLE_URL, newAdmin, openConsole, openScreen, sealDays } from "./browser.ts";
 
 describe("seals", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
@@ -31,26 +22,22 @@ describe("seals", () => {
       where organization_id = ${id} and day = '2026-03-01'`;
     await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace, Legal')`;
     await sql`update audit_log.organizations set keep_days = 3650 where id = ${id}`;
-    const { page } = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
-    await shows(page, "On hold: no entry is deleted");
-    await shows(page, "Matter 7, by Grace, Legal");
-    await shows(page, "Entries are deleted after 3,650 days.");
-    await row(page, "2026-03-01").getByText("Altered after sealing").waitFor();
-    await row(page, "2026-03-02").getByText("Sealed", { exact: true }).waitFor();
-    await row(page, "2026-03-02").getByText("with 2 entries; the change is declared").waitFor();
-    await row(page, "2026-03-03").getByText("Not yet sealed").waitFor();
-    assertEquals(await page.getByRole("rowheader").allInnerTexts(), [
-      "2026-03-03",
-      "2026-03-02",
-      "2026-03-01",
-    ]);
+    const view = await openConsole(admin, `#/${id}/seals?start=2026-03-01&end=2026-03-04`);
+    const { page } = view;
+    await view.shows("On hold: no entry is deleted");
+    await view.shows("Matter 7, by Grace, Legal");
+    await view.shows("Entries are deleted after 3,650 days.");
+    await view.row("2026-03-01").getByText("Altered after sealing").waitFor();
+    await view.row("2026-03-02").getByText("Sealed", { exact: true }).waitFor();
+    await view.row("2026-03-02").getByText("with 2 entries; the next seal declares the change")
+      .waitFor();
+    await view.row("2026-03-03").getByText("Not yet sealed").waitFor();
+    const days = await page.getByRole("rowheader").allInnerTexts();
+    assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
     await page.getByRole("alert").getByText("1 day has other entries than when sealed").waitFor();
-    const copied = await copy(page, "latest seal");
-    assertMatch(copied, /^[0-9a-f]{64}$/);
-    const { seal } = await sql`
-      select seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`
-      .then(([latest]) => latest as { seal: string });
-    assertEquals(copied, seal);
+    const [latest] = await sql`
+      select seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
+    assertEquals(await view.copy("latest seal"), latest?.["seal"]);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
     await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
       .waitFor();
@@ -59,8 +46,8 @@ describe("seals", () => {
     await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
   });
 
-  it("of more days than a page of them has are all shown", async () => {
-    const { page } = await openScreen(
+  it("are all shown when there are more than a page of them", async () => {
+    const { view, page } = await openScreen(
       "seals?start=2020-01-01&end=2022-12-31",
       async ({ organization: { id } }) => {
         await sql`
@@ -70,7 +57,7 @@ describe("seals", () => {
         await runUpkeep(sql);
       },
     );
-    await row(page, "2022-10-01").getByText("Sealed", { exact: true }).waitFor();
+    await view.row("2022-10-01").getByText("Sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
   });
 });

@@ -1,104 +1,80 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { newOrganization, sql } from "../helpers.ts";
 import {
   CONSOLE_URL,
-  entryPanel,
-  focused,
   newAdmin,
-  NO_DATABASE,
   openConsole,
   openLog,
   openPage,
   openScreen,
-  shows,
-  tabTo,
   today,
 } from "./browser.ts";
 
 describe("by keyboard alone", () => {
   it("the first press of Tab leads to a link past the navigation", async () => {
-    const { page } = await openScreen("log");
-    await shows(page, "No entries");
-    await page.keyboard.press("Tab");
-    assertEquals(await focused(page), "Skip to the content");
+    const { view, page } = await openScreen("log");
+    await view.shows("No entries");
+    await view.key("Tab");
+    assertEquals(await view.focused(), "Skip to the content");
     const address = page.url();
-    await page.keyboard.press("Enter");
-    await page.keyboard.press("Tab");
-    assertEquals(await focused(page), "Follow");
+    await view.key("Enter", "Tab");
+    assertEquals(await view.focused(), "Follow");
     assertEquals(page.url(), address);
   });
 
   it("Enter opens the row of the log that one tabs to, also when text is selected, and J, K and Escape go on", async () => {
-    const { page } = await openLog([1, 2, 3].map((n) => ({
+    const { view, page } = await openLog([1, 2, 3].map((n) => ({
       created_at: `${today()}T00:00:0${n}Z`,
       agent_name: `agent ${n}`,
     })));
-    await shows(page, "1–3 of 3 entries");
+    await view.shows("1–3 of 3 entries");
     await page.getByRole("heading", { name: "Log" }).selectText();
-    await tabTo(page, /^20\d\d-.* 00:00:02\.000/);
-    await page.keyboard.press("Enter");
-    const panel = entryPanel(page);
-    await panel.getByText("agent 2").waitFor();
-    await page.keyboard.press("j");
-    await panel.getByText("agent 1").waitFor();
-    await page.keyboard.press("k");
-    await page.keyboard.press("k");
-    await panel.getByText("agent 3").waitFor();
-    await page.keyboard.press("Escape");
-    await panel.waitFor({ state: "hidden" });
-    assert(/00:00:03\.000/.test(await focused(page)));
+    await view.tabTo(/^20\d\d-.* 00:00:02\.000/);
+    await view.key("Enter");
+    await view.entry.getByText("agent 2").waitFor();
+    await view.key("j");
+    await view.entry.getByText("agent 1").waitFor();
+    await view.key("k", "k");
+    await view.entry.getByText("agent 3").waitFor();
+    await view.closeEntry();
+    assertMatch(await view.focused(), /00:00:03\.000/);
   });
 
-  it("no select opens by getting the focus, and each keeps the focus when one has chosen", async () => {
+  it("a select opens when asked, lists organizations in the order in which people count, and keeps the focus", async () => {
     const { admin } = await newAdmin("Of many");
-    await Promise.all(
-      Array.from({ length: 12 }, (_, n) => newOrganization(admin, `Customer ${n + 1}`)),
-    );
-    const { page } = await openConsole(admin);
-    await tabTo(page, /^Organization$/);
-    assertEquals(await page.getByRole("option", { name: /^Customer/ }).count(), 0);
-    await page.keyboard.press("ArrowDown");
-    await page.getByRole("option", { name: "Customer 12" }).click();
-    await shows(page, "No entries");
-    assertEquals(await focused(page), "Organization");
+    const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
+    await Promise.all(names.map((name) => newOrganization(admin, name)));
+    const view = await openConsole(admin);
+    await view.tabTo(/^Organization$/);
+    const options = view.page.getByRole("option", { name: /^Customer/ });
+    assertEquals(await options.count(), 0);
+    await view.key("ArrowDown");
+    await options.first().waitFor();
+    assertEquals(await options.allInnerTexts(), names);
+    await options.last().click();
+    await view.shows("No entries");
+    assertEquals(await view.focused(), "Organization");
   });
 });
 
 describe("the frame of the screens", () => {
-  it("lists organizations in the order in which people count", async () => {
-    const { admin } = await newAdmin("Customer 10");
-    await newOrganization(admin, "Customer 2");
-    const { page } = await openConsole(admin);
-    await page.getByRole("combobox", { name: "Organization" }).click();
-    const names = await page.getByRole("option", { name: /^Customer/ }).allInnerTexts();
-    assertEquals(names, ["Customer 2", "Customer 10"]);
+  it("shows something before its script has loaded", async () => {
+    const view = await openPage("about:blank");
+    await view.page.route("**/*.js", () => {});
+    await view.page.goto(CONSOLE_URL, { waitUntil: "commit" });
+    await view.shows("Loading the audit log console");
   });
 
-  it("tells in a sentence, and not as PGRST002, that the database does not answer", async () => {
-    const { page } = await openScreen("keys", undefined, {
-      prepare: (page) => page.route("**/rpc/list_api_keys", (route) => route.fulfill(NO_DATABASE)),
-    });
-    await shows(page, "The database does not answer. Try again in a minute.");
-    assertEquals(await page.getByText("PGRST002").count(), 0);
+  it("ignores the session of another application on this origin", async () => {
+    const view = await openConsole(null);
+    await view.page.evaluate(`localStorage.setItem("sb-abc-auth-token", "{}")`);
+    await view.page.reload();
+    await view.button("Sign in").waitFor();
+    assertEquals(await view.page.getByRole("status").count(), 0);
   });
 
-  it("is there before the script, for a slow network", async () => {
-    const { page } = await openPage("about:blank");
-    await page.route("**/*.js", () => {});
-    await page.goto(CONSOLE_URL, { waitUntil: "commit" });
-    await shows(page, "Loading the audit log console");
-  });
-
-  it("says nothing of a session that another application of this origin keeps", async () => {
-    const { page } = await openConsole(null);
-    await page.evaluate(`localStorage.setItem("sb-abc-auth-token", "{}")`);
-    await page.reload();
-    await page.getByRole("button", { name: "Sign in" }).waitFor();
-    assertEquals(await page.getByRole("status").count(), 0);
-  });
-
-  it("leads to screens that say so when they have nothing to show", async () => {
+  it("has screens that say so when they have nothing to show", async () => {
     const { page, organization: { id } } = await openScreen(
       "log",
       ({ organization }) =>

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { beforeAll, describe, it } from "@std/testing/bdd";
 import { Buffer } from "node:buffer";
 import { buildConsole, type ServeConsole } from "../../local/console.ts";
 import { API_URL, PUBLISHABLE_KEY } from "../helpers.ts";
@@ -9,23 +9,29 @@ import {
   openConsole,
   openPage,
   type Page,
-  type PageOptions,
-  press,
   storedSession,
+  type ViewOptions,
 } from "./browser.ts";
 
-/** Lets Auth say that it knows these ways to sign in. */
-function withSettings(external: Record<string, boolean>, saml_enabled = false): PageOptions {
+/** Lets Auth offer these ways to sign in. */
+function withSettings(external: Record<string, boolean>, saml_enabled = false): ViewOptions {
   const json = { external, saml_enabled };
   return {
     prepare: (page) => page.route("**/auth/v1/settings", (route) => route.fulfill({ json })),
   };
 }
 
-/** The consoles that were built with other choices: each build takes seconds. */
-const variants = new Map<string, Promise<ServeConsole>>();
+const STORAGE_KEY = "sb-platform-auth-token";
+const PLATFORM = "http://platform.example";
 
-async function buildVariant(choices: Record<string, string>): Promise<ServeConsole> {
+let narrowed: ServeConsole;
+let framed: ServeConsole;
+beforeAll(async () => {
+  narrowed = await build({ VITE_SIGN_IN: "code, google", VITE_AUTH_STORAGE_KEY: STORAGE_KEY });
+  framed = await build({ VITE_FRAME_ANCESTOR: PLATFORM });
+});
+
+async function build(choices: Record<string, string>): Promise<ServeConsole> {
   const outDir = await Deno.makeTempDir();
   const project = { apiUrl: API_URL, publishableKey: PUBLISHABLE_KEY };
   const serve = await buildConsole({ ...project, outDir, choices });
@@ -33,16 +39,12 @@ async function buildVariant(choices: Record<string, string>): Promise<ServeConso
   return serve;
 }
 
-/** Opens the console as it is built with other choices, or a page that has it in a frame. */
+/** Opens a console that was built with other choices, or a page that has it in a frame. */
 async function openVariant(
-  choices: Record<string, string>,
-  { prepare, ...options }: PageOptions = {},
+  serve: ServeConsole,
+  { prepare, ...options }: ViewOptions = {},
   url = `${CONSOLE_URL}variant/`,
 ) {
-  const name = JSON.stringify(choices);
-  const building = variants.get(name) ?? buildVariant(choices);
-  variants.set(name, building);
-  const serve = await building;
   async function serveVariant(page: Page) {
     await page.route(`${CONSOLE_URL}variant/**`, async (route) => {
       const response = serve(new URL(route.request().url()).pathname.slice("/variant".length));
@@ -57,63 +59,55 @@ async function openVariant(
   return await openPage(url, { ...options, prepare: serveVariant });
 }
 
-const NARROWED = {
-  VITE_SIGN_IN: "code, google",
-  VITE_AUTH_STORAGE_KEY: "sb-platform-auth-token",
-};
-
 describe("the ways to sign in", () => {
-  it("are those that the project's Auth knows", async () => {
+  it("are those that the project's Auth offers", async () => {
     const settings = { email: true, google: true, azure: true, github: false };
-    const { page } = await openConsole(null, "", withSettings(settings, true));
+    const view = await openConsole(null, "", withSettings(settings, true));
     for (const way of ["Google", "Microsoft", "single sign-on"]) {
-      await page.getByRole("button", { name: `Continue with ${way}` }).waitFor();
+      await view.button(`Continue with ${way}`).waitFor();
     }
-    assertEquals(await page.getByRole("button", { name: "GitHub" }).count(), 0);
+    assertEquals(await view.button("GitHub").count(), 0);
   });
 
   it("are narrowed by VITE_SIGN_IN", async () => {
     const settings = { email: true, google: true, azure: true };
-    const { page } = await openVariant(NARROWED, withSettings(settings, true));
-    await page.getByRole("button", { name: "Continue with Google" }).waitFor();
-    await page.getByRole("button", { name: "Send code" }).waitFor();
-    assertEquals(await page.getByRole("button", { name: /Microsoft|single sign-on/ }).count(), 0);
-    assertEquals(await page.getByLabel("Password").count(), 0);
+    const view = await openVariant(narrowed, withSettings(settings, true));
+    await view.button("Continue with Google").waitFor();
+    await view.button("Send code").waitFor();
+    assertEquals(await view.button(/Microsoft|single sign-on/).count(), 0);
+    assertEquals(await view.page.getByLabel("Password").count(), 0);
   });
 
   it("lead to a provider with a challenge, and a code of somebody else's flow signs nobody in", async () => {
-    const { page } = await openConsole(null, "", withSettings({ google: true }));
+    const view = await openConsole(null, "", withSettings({ google: true }));
     const asked: URL[] = [];
-    await page.route("**/auth/v1/authorize**", (route) => {
+    await view.page.route("**/auth/v1/authorize**", (route) => {
       asked.push(new URL(route.request().url()));
       const back = asked[0]?.searchParams.get("redirect_to");
       return route.fulfill({ status: 302, headers: { location: `${back}?code=of-another` } });
     });
-    await press(page, "Continue with Google", "The provider did not sign you in.");
+    await view.press("Continue with Google", "The provider did not sign you in.");
     assertEquals(asked[0]?.searchParams.get("code_challenge_method"), "s256");
-    // Nothing of it stays in the address.
-    assertEquals(page.url().replace(/#\/?$/, ""), CONSOLE_URL);
+    // The answer does not stay in the address.
+    assertEquals(view.page.url().replace(/#\/?$/, ""), CONSOLE_URL);
   });
 });
 
 describe("with VITE_AUTH_STORAGE_KEY", () => {
   it("the console has the session of the other application, and offers to end it here only", async () => {
     const { admin } = await newAdmin();
-    const { page } = await openVariant(NARROWED, {
-      storageState: await storedSession(admin, NARROWED.VITE_AUTH_STORAGE_KEY),
+    const view = await openVariant(narrowed, {
+      storageState: await storedSession(admin, STORAGE_KEY),
     });
-    await press(page, admin.email);
-    await page.getByRole("menuitem", { name: "Sign out", exact: true }).waitFor();
-    assertEquals(await page.getByRole("menuitem", { name: "everywhere" }).count(), 0);
+    await view.press(admin.email);
+    await view.page.getByRole("menuitem", { name: "Sign out", exact: true }).waitFor();
+    assertEquals(await view.page.getByRole("menuitem", { name: "everywhere" }).count(), 0);
   });
 });
 
 describe("inside another page", () => {
-  const PLATFORM = "http://platform.example";
-  const FRAMED = { VITE_FRAME_ANCESTOR: PLATFORM };
-
   /** Opens a page with the console in a frame, which answers the console with a person's session. */
-  async function openFramed(choices: Record<string, string>, origin: string) {
+  async function openFramed(serve: ServeConsole, origin: string) {
     const { admin } = await newAdmin();
     const { data } = await admin.client.auth.getSession();
     const body = `<iframe src="${CONSOLE_URL}variant/" width=900 height=700></iframe><script>
@@ -126,7 +120,7 @@ describe("inside another page", () => {
       });
       frame.addEventListener("load", () => frame.contentWindow.postMessage(session, "*"));
     </script>`;
-    const { page } = await openVariant(choices, {
+    const { page } = await openVariant(serve, {
       prepare: (page) =>
         page.route(`${origin}/`, (route) => route.fulfill({ contentType: "text/html", body })),
     }, `${origin}/`);
@@ -134,18 +128,18 @@ describe("inside another page", () => {
   }
 
   it("the console refuses, unless it is built for that page's origin", async () => {
-    const { frame } = await openFramed(NARROWED, PLATFORM);
+    const { frame } = await openFramed(narrowed, PLATFORM);
     await frame.getByText("does not open inside another page").waitFor();
   });
 
   it("of that origin, the console takes the session from it, and needs no storage", async () => {
-    const { admin, frame } = await openFramed(FRAMED, PLATFORM);
+    const { admin, frame } = await openFramed(framed, PLATFORM);
     await frame.getByText("No entries").waitFor();
     await frame.getByText(admin.email).waitFor();
   });
 
   it("of another origin, the console takes nothing from it and tells it nothing", async () => {
-    const { page, frame } = await openFramed(FRAMED, "http://another.example");
+    const { page, frame } = await openFramed(framed, "http://another.example");
     await frame.getByText("Loading your session from the page around this one").waitFor();
     assertEquals(await page.evaluate("window.said ?? null"), null);
   });

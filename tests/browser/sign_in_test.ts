@@ -10,57 +10,39 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
-import {
-  chooseOrganization,
-  CONSOLE_URL,
-  goTo,
-  newAdmin,
-  openConsole,
-  openScreen,
-  type Page,
-  press,
-  row,
-  setVisibility,
-  shows,
-  signIn,
-} from "./browser.ts";
+import { CONSOLE_URL, newAdmin, openConsole, openScreen, type Page, View } from "./browser.ts";
 
-async function signOut(page: Page, email: string, how = "Sign out"): Promise<void> {
-  await press(page, email);
-  await page.getByRole("menuitem", { name: how, exact: true }).click();
-  await page.getByRole("button", { name: "Sign in" }).waitFor();
-}
-
-/** Names of what the browser keeps of a session. */
-function keptSessions(page: Page): Promise<string[]> {
+/** Names of the sessions that the browser stores. */
+function storedSessions({ page }: View): Promise<string[]> {
   return page.evaluate(`Object.keys(localStorage).filter((name) => name.endsWith("-auth-token"))`);
 }
 
 describe("signing in", () => {
-  it("takes the first press, right after the page has loaded, and lasts until one signs out", async () => {
+  it("works at the first press after the page has loaded, and lasts until the person signs out", async () => {
     const { admin } = await newAdmin();
-    const { page } = await openConsole(null);
+    const view = await openConsole(null);
+    const { page } = view;
     await page.goto(CONSOLE_URL, { waitUntil: "commit" });
     await page.getByLabel("E-mail").fill(admin.email);
     await page.getByLabel("Password", { exact: true }).fill(admin.password);
-    const box = await page.getByRole("button", { name: "Sign in" }).boundingBox();
-    // Not click(), which waits until nothing moves.
+    const box = await view.button("Sign in").boundingBox();
+    // click() would wait until nothing moves.
     if (box) await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
-    await page.getByRole("button", { name: admin.email }).waitFor();
+    await view.button(admin.email).waitFor();
     await page.reload();
-    await signOut(page, admin.email);
+    await view.signOut(admin.email);
     await page.reload();
-    await page.getByRole("button", { name: "Sign in" }).waitFor();
-    assertEquals(await keptSessions(page), []);
+    await view.button("Sign in").waitFor();
+    assertEquals(await storedSessions(view), []);
   });
 
-  it("with a forgotten password takes a new one, by the code that was sent", async () => {
+  it("works with a new password after the person has set it with the code that was sent", async () => {
     const { admin } = await newAdmin();
-    const { page } = await openConsole(null);
-    await press(page, "Forgot your password?");
-    await page.getByLabel("E-mail").fill(admin.email);
-    await press(page, "Send code", `If ${admin.email} has an account`);
-    // As Auth keeps a code, GoTrue and Supabase Lite each in its way; the message goes nowhere here.
+    const view = await openConsole(null);
+    await view.press("Forgot your password?");
+    await view.page.getByLabel("E-mail").fill(admin.email);
+    await view.press("Send code", `If ${admin.email} has an account`);
+    // Plants a code as Auth stores it, GoTrue and Supabase Lite each in its way. The message goes nowhere here.
     await sql`
       update auth.users
       set recovery_token = substring(recovery_token from '^pkce_|') || encode(
@@ -69,18 +51,18 @@ describe("signing in", () => {
           else sha256(convert_to(${admin.email} || '123456', 'UTF8'))
         end, 'hex')
       where id = ${admin.id}`;
-    await page.getByLabel("Code").fill("654321");
-    await page.getByLabel("New password", { exact: true }).fill("another password");
-    await press(page, "Set password", "The code is wrong, or it has expired.");
-    await page.getByLabel("Code").fill("123456");
-    await press(page, "Set password");
-    await signOut(page, admin.email);
-    await signIn(page, { ...admin, password: "another password" });
+    await view.page.getByLabel("Code").fill("654321");
+    await view.page.getByLabel("New password", { exact: true }).fill("another password");
+    await view.press("Set password", "The code is wrong, or it has expired.");
+    await view.page.getByLabel("Code").fill("123456");
+    await view.press("Set password");
+    await view.signOut(admin.email);
+    await view.signIn({ ...admin, password: "another password" });
   });
 
-  it("again is asked for when the session has ended, and goes on where one was", async () => {
-    const { page, admin } = await openScreen("seals");
-    // The project's keys were changed: no token of before is good any more.
+  it("is asked for when the session has ended, and leads back to the same screen", async () => {
+    const { view, page, admin } = await openScreen("seals");
+    // As after a change of the project's keys, which makes all older tokens invalid.
     await page.evaluate(`for (const [name, value] of Object.entries(localStorage)) {
       if (!name.endsWith("-auth-token")) continue;
       const session = JSON.parse(value);
@@ -89,50 +71,50 @@ describe("signing in", () => {
       localStorage.setItem(name, JSON.stringify(session));
     }`);
     await page.reload();
-    await shows(page, /^(Your session has ended|You were signed out)/);
-    await signIn(page, admin);
+    await view.shows(/^(Your session has ended|You were signed out)/);
+    await view.signIn(admin);
     await page.getByRole("heading", { name: "Seals" }).waitFor();
   });
 });
 
 describe("signing out", () => {
-  it("alone leaves the sessions of other browsers; everywhere ends them, and they tell why", async () => {
+  it("keeps the sessions of other browsers; signing out everywhere ends them, and they say why", async () => {
     const { admin } = await newAdmin();
     const here = await openConsole(null);
-    await signIn(here.page, admin);
+    await here.signIn(admin);
     const elsewhere = await openConsole(admin);
-    await signOut(here.page, admin.email);
+    await here.signOut(admin.email);
     const check = elsewhere.page.waitForResponse("**/auth/v1/user");
     await elsewhere.page.reload();
     assertEquals((await check).status(), 200);
-    await signIn(here.page, admin);
-    await signOut(here.page, admin.email, "Sign out everywhere");
-    // Someone looks at the other one again.
-    await setVisibility(elsewhere.page, "visible");
-    await shows(elsewhere.page, "You were signed out elsewhere. Sign in again.");
-    assertEquals(await keptSessions(elsewhere.page), []);
+    await here.signIn(admin);
+    await here.signOut(admin.email, "Sign out everywhere");
+    // A person looks at the other browser again.
+    await elsewhere.setVisibility("visible");
+    await elsewhere.shows("You were signed out elsewhere. Sign in again.");
+    assertEquals(await storedSessions(elsewhere), []);
   });
 
   it("leaves nothing of the first person in any tab when another signs in", async () => {
     const { admin, organization: { id } } = await newAdmin("Of the first person");
     const { admin: next } = await newAdmin("Of the next");
-    const { page } = await openConsole(admin, `#/${id}/keys`);
-    await press(page, "Create key");
-    const another = await page.context().newPage();
-    await another.goto(CONSOLE_URL);
-    await shows(another, "Of the first person");
-    await signOut(another, admin.email);
-    await shows(page, "Your session has ended. Sign in again.");
-    await another.route("**/rest/v1/**", (route) => route.abort());
-    await signIn(another, next);
-    await shows(another, "No answer from the server");
-    await shows(page, "You do not administer the organization in the address");
-    for (const tab of [page, another]) {
-      assert(!(await tab.content()).includes("Of the first person"));
+    const first = await openConsole(admin, `#/${id}/keys`);
+    await first.press("Create key");
+    const second = new View(await first.page.context().newPage());
+    await second.page.goto(CONSOLE_URL);
+    await second.shows("Of the first person");
+    await second.signOut(admin.email);
+    await first.shows("Your session has ended. Sign in again.");
+    await second.page.route("**/rest/v1/**", (route) => route.abort());
+    await second.signIn(next);
+    await second.shows("No answer from the server");
+    await first.shows("You do not administer the organization in the address");
+    for (const { page } of [first, second]) {
+      assert(!(await page.content()).includes("Of the first person"));
     }
-    assertEquals(await page.getByRole("dialog").count(), 0);
-    await page.getByRole("link", { name: "Of the next" }).click();
-    await shows(page, "No entries");
+    assertEquals(await first.page.getByRole("dialog").count(), 0);
+    await first.page.getByRole("link", { name: "Of the next" }).click();
+    await first.shows("No entries");
   });
 });
 
@@ -141,102 +123,103 @@ describe("organizations", () => {
     const { organization } = await newAdmin("Analytical Engines");
     const member = await signUp();
     await addMember(organization.id, member, "member");
-    const { page } = await openConsole(member, `#/${organization.id}/keys`);
-    await shows(page, "Ask an administrator of Analytical Engines");
-    assertEquals(await page.getByRole("navigation").count(), 0);
-    assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
+    const view = await openConsole(member, `#/${organization.id}/keys`);
+    await view.shows("Ask an administrator of Analytical Engines");
+    assertEquals(await view.page.getByRole("navigation").count(), 0);
+    assertEquals(await view.page.getByRole("main").getByRole("link").count(), 0);
   });
 
-  it("the chosen one is remembered, and shows nothing of the one before", async () => {
+  it("the console opens the one chosen last, and shows nothing of the one before", async () => {
     const { admin, organization: first } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
     await createApiKey(admin, second.id, "of the second");
     await writeEntries(first.id, [
       { created_at: new Date().toISOString(), agent_name: "of the first" },
     ]);
-    const { page } = await openConsole(admin, `#/${first.id}/log`);
-    await shows(page, "of the first");
-    await page.route("**/rpc/read_audit_log", () => {});
-    await chooseOrganization(page, "Difference Engines");
-    await shows(page, "Loading entries");
-    assert(!(await page.content()).includes("of the first"));
+    const view = await openConsole(admin, `#/${first.id}/log`);
+    await view.shows("of the first");
+    await view.page.route("**/rpc/read_audit_log", () => {});
+    await view.chooseOrganization("Difference Engines");
+    await view.shows("Loading entries");
+    assert(!(await view.page.content()).includes("of the first"));
     // Another visit, without anything in the address.
-    await page.goto("about:blank");
-    await page.goto(CONSOLE_URL);
-    await goTo(page, "API keys");
-    await row(page, "of the second").waitFor();
+    await view.page.goto("about:blank");
+    await view.page.goto(CONSOLE_URL);
+    await view.goTo("API keys");
+    await view.row("of the second").waitFor();
   });
 
-  it("shows nothing of one that the person does not administer, not even by its address", async () => {
+  it("nobody sees one that they do not administer, not even by its address", async () => {
     const { organization: other } = await newAdmin("The other one");
     const { admin, organization } = await newAdmin("One's own");
     await addMember(other.id, admin, "member");
     await writeEntries(other.id, [{ created_at: new Date().toISOString(), agent_name: "secret" }]);
-    const { page } = await openConsole(admin);
+    const view = await openConsole(admin);
+    const { page } = view;
     for (const screen of ["log", "keys", "access", "seals"]) {
       await page.goto(`${CONSOLE_URL}#/${other.id}/${screen}`);
-      await shows(page, "You do not administer the organization in the address");
+      await view.shows("You do not administer the organization in the address");
       assert(!/secret|The other one/.test(await page.content()));
     }
     await page.getByRole("link", { name: "One's own" }).click();
-    await shows(page, "No entries");
+    await view.shows("No entries");
     assert(page.url().includes(organization.id));
   });
 
-  it("says so when one has ceased to be an administrator", async () => {
-    const { page, organization: { id } } = await openScreen("log");
-    await shows(page, "No entries");
+  it("a person who ceases to be an administrator is told so", async () => {
+    const { view, page, organization: { id } } = await openScreen("log");
+    await view.shows("No entries");
     await client("service_role").from("organization_members").delete()
       .eq("organization_id", id).throwOnError();
-    await goTo(page, "API keys");
-    await shows(page, "You do not administer this organization any more.");
+    await view.goTo("API keys");
+    await view.shows("You do not administer this organization any more.");
     await page.reload();
-    await shows(page, "You administer no organization");
+    await view.shows("You administer no organization");
   });
 });
 
 describe("without a connection", () => {
-  it("a banner says so, and goes away with what it was about", async () => {
-    const { page, organization } = await openScreen("log");
-    await shows(page, "No entries");
+  it("a banner says so until the connection is back, and the screen is read again", async () => {
+    const { view, page, organization } = await openScreen("log");
+    await view.shows("No entries");
     await page.context().setOffline(true);
-    await shows(page, "You are offline.");
-    await goTo(page, "API keys");
-    await shows(page, "No answer from the server");
+    await view.shows("You are offline");
+    await view.goTo("API keys");
+    await view.shows("No answer from the server");
     await page.context().setOffline(false);
-    await page.getByText("You are offline.").waitFor({ state: "hidden" });
-    await row(page, "test").waitFor();
+    await page.getByText("You are offline").waitFor({ state: "hidden" });
+    await view.row("test").waitFor();
     await page.getByText("No answer from the server").waitFor({ state: "hidden" });
     assertEquals((await get(organization.token)).status, 200);
   });
 
   it("a screen that got no answer is read again by itself", async () => {
-    const { page } = await openScreen("log", undefined, {
+    const { view, page } = await openScreen("log", undefined, {
       prepare: (page) =>
         page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 }),
     });
-    await shows(page, "No answer from the server");
-    await shows(page, "No entries");
+    await view.shows("No answer from the server");
+    await view.shows("No entries");
     await page.getByText("No answer from the server").waitFor({ state: "hidden" });
   });
 
   it("a session that Auth cannot renew outlasts the outage", async () => {
-    const { page } = await openScreen("log");
-    await shows(page, "No entries");
-    // It has expired in the meantime, and the server takes the expired token for none.
+    const { view, page } = await openScreen("log");
+    await view.shows("No entries");
+    // The session expires during an outage of Auth, and the server refuses its token.
     await page.route("**/auth/v1/**", (route) => route.abort());
     const refusal = { code: "42501", message: "permission denied", details: null, hint: null };
     await page.route("**/rest/v1/**", (route) => route.fulfill({ status: 401, json: refusal }));
-    await goTo(page, "API keys");
-    await shows(page, "Your session could not be renewed");
+    await view.goTo("API keys");
+    await view.shows("The server did not renew your session");
     await page.unrouteAll({ behavior: "ignoreErrors" });
-    await press(page, "Try again");
-    await row(page, "test").waitFor();
+    await view.press("Try again");
+    await view.row("test").waitFor();
   });
 });
 
 describe("a link to the console", () => {
-  /** What ends an address in which Auth, a stranger or an earlier version might say something. */
+  /** Endings of an address that look like messages of Auth, a stranger or an earlier version. */
   async function endings(): Promise<string[]> {
     const { admin: stranger, organization } = await newAdmin("The stranger's");
     const { data } = await stranger.client.auth.getSession();
@@ -260,26 +243,27 @@ describe("a link to the console", () => {
     ];
   }
 
-  /** Follows each of these links in a tab of its own; the requests that the tabs sent. */
-  async function follow(page: Page, look: (tab: Page, ending: string) => Promise<unknown>) {
+  /** Follows each of these links in a tab of its own, and returns the requests of all tabs. */
+  async function follow(page: Page, look: (tab: View, ending: string) => Promise<unknown>) {
     const calls: string[] = [];
     for (const ending of await endings()) {
-      const tab = await page.context().newPage();
-      tab.on("request", (request) => calls.push(`${request.method()} ${request.url()}`));
-      await tab.goto(`${CONSOLE_URL}${ending}`);
+      const tab = new View(await page.context().newPage());
+      tab.page.on("request", (request) => calls.push(`${request.method()} ${request.url()}`));
+      await tab.page.goto(`${CONSOLE_URL}${ending}`);
       await look(tab, ending);
-      await tab.close();
+      await tab.page.close();
     }
     return calls;
   }
 
-  it("signs nobody in, also beside a flow that has begun here", async () => {
-    const { page } = await openConsole(null);
+  it("signs nobody in, also when a sign-in has begun in this browser", async () => {
+    const view = await openConsole(null);
+    const { page } = view;
     const calls = await follow(page, async (tab, ending) => {
-      await tab.getByRole("button", { name: "Sign in" }).waitFor();
-      assertEquals(await tab.evaluate("localStorage.length"), 0, ending);
+      await tab.button("Sign in").waitFor();
+      assertEquals(await tab.page.evaluate("localStorage.length"), 0, ending);
     });
-    // How people sign in here, it may ask.
+    // It may ask for the ways to sign in.
     const asked = calls.filter((call) => /\/(auth|rest)\/v1\/(?!settings$)/.test(call));
     assertEquals(asked, []);
     const verifier = "audit-log-console-auth-token-code-verifier";
@@ -288,21 +272,21 @@ describe("a link to the console", () => {
     await page.goto("about:blank");
     const isAsked = page.waitForRequest(/\/auth\/v1\/(user|token)/, { timeout: 20_000 });
     await page.goto(`${CONSOLE_URL}${withSession}`);
-    await page.getByRole("button", { name: "Sign in" }).waitFor();
     const { admin } = await newAdmin();
-    await signIn(page, admin);
+    await view.signIn(admin);
     assert((await isAsked).url().includes("grant_type=password"));
   });
 
   it("signs nobody out or into another account, and neither makes nor revokes a key", async () => {
-    const { page, admin, organization } = await openScreen("log");
-    await shows(page, "No entries");
+    const { view, page, admin, organization } = await openScreen("log");
+    await view.shows("No entries");
     const session = await page.evaluate("JSON.stringify({ ...localStorage })");
     const calls = await follow(page, async (tab, ending) => {
-      await tab.getByRole("button", { name: admin.email }).waitFor();
-      await tab.getByText(/No entries|You do not administer the organization/).first().waitFor();
-      assertEquals(await tab.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
-      assert(!/The stranger's|has leaked/.test(await tab.content()), ending);
+      await tab.button(admin.email).waitFor();
+      await tab.page.getByText(/No entries|You do not administer the organization/).first()
+        .waitFor();
+      assertEquals(await tab.page.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
+      assert(!/The stranger's|has leaked/.test(await tab.page.content()), ending);
     });
     const changes = calls.filter((call) =>
       /\/auth\/v1\/|\/(create|revoke|rotate)_api_key/.test(call) && !/^GET .*\/user$/.test(call)

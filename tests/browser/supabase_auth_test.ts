@@ -4,9 +4,9 @@ import { createHmac, generateKeyPairSync } from "node:crypto";
 import postgres from "postgres";
 import { hasSupabaseAuth } from "../../local/supabase_auth.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
-import { openPage, type Page, press, shows } from "./browser.ts";
+import { openPage } from "./browser.ts";
 
-// What Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
+// Tests what Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
 
 const PASSWORD = "correct-horse-battery";
 
@@ -16,7 +16,7 @@ if (await hasSupabaseAuth()) {
   console.log("supabase_auth_test.ts is not run: no Supabase Auth on the PATH");
 }
 
-/** A provider (OpenID Connect) that signs in whoever comes, as the person of this address. */
+/** Starts a provider (OpenID Connect) that signs everybody in as the person of this address. */
 function startProvider(email: () => string): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, (request) => {
     const { pathname, searchParams } = new URL(request.url);
@@ -86,31 +86,22 @@ function test() {
   /** A person who administers an organization of their own. */
   async function newAdmin() {
     const email = `${crypto.randomUUID()}@example.com`;
-    const answer = await post("/auth/v1/signup", stack.publishableKey, {
-      email,
-      password: PASSWORD,
-    });
+    const account = { email, password: PASSWORD };
+    const answer = await post("/auth/v1/signup", stack.publishableKey, account);
     const { user: { id } } = await answer.json();
     const sql = postgres(stack.databaseUrl, { max: 1 });
-    const [organization] = await sql`
-      insert into audit_log.organizations (name) values ('Test') returning id`;
-    await sql`
+    const [member] = await sql`
+      with organization as (insert into audit_log.organizations (name) values ('Test') returning id)
       insert into audit_log.organization_members (organization_id, user_id, role)
-      values (${organization?.["id"]}, ${id}, 'admin')`;
+      select id, ${id}, 'admin' from organization returning organization_id`;
     await sql.end();
-    return { email, organizationId: String(organization?.["id"]) };
+    return { email, organizationId: String(member?.["organization_id"]) };
   }
 
   async function open() {
-    const { page } = await openPage(`${stack.apiUrl}/`);
-    await page.getByRole("button", { name: "E-mail me a code instead" }).waitFor();
-    return page;
-  }
-
-  async function signIn(page: Page, email: string): Promise<void> {
-    await page.getByLabel("E-mail").fill(email);
-    await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
-    await press(page, "Sign in");
+    const view = await openPage(`${stack.apiUrl}/`);
+    await view.button("E-mail me a code instead").waitFor();
+    return { view, page: view.page };
   }
 
   /** The code in the last mail to an address. */
@@ -119,34 +110,34 @@ function test() {
     return text.match(/code: (\d{6})/)?.[1] ?? "";
   }
 
-  it("a code from a mail signs in whoever has an account, and makes none for others", async () => {
+  it("a code from a mail signs in a person with an account, and makes no account for others", async () => {
     const { email } = await newAdmin();
     for (const address of ["nobody@example.com", email]) {
-      const page = await open();
-      await press(page, "E-mail me a code instead");
+      const { view, page } = await open();
+      await view.press("E-mail me a code instead");
       await page.getByLabel("E-mail").fill(address);
-      await press(page, "Send code", `If ${address} has an account here`);
+      await view.press("Send code", `If ${address} has an account here`);
       if (address !== email) continue;
       await page.getByLabel("Code").fill("000000");
-      await press(page, "Sign in", "The code is wrong, or it has expired.");
+      await view.press("Sign in", "The code is wrong, or it has expired.");
       await page.getByLabel("Code").fill(mailed(email));
-      await press(page, "Sign in", "No entries");
+      await view.press("Sign in", "No entries");
     }
     assertEquals(mailed("nobody@example.com"), "");
   });
 
-  it("a provider signs in, and the console goes on where one was", async () => {
+  it("a provider signs a person in, and the console shows the same screen again", async () => {
     const { email, organizationId } = await newAdmin();
     atProvider = email;
-    const page = await open();
+    const { view, page } = await open();
     await page.goto(`${stack.apiUrl}/#/${organizationId}/seals`);
-    await press(page, "Continue with Keycloak");
+    await view.press("Continue with Keycloak");
     await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
-    await page.getByRole("button", { name: email }).waitFor();
+    await view.button(email).waitFor();
     assertEquals(page.url(), `${stack.apiUrl}/#/${organizationId}/seals`);
   });
 
-  it("a domain leads to its identity provider (SAML), and an unknown one to a sentence", async () => {
+  it("a domain leads to its identity provider (SAML), and an unknown domain is explained", async () => {
     const metadata = `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata"
       entityID="https://idp.example/"><IDPSSODescriptor
       protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"><SingleSignOnService
@@ -158,48 +149,45 @@ function test() {
       domains: ["bank.example"],
     });
     assertEquals(made.status, 201, await made.text());
-    const page = await open();
-    await press(page, "Continue with single sign-on");
+    const { view, page } = await open();
+    await view.press("Continue with single sign-on");
     await page.getByLabel(/^Domain/).fill("nowhere.example");
-    await press(page, "Continue", "No identity provider is set up for this domain.");
+    await view.press("Continue", "This domain has no identity provider.");
     const asked = Promise.withResolvers<string>();
     await page.route("https://idp.example/**", (route) => {
       asked.resolve(route.request().url());
       return route.fulfill({ body: "The identity provider" });
     });
     await page.getByLabel(/^Domain/).fill("ada@bank.example");
-    await press(page, "Continue");
+    await view.press("Continue");
     assert(new URL(await asked.promise).searchParams.has("SAMLRequest"));
   });
 
-  it("a second factor is added, asked for from then on, and without it the database refuses", async () => {
+  it("a second factor can be added, is asked for from then on, and the database requires it", async () => {
     const { email, organizationId } = await newAdmin();
-    const page = await open();
-    await signIn(page, email);
-    await press(page, email);
+    const { view, page } = await open();
+    await view.sendPassword({ email, password: PASSWORD });
+    await view.press(email);
     await page.getByRole("menuitem", { name: "Second factor" }).click();
-    await press(page, "Add an app");
+    await view.press("Add an app");
     await page.getByRole("img", { name: "The key as a QR code" }).waitFor();
     const key = await page.getByRole("group", { name: "Key" }).innerText();
     await page.getByLabel("Code").fill(totp(key));
-    await press(page, /^Add$/);
-    await page.getByRole("button", { name: "Remove" }).waitFor();
-    await page.keyboard.press("Escape");
-    await press(page, email);
-    await page.getByRole("menuitem", { name: "Sign out", exact: true }).click();
-
-    await signIn(page, email);
-    await shows(page, "Type the code that your authenticator app shows");
+    await view.press(/^Add$/);
+    await view.button("Remove").waitFor();
+    await view.key("Escape");
+    await view.signOut(email);
+    await view.sendPassword({ email, password: PASSWORD });
+    await view.shows("Type the code that your authenticator app shows");
     const token = await page.evaluate<string>(
       `JSON.parse(localStorage.getItem("audit-log-console-auth-token")).access_token`,
     );
-    const call = await post("/rest/v1/rpc/list_api_keys", token, {
-      organization_id: organizationId,
-    });
-    assertEquals((await call.json()).code, "42501");
+    const organization = { organization_id: organizationId };
+    const refused = await post("/rest/v1/rpc/list_api_keys", token, organization);
+    assertEquals((await refused.json()).code, "42501");
     await page.getByLabel("Code").fill("000000");
-    await press(page, "Verify", "The code is wrong.");
+    await view.press("Verify", "The code is wrong.");
     await page.getByLabel("Code").fill(totp(key));
-    await press(page, "Verify", "No entries");
+    await view.press("Verify", "No entries");
   });
 }

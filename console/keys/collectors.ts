@@ -1,5 +1,5 @@
-/** A program that takes the log. */
-export interface Collector {
+/** A program that reads the log. */
+interface Collector {
   name: string;
   /** Says what to do with the text. */
   instructions: string;
@@ -10,7 +10,7 @@ export interface Collector {
 // docs/integrating.md has all of them. tests/clients and tests/collectors run them.
 
 const COMMAND =
-  "Runs public-audit-log, the command of this project, on Node or Deno. It goes on where it ended, also after it was killed.";
+  "Run public-audit-log, the command of this project, on Node or Deno. After a stop it goes on where it was.";
 
 /** All collectors read these variables. A key in a command's arguments could be seen by others. */
 function environment(url: string, token: string): string {
@@ -30,7 +30,7 @@ function forwardTo(name: string, sink: string, secret = "export FORWARD_TOKEN=â€
 export const COLLECTORS: Collector[] = [
   {
     name: "curl",
-    instructions: "Asks once for the entries of today. Use it to see that the key works.",
+    instructions: "Ask once for today's entries, to see that the key works.",
     text: (url, token) => {
       const day = new Date().toISOString().slice(0, 10);
       return `curl "${url}?start=${day}&end=${day}" \\\n  -H "Authorization: Bearer ${token}"`;
@@ -48,7 +48,7 @@ export const COLLECTORS: Collector[] = [
   forwardTo("A webhook", "https://HOST/PATH"),
   {
     name: "Redpanda Connect",
-    instructions: "Runs examples/redpanda-connect/follow_audit_log.yaml of this project.",
+    instructions: "Run examples/redpanda-connect/follow_audit_log.yaml of this project.",
     text: (url, token) =>
       `${environment(url, token)}\nexport AUDIT_LOG_STATE=state\n` +
       "export AUDIT_LOG_FILE=audit-log.ndjson",

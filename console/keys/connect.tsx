@@ -1,37 +1,29 @@
 import { Alert, Button, Checkbox, Group, Loader, NativeSelect, Stack } from "@mantine/core";
-import { useInputState } from "@mantine/hooks";
-import { useEffect, useState } from "react";
-import { type ApiKey, type NewApiKey, useApiKeys } from "../keys/data.ts";
-import { KeyDialog, quoted } from "../keys/form_dialog.tsx";
+import { useInputState, useWindowEvent } from "@mantine/hooks";
 import { Copyable } from "../shared/copy.tsx";
 import { formatRelative } from "../shared/days.ts";
+import { Dialog, quoted } from "../shared/dialog.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { COLLECTORS } from "./collectors.ts";
+import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
 
 const POLL_MS = 3_000;
 
-export interface ConnectProps {
-  /** A new key comes with its token, once, and only here. */
-  apiKey: NewApiKey | ApiKey;
-  onClose: () => void;
-}
-
-/** How an application uses a key. While it shows the token, only the confirmed button closes it. */
-export function Connect({ apiKey, onClose }: ConnectProps) {
+/** Shows how an application uses a key. A dialog with a new token closes only by the confirmed button. */
+export function Connect(
+  { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
+) {
   const { id, name } = apiKey;
   const token = "token" in apiKey ? apiKey.token : null;
-  const [isStored, setIsStored] = useState(false);
+  const [isStored, setIsStored] = useInputState(false);
   const [chosen, setChosen] = useInputState("curl");
-  const collector = COLLECTORS.find(({ name }) => name === chosen) ?? COLLECTORS[0];
+  const collector = COLLECTORS.find(({ name }) => name === chosen);
   // Otherwise the browser's Back would show the token again.
-  useEffect(() => {
-    addEventListener("pagehide", onClose);
-    return () => removeEventListener("pagehide", onClose);
-  }, [onClose]);
+  useWindowEvent("pagehide", onClose);
   return (
-    <KeyDialog
+    <Dialog
       title={token ? `Copy the token of ${quoted(name)} now` : `Connect ${quoted(name)}`}
       isBusy={token !== null}
       hasToken
@@ -40,7 +32,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
       {token && (
         <>
           <Alert color="yellow" role="status">
-            It is shown only once. If it is lost, revoke the key and create another.
+            The token is shown only once. If you lose it, revoke the key and create another.
           </Alert>
           <Copyable title="Token" label="token" text={token} />
         </>
@@ -66,7 +58,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
         <Checkbox
           label="I have stored the token where the application finds it"
           checked={isStored}
-          onChange={({ currentTarget: { checked } }) => setIsStored(checked)}
+          onChange={setIsStored}
         />
       )}
       <Group justify="flex-end">
@@ -74,7 +66,7 @@ export function Connect({ apiKey, onClose }: ConnectProps) {
           Close
         </Button>
       </Group>
-    </KeyDialog>
+    </Dialog>
   );
 }
 

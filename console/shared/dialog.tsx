@@ -1,20 +1,20 @@
 import { Alert, Button, Group, Modal, Stack } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
 import { type FormEvent, type ReactNode, useRef } from "react";
-import { Failure } from "../shared/parts.tsx";
-import { RequestError } from "../shared/transport.ts";
+import { Failure } from "./parts.tsx";
+import { RequestError } from "./transport.ts";
 
-export interface KeyDialogProps {
+export interface DialogProps {
   title: string;
   /** Lets only a button inside close the dialog, so that a slip of the finger loses nothing. */
   isBusy: boolean;
-  /** Whether the dialog shows a token now or soon. Then whoever leaves the page is warned. */
+  /** Whether the dialog shows a token now or soon. Leaving the page then brings up a warning. */
   hasToken?: boolean;
   onClose: () => void;
   children: ReactNode;
 }
 
-export function KeyDialog({ title, isBusy, hasToken, onClose, children }: KeyDialogProps) {
+export function Dialog({ title, isBusy, hasToken, onClose, children }: DialogProps) {
   const isHeld = isBusy && hasToken === true;
   const leaving = useBlocker({
     shouldBlockFn: () => isHeld,
@@ -31,7 +31,7 @@ export function KeyDialog({ title, isBusy, hasToken, onClose, children }: KeyDia
       closeOnEscape={!isBusy}
       withCloseButton={!isBusy}
     >
-      <Stack gap="md">
+      <Stack>
         {isHeld && leaving.status === "blocked" && (
           <Alert color="red" role="alert" title="If you leave now, the token is lost">
             <Group gap="xs">
@@ -46,39 +46,35 @@ export function KeyDialog({ title, isBusy, hasToken, onClose, children }: KeyDia
   );
 }
 
-export interface FormDialogProps extends Omit<KeyDialogProps, "isBusy"> {
+export interface FormDialogProps extends Omit<DialogProps, "isBusy"> {
   action: string;
   color?: string;
   work: { error: Error | null; isPending: boolean };
   isDisabled?: boolean;
-  /** Sends the form; null when something in it is wrong. */
-  onSubmit: () => Promise<unknown> | null;
+  onSubmit: () => Promise<unknown>;
 }
 
-const MAY_BE_MADE =
-  "The key may have been made all the same. Trying again here makes no second one.";
-const MAY_BE_REVOKED = "The key may be revoked all the same. Trying again does no harm.";
+const MAY_BE_MADE = "The key may exist all the same. Try again here: this makes no second key.";
+const MAY_BE_REVOKED = "The key may be revoked all the same. Try again: this does no harm.";
 
-/** A dialog with a form. However often it is submitted before the answer, it is sent once. */
+/** A dialog with a form about a key. It sends the form once, however often a person submits it meanwhile. */
 export function FormDialog(props: FormDialogProps) {
   const { action, color = "blue", work, isDisabled = false, onSubmit, children, ...dialog } = props;
-  // Not a state: a second click in the same moment must see it.
+  // A ref and not a state, because a second click in the same moment must see it.
   const isSent = useRef(false);
   function submit(event: FormEvent) {
     event.preventDefault();
     if (isDisabled || isSent.current) return;
-    const sending = onSubmit();
-    if (!sending) return;
     isSent.current = true;
     // The error is in `work`.
-    sending.catch(() => {}).finally(() => isSent.current = false);
+    onSubmit().catch(() => {}).finally(() => isSent.current = false);
   }
   const { error, isPending } = work;
   const ifUnknown = dialog.hasToken ? MAY_BE_MADE : MAY_BE_REVOKED;
   return (
-    <KeyDialog {...dialog} isBusy={isPending}>
-      <form noValidate onSubmit={submit}>
-        <Stack gap="md">
+    <Dialog {...dialog} isBusy={isPending}>
+      <form onSubmit={submit}>
+        <Stack>
           {children}
           <Failure
             error={error instanceof RequestError && error.isOutcomeUnknown
@@ -93,7 +89,7 @@ export function FormDialog(props: FormDialogProps) {
           </Group>
         </Stack>
       </form>
-    </KeyDialog>
+    </Dialog>
   );
 }
 
@@ -101,7 +97,7 @@ export function quoted(name: string): string {
   return `“${isolated(name)}”`;
 }
 
-/** A name that cannot turn the direction of the text around it. Unlike a <bdi>, it is a text. */
+/** Keeps a name from turning the direction of the text around it, where a <bdi> cannot stand. */
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`;
 }

@@ -1,0 +1,93 @@
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useParams } from "@tanstack/react-router";
+import { createContext, useContext, useEffect } from "react";
+import * as z from "zod/mini";
+import { Empty, Head } from "../shared/parts.tsx";
+import { compareNames } from "../shared/table.tsx";
+import { call, STORAGE } from "../shared/transport.ts";
+
+const ORGANIZATION = z.object({ id: z.string(), name: z.string(), is_admin: z.boolean() });
+type Organization = z.infer<typeof ORGANIZATION>;
+
+/** The person's organizations by name, each with whether the person administers it now. */
+export const ORGANIZATIONS = queryOptions({
+  queryKey: ["organizations"],
+  queryFn: async () => {
+    const organizations = await call(z.array(ORGANIZATION), "list_organizations", {});
+    return organizations.sort((a, b) => compareNames(a.name, b.name));
+  },
+});
+
+export function useAdministered(): Organization[] {
+  return useQuery(ORGANIZATIONS).data?.filter(({ is_admin }) => is_admin) ?? [];
+}
+
+const OrganizationContext = createContext<Organization | null>(null);
+
+/** The organization that the address names, which the person administers. */
+export function useOrganization(): Organization {
+  const organization = useContext(OrganizationContext);
+  if (!organization) throw new Error("no organization around this screen");
+  return organization;
+}
+
+/** Where the browser keeps the id of the last organization. */
+const LAST_ORGANIZATION = "audit-log-console-organization";
+
+/** The organization that the person looked at last, or the first if they do not administer that one any more. */
+export function lastOrganization(organizations: Organization[]): string | undefined {
+  const administered = organizations.filter(({ is_admin }) => is_admin);
+  const last = STORAGE?.getItem(LAST_ORGANIZATION);
+  return (administered.find(({ id }) => id === last) ?? administered[0])?.id;
+}
+
+/** Tells a person who administers no organization whom to ask. */
+export function Nothing() {
+  const organizations = useQuery(ORGANIZATIONS).data ?? [];
+  const names = new Intl.ListFormat("en", { type: "disjunction" })
+    .format(organizations.map(({ name }) => name));
+  return (
+    <>
+      <Head title="Nothing to administer" />
+      <p>
+        You administer no organization. Ask an administrator of {names || "your organization"}{" "}
+        to make you an administrator, too, then reload this page.
+      </p>
+    </>
+  );
+}
+
+/** The screens of the organization that the address names. */
+export function Administered() {
+  const { organizationId } = useParams({ from: "/$organizationId" });
+  const administered = useAdministered();
+  const found = administered.find(({ id }) => id === organizationId);
+  useEffect(() => {
+    if (found) STORAGE?.setItem(LAST_ORGANIZATION, found.id);
+  }, [found?.id]);
+  if (administered.length === 0) return <Nothing />;
+  if (found) {
+    return (
+      <OrganizationContext value={found}>
+        <Outlet key={found.id} />
+      </OrganizationContext>
+    );
+  }
+  return (
+    <>
+      <Head title="No access" />
+      <Empty title="Another organization">
+        <p>You do not administer the organization in the address. Choose one that you do:</p>
+        <ul>
+          {administered.map(({ id, name }) => (
+            <li key={id}>
+              <Link to="/$organizationId/log" params={{ organizationId: id }}>
+                <bdi>{name}</bdi>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </Empty>
+    </>
+  );
+}
