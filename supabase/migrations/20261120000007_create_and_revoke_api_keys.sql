@@ -299,6 +299,7 @@ declare
   names jsonb;
 begin
   perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.check_days(start_date, end_date);
   -- Not joined: with outdated statistics, a join compared each row with all keys of the organization.
   select jsonb_object_agg(k.id, k.name) into names from audit_log_private.api_keys k
   where k.organization_id = api_key_usage.organization_id;

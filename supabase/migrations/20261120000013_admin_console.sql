@@ -1,5 +1,14 @@
 -- What administrators read of their organization in the console. Their reads are counted like those of keys.
 
+create function audit_log_private.check_days(start_date date, end_date date) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if start_date is null or end_date is null or start_date > end_date then
+    raise exception 'start_date and end_date must be two days, and the first not after the second' using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
+
 create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -9,16 +18,17 @@ begin
       raise exception 'there is no action "%"', query.action using errcode = 'invalid_parameter_value';
     end if;
   end if;
-  if query.start_date is null or query.end_date is null then
-    raise exception 'a query has start_date and end_date' using errcode = 'invalid_parameter_value';
+  perform audit_log_private.check_days(query.start_date, query.end_date);
+  query.page_limit := coalesce(query.page_limit, 100);
+  query.page_offset := coalesce(query.page_offset, 0);
+  if query.page_limit not between 1 and 1000 or query.page_offset < 0 then
+    raise exception 'page_limit must be from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
   end if;
-  query.page_limit := least(greatest(coalesce(query.page_limit, 100), 1), 1000);
-  query.page_offset := greatest(query.page_offset, 0);
   query.newest_first := coalesce(query.newest_first, true);
   -- "return query" is another statement.
   return (query);
 end $$;
-comment on function audit_log_private.checked_query is 'A query of a person with its defaults: 100 entries, newest first; a page has 1 to 1000.';
+comment on function audit_log_private.checked_query is 'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
 
 create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -47,7 +57,7 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a query without days, with an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a query without days, with an unlawful page_limit or page_offset or an action that is not in the catalogue, or a person with more than 1,000,000 entries in these days, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -80,6 +90,7 @@ declare
   range_end constant timestamptz := (end_date + 1)::timestamp at time zone 'UTC';
 begin
   perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.check_days(start_date, end_date);
   if audit_log_private.count_matching(
     organization_id, (start_date, end_date, action, user_email, null, null, null, null)::audit_log.page_query
   ) is null then

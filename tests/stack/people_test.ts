@@ -227,9 +227,9 @@ describe("an administrator", () => {
     const cases = [
       [{ page_limit: 7 }, "limit=7"],
       [{ page_limit: 7, page_offset: 999 }, "limit=7&offset=999"],
-      [{ page_limit: 7, page_offset: -1, newest_first: null }, "limit=7"],
+      [{ page_limit: 7, newest_first: null }, "limit=7"],
       [{ action: "feedback_given", page_offset: 3 }, "action=feedback_given&offset=3"],
-      [{ page_limit: 5000 }, "limit=1000"],
+      [{ page_limit: 1000 }, "limit=1000"],
     ] as const;
     for (const [given, query] of cases) {
       const page = await getPage(token, `${TWO_DAYS}&order=desc&${query}`);
@@ -239,6 +239,25 @@ describe("an administrator", () => {
         { organization_id: id, query: pageQuery("2026-03-01", "2026-03-02", given) },
       );
       assertEquals([total, JSON.parse(items)], [page.total, page.items]);
+    }
+  });
+
+  it("gets 22023 for days that are no range, and for a page that the API would refuse", async () => {
+    const { id: organization_id } = await newOrganization(admin);
+    const pages = [{ page_limit: 0 }, { page_limit: 1001 }, { page_offset: -1 }];
+    const queries = pages.map((page) => pageQuery("2026-03-01", "2026-03-02", page));
+    for (const [start_date, end_date] of [["2026-03-02", "2026-03-01"], ["2026-03-01", null]]) {
+      queries.push({ ...pageQuery("2026-03-01", "2026-03-02"), start_date, end_date } as never);
+      for (const name of ["daily_entry_counts", "api_key_usage"] as const) {
+        const days = { organization_id, start_date, end_date } as never;
+        assertEquals((await admin.client.rpc(name, days)).error?.code, "22023", name);
+      }
+    }
+    for (const query of queries) {
+      for (const name of ["read_audit_log", "list_seals"] as const) {
+        const { error } = await admin.client.rpc(name, { organization_id, query });
+        assertEquals(error?.code, "22023", `${name} ${JSON.stringify(query)}`);
+      }
     }
   });
 
