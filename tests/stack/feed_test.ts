@@ -262,7 +262,7 @@ describe("the feed", () => {
     }
     const { error } = await read(after, "2026-03-02");
     assertEquals(error?.code, "AL003");
-    assertMatch(error?.message ?? "", /start again with after beginning/);
+    assertMatch(error?.message ?? "", /after=beginning/);
   });
 });
 
