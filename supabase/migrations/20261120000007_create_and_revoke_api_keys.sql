@@ -179,6 +179,8 @@ declare
   successor json;
 begin
   perform audit_log_private.require_admin(organization_id);
+  -- Also where commits do not wait for the disk: after a crash, the key must not work again.
+  perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
     raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
   end if;
@@ -222,13 +224,17 @@ comment on function audit_log.rotate_api_key is 'Creates the successor of an API
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  -- Citus takes no volatile function in an update.
+  clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
   perform audit_log_private.require_admin(organization_id);
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
-  set revoked_at = clock_timestamp(), revoked_by = me.id, revoked_by_email = me.email
+  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
   where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
   is_revoked := found;
   select k.* into api_key from audit_log_private.api_keys k

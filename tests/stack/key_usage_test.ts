@@ -88,6 +88,32 @@ describe("list_api_keys()", () => {
     await statusOnly(askExhausted(apiKeyId, token, `${TWO_DAYS}&after=beginning`));
     assertEquals(await state(), ["feed", "now"]);
   });
+
+  it("reads 10 blocks a key for 400 keys, and api_key_usage() 2 for each day of their use", async () => {
+    const { id } = await newOrganization(admin);
+    await addKeys(sql, id, 399);
+    await sql`
+      insert into audit_log_private.log_reads
+      select k.organization_id, false, k.id, date '2026-11-01' + n, null, null, 1, 0, 0, now(), now(), null
+      from audit_log_private.api_keys k, generate_series(0, 29) as n where k.organization_id = ${id}`;
+    const claims = JSON.stringify({ sub: admin.id });
+    for (
+      const [call, most] of [
+        [`list_api_keys('${id}')`, 10 * 400],
+        [`api_key_usage('${id}', '2026-11-01', '2026-11-30')`, 2 * 400 * 30],
+      ] as const
+    ) {
+      const [row] = await sql.begin(async (transaction) => {
+        await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
+        return await transaction.unsafe(
+          `explain (analyze, buffers, format json) select audit_log_private.${call}`,
+        );
+      });
+      const { Plan } = row?.["QUERY PLAN"][0];
+      const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
+      assert(blocks < most, `${call}: ${blocks} blocks`);
+    }
+  });
 });
 
 describe("api_key_usage()", () => {

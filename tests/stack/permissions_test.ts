@@ -136,6 +136,12 @@ const FORBIDDEN: Record<string, string> = {
   "generic plans that may be compiled (jit), however high their estimates are": `
     select oid::regprocedure from pg_proc
     where 'plan_cache_mode=force_generic_plan' = any (proconfig) and not 'jit=off' = any (proconfig)`,
+  "tables and functions without a comment": `
+    select oid::regclass::text from pg_class
+    where relnamespace in ${OURS} and relkind in ('r', 'p') and obj_description(oid, 'pg_class') is null
+    union all
+    select oid::regproc::text from pg_proc
+    where pronamespace in ${OURS} and obj_description(oid, 'pg_proc') is null`,
 };
 
 describe("the schemas have no", () => {
