@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
-import { measureFeed, measureFollowers } from "./feed.ts";
 import { measureMemory } from "./memory.ts";
 import { measureNeighbours } from "./neighbours.ts";
 import { measureReads } from "./reads.ts";
+import { runParts } from "./report.ts";
 import type { BenchOptions } from "./stack.ts";
 import { measureWrites } from "./writes.ts";
 
@@ -21,17 +21,11 @@ const options: BenchOptions = {
   seconds: Number(values.seconds),
   supaAudit: values["supa-audit"],
 };
-const parts: Record<string, () => Promise<void>> = {
+const parts = {
   reads: () => measureReads(options),
   writes: () => measureWrites(options),
   memory: measureMemory,
   neighbours: () => measureNeighbours(options.rounds),
-  feed: () => measureFeed(options.entries),
-  followers: measureFollowers,
 };
-for (const name of positionals.length > 0 ? positionals : ["reads"]) {
-  const run = parts[name];
-  if (!run) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
-  await run();
-}
+await runParts(parts, positionals, ["reads"]);
 Deno.exit();

@@ -1,16 +1,30 @@
+import { parseArgs } from "node:util";
 import type postgres from "postgres";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { cursorOf } from "./data_sets.ts";
 import { processorTime } from "./processes.ts";
-import { median, printHead, printRow } from "./report.ts";
+import { median, printHead, printRow, runParts } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    /** So many entries lie between two that match. */
+    entries: { type: "string", default: "1000000" },
+    /** So long followers follow. */
+    seconds: { type: "string", default: "60" },
+  },
+});
+const ENTRIES = Number(values.entries);
+const SECONDS = Number(values.seconds);
 const BATCH = 50_000;
-const FOLLOWED_SECONDS = 60;
 const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"];
 
-/** Prints the cost of pages that find nothing, among so many new entries and as many of late transactions. */
-export async function measureFeed(entries: number): Promise<void> {
+await runParts({ gaps: measureGaps, followers: measureFollowers }, positionals);
+Deno.exit();
+
+/** Prints the cost of pages that find nothing, among new entries and among those of late transactions. */
+async function measureGaps(): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
   await sql`alter table audit_log.audit_entries disable trigger user`;
@@ -21,10 +35,10 @@ export async function measureFeed(entries: number): Promise<void> {
     { name: "new", id: newOnes, after: await cursor(sql, newOnes, "pg_current_snapshot()") },
     { name: "late", id: lateOnes, after: await cursor(sql, lateOnes, seen) },
   ];
-  for (let n = 0; n * BATCH < entries; n++) {
-    const count = Math.min(BATCH, entries - n * BATCH);
-    await write(sql, newOnes, count, "pg_current_xact_id()");
-    await write(sql, lateOnes, count, `'${inProgress[n % inProgress.length]}'::xid8`);
+  for (let n = 0; n * BATCH < ENTRIES; n++) {
+    const entries = Math.min(BATCH, ENTRIES - n * BATCH);
+    await write(sql, newOnes, entries, "pg_current_xact_id()");
+    await write(sql, lateOnes, entries, `'${inProgress[n % inProgress.length]}'::xid8`);
   }
   await sql`vacuum (analyze) audit_log.audit_entries`;
   console.log("\nPages of the feed that find nothing, milliseconds in the database");
@@ -35,7 +49,7 @@ export async function measureFeed(entries: number): Promise<void> {
       const times = costs.map((cost) => cost[kind]);
       return [median(times), Math.max(...times)];
     });
-    printRow(`${entries} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
+    printRow(`${ENTRIES} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
   }
 }
 
@@ -83,10 +97,11 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
 }
 
 /** Prints how soon followers get entries beside 16 writers. Fails unless each gets every entry once. */
-export async function measureFollowers(): Promise<void> {
+async function measureFollowers(): Promise<void> {
   await using stack = await startBenchStack();
-  console.log(`\nFollowers beside 16 writers for ${FOLLOWED_SECONDS} s, one transaction held open`);
-  const figures = await followUnderLoad({ stack, seconds: FOLLOWED_SECONDS, heldSeconds: 20 });
+  console.log(`\nFollowers beside 16 writers for ${SECONDS} s, one transaction held open`);
+  const heldSeconds = Math.min(20, SECONDS / 2);
+  const figures = await followUnderLoad({ stack, seconds: SECONDS, heldSeconds });
   printHead("follower", "entries", "polls", "killed");
   for (const { query, entries, polls, kills } of figures.followers) {
     printRow(`\`${query}\``, entries, polls, kills);
