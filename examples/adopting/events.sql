@@ -3,7 +3,8 @@
 -- values.sql, and after what fills audit_log.organizations.
 --
 -- No action may be written both here and by a trigger of entries.sql: it would be in the log twice. If your events are
--- to give only the past of such an action, add a condition to its kind: and e.happened_at < 'the day of the push'.
+-- to give only the past of such an action, add a condition to its kind: and e.happened_at < '2026-11-23 04:51:10Z', the
+-- time at which entries.sql was pushed. (Push it while nobody writes, so that no action is missing or twice.)
 --
 -- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
 -- must never change. id is any unique column of whole numbers; for a uuid, write uuid for bigint, also in

@@ -1,8 +1,8 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
--- Yours to change: public.memberships with its columns organization_id, user_id and level, and the level 50, from
--- which on somebody is an administrator. (For an enum or a text: m.level in ('owner', 'admin').) Needs
--- organizations.sql, which fills external_id.
+-- Yours to change, in the first function only: public.memberships with its columns m.organization_id, m.user_id and
+-- m.level, and the level 50, from which on somebody is an administrator. (For an enum or a text: m.level in
+-- ('owner', 'admin').) Needs organizations.sql, which fills external_id.
 
 create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

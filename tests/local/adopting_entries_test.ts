@@ -143,6 +143,24 @@ describe("a trigger on their tables", () => {
     assertEquals((await entriesOf("at-once")).length, 1);
   });
 
+  it("logs an action of theirs with who is signed in, as the page shows", async () => {
+    const acme = await project.newOrganization();
+    await project.newConversation(acme, person.id);
+    await project.newConversation(acme, person.id);
+    await sql.unsafe(blockOf("sql", "custom_removed_agents"));
+    const claims = JSON.stringify({ sub: person.id });
+    await sql.begin(async (run) => {
+      await run`select set_config('request.jwt.claims', ${claims}, true)`;
+      await run`
+        delete from public.agents
+        where id = (select id from public.agents where organization_id = ${acme} limit 1)`;
+    });
+    await sql`delete from public.agents where organization_id = ${acme}`;
+    const removals = (await entriesOf(acme)).filter(({ action }) => action === "agent_removed");
+    const emails = removals.map(({ user_email }) => user_email);
+    assertEquals(emails, [person.email, "unknown@invalid"]);
+  });
+
   it("refuses the insert if the log has no such organization, so that no action goes unlogged", async () => {
     const acme = await project.newOrganization();
     await sql`delete from audit_log.organizations where external_id = ${acme}`;
