@@ -216,7 +216,8 @@ describe("2. Your organizations and people", () => {
       [`${user} deleted_at = null, banned_until = now() + interval '1 hour'`, "42501"],
       [`${user} banned_until = now() - interval '1 hour'`, "accepted"],
       [
-        `insert into auth.mfa_factors (user_id, status) values ('${owner.id}', 'verified')`,
+        `insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
+         values (gen_random_uuid(), '${owner.id}', 'totp', 'verified', now(), now())`,
         "42501",
       ],
     ];
