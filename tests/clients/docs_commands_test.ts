@@ -83,7 +83,7 @@ describe("docs/operating.md", () => {
     const statements = (await sqlOf("docs/operating.md"))
       .map((text) => text.replaceAll("<organization id>", id));
     const deletionAt = statements.findIndex((text) => text.includes("delete_organization"));
-    // Those after it restore: the next test, and tests/faults/restore_test.ts.
+    // Those after it restore: the next test, and tests/faults/backup_and_restore_test.ts.
     const [deletion = ""] = statements.splice(deletionAt);
     for (const statement of statements) await sql.unsafe(statement);
     assertEquals(await entriesOf(id), 1);
