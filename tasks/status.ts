@@ -5,7 +5,9 @@ import type { StackInfo } from "../local/stack.ts";
 
 using lock = await lockDataDir(DATA_DIR);
 if (lock) {
-  console.error(`Not running. Start it: ${taskCommand("start")}`);
+  console.error(
+    `Nothing runs here. Start it, or give the options that you gave to it: ${taskCommand("start")}`,
+  );
   Deno.exit(1);
 }
 const text = await Deno.readTextFile(STATUS_FILE).catch(() => "");
