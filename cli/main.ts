@@ -83,6 +83,8 @@ ${ENVIRONMENT}`,
   public-audit-log verify --folder=days --kept=312:18336c97… --seals=seals.json
 
   --folder=FOLDER        the days as YYYY-MM-DD.ndjson: pages of Accept: application/x-ndjson, one after another
+  --start=DAY --end=DAY  each sealed day from the one to the other must have a file (default from the first file
+                         to the last)
   --kept=N:SEAL          a seal that you have kept, and its sequence: what came before cannot be rewritten
                          unnoticed. Without it, this shows only that the log agrees with itself
   --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
@@ -102,7 +104,14 @@ ${ENVIRONMENT}`,
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 const RANGE = { start: TEXT, end: TEXT, action: TEXT };
-const SEALED = { folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
+const SEALED = {
+  start: TEXT,
+  end: TEXT,
+  folder: TEXT,
+  kept: TEXT,
+  timestamp: TEXT,
+  authorities: TEXT,
+};
 
 /** Uses half of the limit, so that other programs can use the key, too. */
 const POLL_MS = 2_000;

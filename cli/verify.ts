@@ -20,6 +20,9 @@ export interface VerifyOptions {
   kept?: string | undefined;
   timestamp?: string | undefined;
   authorities?: string | undefined;
+  /** From which to which day each sealed day must have a file; by default from the first file to the last. */
+  start?: string | undefined;
+  end?: string | undefined;
 }
 
 type Findings = Record<"problems" | "notes", string[]>;
@@ -27,6 +30,7 @@ type Findings = Record<"problems" | "notes", string[]>;
 const BLOCK = 1000;
 const NO_SEAL = "0".repeat(64);
 const LINE_BREAK = 0x0a;
+const DAY = /^\d{4}-\d\d-\d\d$/;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
 
 /** Returns the lines to print, and whether all is as it was sealed. */
@@ -39,6 +43,9 @@ export async function verify(
   const pages: SealsPage[] = Array.isArray(source)
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
     : await fetchSeals(source);
+  for (const day of [options.start, options.end]) {
+    if (day !== undefined && !DAY.test(day)) refuse("--start and --end: a day, YYYY-MM-DD");
+  }
   const seals: Seal[] = pages.flatMap(({ items }) => items);
   const found: Findings = { problems: [], notes: [] };
   checkChain(seals, found);
@@ -50,7 +57,7 @@ export async function verify(
       `${day} is altered, says the service: entries were changed silently since ${since}`,
     );
   }
-  await checkFolder(folder, seals, found);
+  await checkFolder(folder, options, seals, found);
   const { problems, notes } = found;
   const lines = [...problems, ...notes, summary(seals, kept, problems.length)];
   return { lines, isWell: problems.length === 0 };
@@ -120,23 +127,48 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
   }
 }
 
-async function checkFolder(folder: string, seals: Seal[], found: Findings): Promise<void> {
-  const days = readdirSync(folder).flatMap((name) => name.match(DAY_FILE)?.[1] ?? []).sort();
+async function checkFolder(
+  folder: string,
+  range: VerifyOptions,
+  seals: Seal[],
+  found: Findings,
+): Promise<void> {
+  const names = readdirSync(folder).sort();
+  const days = names.flatMap((name) => name.match(DAY_FILE)?.[1] ?? []);
   if (days.length === 0) refuse(`${folder} has no file like 2026-11-20.ndjson`);
   for (const day of days) {
     const hash = await hashOf(`${folder}/${day}.ndjson`);
-    checkDay(day, hash, seals.filter((seal) => seal.day === day), found);
+    checkDay(day, hash, seals, found);
   }
-  const missing = new Set(seals.map(({ day }) => day).filter((day) => !days.includes(day))).size;
-  if (missing > 0) found.notes.push(`Sealed days that have no file here: ${missing}`);
+  const { start = days[0] ?? "", end = days.at(-1) ?? "" } = range;
+  const missing = [...new Set(seals.map(({ day }) => day))].filter((day) => !days.includes(day));
+  const within = missing.filter((day) => start <= day && day <= end).sort();
+  const outside = missing.length - within.length;
+  if (within.length > 0) {
+    found.problems.push(`Sealed days that have no file here: ${within.join(", ")}`);
+  }
+  if (outside > 0) {
+    found.notes.push(`Sealed days outside ${start} to ${end} that have no file here: ${outside}`);
+  }
+  const others = names.filter((name) => !DAY_FILE.test(name));
+  if (others.length > 0) {
+    found.notes.push(`Not checked, because their names are no days: ${others.join(", ")}`);
+  }
 }
 
 /** Compares a file with the seals of its day. */
-function checkDay(day: string, file: FileHash, seals: Seal[], { problems, notes }: Findings): void {
+function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }: Findings): void {
+  const seals = all.filter((seal) => seal.day === day);
   const last = seals.at(-1);
   const same = seals.findLastIndex(({ sha256 }) => sha256 === file.sha256);
-  if (!last) {
-    if (file.entries > 0) notes.push(`${day} is not sealed yet: nothing is proven of it`);
+  if (!last && file.entries === 0) return;
+  if (!last && all.some((seal) => seal.day > day)) {
+    problems.push(
+      `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
+        "late (verify again after the next upkeep), or were put in",
+    );
+  } else if (!last) {
+    notes.push(`${day} is not sealed yet: nothing is proven of it`);
   } else if (same < 0) {
     problems.push(
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   AUDIT_LOG_URL,
@@ -55,7 +61,11 @@ class Export {
   async saveSeals(change: (items: Seals) => void = () => {}): Promise<void> {
     const page = JSON.parse(await this.#get("/seals?start=0001-01-01&end=9999-12-31&limit=1000"));
     change(page.items);
-    await Deno.writeTextFile(`${this.#folder}/seals.json`, JSON.stringify(page));
+    await Deno.writeTextFile(`${this.#folder}.json`, JSON.stringify(page));
+  }
+
+  async rename(day: string, name: string): Promise<void> {
+    await Deno.rename(`${this.#folder}/${day}.ndjson`, `${this.#folder}/${name}`);
   }
 
   async edit(day: string, change: (text: string) => string): Promise<void> {
@@ -65,7 +75,7 @@ class Export {
 
   /** Runs the command on the API's seals, or with "--seals" on those that were saved. */
   async verify(...options: string[]): Promise<{ code: number; lines: string[] }> {
-    const saved = `--seals=${this.#folder}/seals.json`;
+    const saved = `--seals=${this.#folder}.json`;
     const args = options.map((option) => option === "--seals" ? saved : option);
     const url = args.includes(saved) ? "" : AUDIT_LOG_URL;
     const env = { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: this.token };
@@ -123,13 +133,24 @@ describe("docs/verifying.md", () => {
     assertEquals(ofFile, ofSeal);
     assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
     const expected = [
-      /^Sealed days that have no file here: 1\nAll is as it was sealed/,
+      /^Sealed days outside 2026-11-19 to 2026-11-20 that have no file here: 1\nAll is as it was sealed/,
+      /^Sealed days outside 2026-10-01 to 2026-10-31 that have no file here: 3\nAll is as it was sealed/,
       /^The seal that you kept existed at 20\S+Z\n[^]*All is as it was sealed/,
       /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
     ];
     const verified = outputs.filter((text) => /Keep this|problem/.test(text));
     assertEquals(verified.length, expected.length, verified.join("\n"));
     for (const [n, output] of verified.entries()) assertMatch(output, expected[n] ?? /^$/);
+  });
+
+  it("has an export that stops and shows the answer when a request is refused", async () => {
+    const environment = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: UNKNOWN_TOKEN };
+    const running = runRecipes(
+      { PATH: Deno.env.get("PATH") ?? "", ...environment },
+      "verifying.md",
+    );
+    const { message } = await assertRejects(() => running, Error);
+    assertMatch(message, /^failed: # Calls curl [^]*"status":401/);
   });
 });
 
@@ -145,10 +166,10 @@ describe("public-audit-log verify", () => {
         `All is as it was sealed. The chain has the seal that you kept. Keep this: ${kept}`,
       ]);
     }
-    await exported.fetch("2026-11-17");
-    await exported.edit("2026-11-17", () => "{}\n");
+    await exported.fetch("2026-11-17", "2026-11-21");
+    await exported.edit("2026-11-21", () => "{}\n");
     const { code, lines: [first, second = ""] } = await exported.verify();
-    assertEquals([code, first], [0, "2026-11-17 is not sealed yet: nothing is proven of it"]);
+    assertEquals([code, first], [0, "2026-11-21 is not sealed yet: nothing is proven of it"]);
     assertStringIncludes(second, "without --kept that is all this shows");
   });
 
@@ -169,6 +190,32 @@ describe("public-audit-log verify", () => {
       assertEquals((await exported.assertDiffers(message)).length, 2);
       await exported.fetch(day);
     }
+  });
+
+  it("names a day before the last seal that has entries and no seal, until the upkeep seals it", async () => {
+    const exported = await newExport();
+    await writeEntries(exported.id, [{ created_at: "2026-11-17T12:00:00Z" }]);
+    await exported.fetch("2026-11-17");
+    const late =
+      /^2026-11-17 has no seal, but 1 entries, .* came late .*next upkeep\), or were put in/;
+    assertEquals((await exported.assertDiffers(late)).at(-1), "1 problem.");
+    await runUpkeep(sql);
+    await exported.keep();
+  });
+
+  it("names a sealed day that has no file between the first and the last, or --start and --end, and other files", async () => {
+    const exported = await newExport();
+    await exported.rename("2026-11-19", "middle.ndjson");
+    const missing = /^Sealed days that have no file here: 2026-11-19$/;
+    const [, other] = await exported.assertDiffers(missing);
+    assertEquals(other, "Not checked, because their names are no days: middle.ndjson");
+    await exported.rename("2026-11-18", "first.ndjson");
+    const { code, lines: [outside] } = await exported.verify();
+    const expected = "Sealed days outside 2026-11-20 to 2026-11-20 that have no file here: 2";
+    assertEquals([code, outside], [0, expected]);
+    const whole = ["--start=2026-11-18", "--end=2026-11-20"];
+    await exported.assertDiffers(/ no file here: 2026-11-18, 2026-11-19$/, ...whole);
+    assertEquals((await exported.verify("--start=2026-11-1")).code, 2);
   });
 
   it("accepts declared changes, and says so", async () => {
