@@ -83,7 +83,6 @@ describe("docs/operating.md", () => {
     const statements = (await sqlOf("docs/operating.md"))
       .map((text) => text.replaceAll("<organization id>", id));
     const deletionAt = statements.findIndex((text) => text.includes("delete_organization"));
-    // Those after it restore: the next test, and tests/faults/backup_and_restore_test.ts.
     const [deletion = ""] = statements.splice(deletionAt);
     for (const statement of statements) await sql.unsafe(statement);
     assertEquals(await entriesOf(id), 1);
@@ -91,10 +90,12 @@ describe("docs/operating.md", () => {
     const rest = await sql`select from audit_log.organizations o where o.id = ${id}`;
     assertEquals(rest.length, 0);
   });
+});
 
+describe("docs/restoring.md", () => {
   it("has SQL that revokes every key of a restored database", async () => {
     const log = await newLog();
-    const [statement = ""] = (await sqlOf("docs/operating.md"))
+    const [statement = ""] = (await sqlOf("docs/restoring.md"))
       .filter((text) => text.includes("revoked_at"));
     await rolledBack(sql, async (transaction) => {
       await transaction.unsafe(statement);

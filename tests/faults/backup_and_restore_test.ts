@@ -50,7 +50,7 @@ afterAll(async () => await log?.stack[Symbol.asyncDispose]());
 const withLog = (name: string, run: (log: Log) => Promise<void>, isPossible = true) =>
   log && isPossible ? it(name, () => run(log)) : it.skip(name, () => {});
 
-describe("docs/operating.md, followed with the real programs,", () => {
+describe("docs/restoring.md, followed with the real programs,", () => {
   withLog("moves a log to another project with a dump of the data", async (log) => {
     await using other = await startTemporaryStack();
     await using shell = await newShell(programs, {
@@ -277,7 +277,7 @@ async function follow(sql: Sql, id: string) {
 
 /** The commands under a heading of the page. */
 async function commandsOf(heading: string, language = "bash"): Promise<string[]> {
-  const page = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+  const page = await Deno.readTextFile(new URL("../../docs/restoring.md", import.meta.url));
   const [, section = ""] = page.split(new RegExp(`^#+ ${heading}$`, "m"));
   const [text = ""] = section.split(/^#/m);
   const blocks = text.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, "gm"));

@@ -151,8 +151,8 @@ describe("the schemas have no", () => {
 });
 
 describe("installing", () => {
-  it("fills only tables that docs/operating.md empties before it loads a dump", async () => {
-    const guide = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+  it("fills only tables that docs/restoring.md empties before it loads a dump", async () => {
+    const guide = await Deno.readTextFile(new URL("../../docs/restoring.md", import.meta.url));
     const emptied = [...guide.matchAll(/--command='delete from (\S+)'/g)].map(([, name]) => name);
     const filled = await rolledBack(sql, async (run) => {
       await run.unsafe(DROP);
