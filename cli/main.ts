@@ -151,7 +151,7 @@ async function run(command: string, args: string[]): Promise<number> {
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
       const show = (entries: number) =>
         process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
-      const entries = await forward(sink, { ...api(!once), ...options, show });
+      const entries = await forward(sink, { ...api(!once), ...options, to, show });
       return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
     }
     case "verify": {

@@ -283,6 +283,11 @@ describe("public-audit-log forward", () => {
       [await start(run).output, 2, /refuses the entries \(401\)/],
       [await start({ ...run, token: "" }).output, 2, /FORWARD_TOKEN/],
       [await start({ ...run, to: "ftp://x" }).output, 2, /--to: /],
+      [
+        await start({ ...run, to: `${sink.url}/b` }).output,
+        2,
+        /is the state of .*\/audit: give each/,
+      ],
     ];
     await sql`
       update audit_log_private.api_keys set revoked_at = now() where id = ${organization.apiKeyId}`;
