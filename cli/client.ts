@@ -1,5 +1,6 @@
 // The library, and the part of all commands that asks until there is an answer. It uses Node's modules only.
 
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** The exit codes of failures (docs/integrating.md). */
@@ -54,6 +55,8 @@ export interface FollowOptions {
   url: string | URL;
   /** `pck_…` */
   key: string;
+  /** A file that holds the key. Each request reads it, so that a rotation only has to replace the file. */
+  keyFile?: string | undefined;
   /** The first and the last UTC day; by default all, also those to come. */
   start?: string | undefined;
   end?: string | undefined;
@@ -99,7 +102,10 @@ export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
 }
 
 /** Asks the API. Returns the body of its answer. */
-export async function ask(address: URL, { key, signal }: FollowOptions): Promise<string> {
+export async function ask(address: URL, options: FollowOptions): Promise<string> {
+  const { keyFile, signal } = options;
+  const key = keyFile ? readFileSync(keyFile, "utf8").trim() : options.key;
+  if (keyFile && !key) throw new Temporary(`${keyFile} is empty`);
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
@@ -107,12 +113,15 @@ export async function ask(address: URL, { key, signal }: FollowOptions): Promise
   if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
   if (status === 401) {
     const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
-      "Set an active one in AUDIT_LOG_API_KEY, and run the same command again.";
+      `Set an active one in ${keyFile || "AUDIT_LOG_API_KEY"}, and run the same command again.`;
     throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
-  const next = status !== 400
+  const isOfCursor = body.includes('"parameter":"after"');
+  // Every address of the API that takes `after` takes this one.
+  const isElsewhere = isOfCursor && address.searchParams.get("after") === "beginning";
+  const next = status !== 400 || isElsewhere
     ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
-    : body.includes('"parameter":"after"')
+    : isOfCursor
     ? "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
       "If the API's database was restored, move the file with the cursor away to start anew."
     : "Correct the arguments.";

@@ -1,4 +1,4 @@
-import { follow, type FollowOptions, persist } from "./client.ts";
+import { follow, type FollowOptions, persist, refuse } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import type { Sink } from "./sinks.ts";
 
@@ -6,6 +6,8 @@ import type { Sink } from "./sinks.ts";
 interface Progress {
   /** The cursor. */
   after: string;
+  /** The sink that it was delivered to. */
+  to?: string | undefined;
   batches: number;
   entries: number;
 }
@@ -16,12 +18,22 @@ interface Progress {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & { state?: string | undefined; show?: (entries: number) => void },
+  options: FollowOptions & {
+    to?: string;
+    state?: string | undefined;
+    show?: (entries: number) => void;
+  },
 ): Promise<number> {
-  const { state, start, end, action, signal = null } = options;
+  const { to, state, start, end, action, signal = null } = options;
   if (state) await lock(state);
   let progress = (state ? readProgress<Progress>(state) : undefined) ??
     { after: "beginning", batches: 0, entries: 0 };
+  if (progress.to !== undefined && progress.to !== to) {
+    refuse(
+      `${state} is the state of --to=${progress.to}: give each sink a --state of its own. ` +
+        'If this sink has moved, correct "to" in that file.',
+    );
+  }
   const before = progress.entries;
   const retrying = { ...options, mostFailures: Infinity };
   for await (const page of follow({ ...retrying, after: progress.after })) {
@@ -33,7 +45,7 @@ export async function forward(
       const from = [organizationId, start, end, action, after].join(" ");
       await persist(() => sink({ lines, items, number: batches, from, signal }), retrying);
     }
-    progress = { after: next, batches: batches + 1, entries: entries + lines.length };
+    progress = { after: next, batches: batches + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
     options.show?.(progress.entries - before);
   }

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
@@ -120,7 +120,11 @@ process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
   // A reader such as head may end before it has read everything: that is no failure.
-  process.stdout.on("error", (error) => process.exit(isError(error, "EPIPE") ? 0 : 1));
+  process.stdout.on("error", (error) => {
+    if (isError(error, "EPIPE")) process.exit(0);
+    say(`The output cannot be written: ${error.message}`);
+    process.exit(EXIT.gaveUp);
+  });
   try {
     if (command === "--version") return print(metadata.version);
     if ([command, ...args].includes("--help")) return print(USAGES[command] ?? USAGE);
@@ -151,7 +155,7 @@ async function run(command: string, args: string[]): Promise<number> {
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
       const show = (entries: number) =>
         process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
-      const entries = await forward(sink, { ...api(!once), ...options, show });
+      const entries = await forward(sink, { ...api(!once), ...options, to, show });
       return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
     }
     case "verify": {
@@ -176,18 +180,21 @@ async function run(command: string, args: string[]): Promise<number> {
 /** Reads from the environment which API to ask, with which key. `goesOn`: whether to ask on when caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
+  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
   if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
     refuse("AUDIT_LOG_URL must be an https address: over another, others could read the key.");
   }
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
-  return { url: text, key, say, everyMs: goesOn ? POLL_MS : undefined };
+  const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
+  return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
 /** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
+  if (file && !existsSync(file)) refuse(`${name}_FILE: there is no file ${file}.`);
   return file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
 }
 

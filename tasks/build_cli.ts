@@ -61,4 +61,6 @@ await writeFile(
     2,
   ),
 );
-console.log(`Written: ${outDir}. Next: npm publish there.`);
+console.log(
+  `Written: ${outDir}. Install it: npm install --global "$(npm pack --silent ${outDir})"`,
+);

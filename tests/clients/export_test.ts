@@ -279,6 +279,8 @@ describe("public-audit-log export", () => {
         { url: moved.url },
         /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else/,
       ],
+      ["new.csv", { url: `${AUDIT_LOG_URL}/seals` }, /\(400\)\. Is AUDIT_LOG_URL right\?/],
+      ["new.csv", { url: "" }, /^AUDIT_LOG_URL is not set/],
       ["new.csv", { url: "example.com" }, /^AUDIT_LOG_URL must be an https address/],
       ["new.csv", { url: "http://example.com/" }, /^AUDIT_LOG_URL .* read the key/],
       ["new.csv", { key: "" }, /^AUDIT_LOG_API_KEY must be an API key/],

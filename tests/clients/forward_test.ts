@@ -283,6 +283,11 @@ describe("public-audit-log forward", () => {
       [await start(run).output, 2, /refuses the entries \(401\)/],
       [await start({ ...run, token: "" }).output, 2, /FORWARD_TOKEN/],
       [await start({ ...run, to: "ftp://x" }).output, 2, /--to: /],
+      [
+        await start({ ...run, to: `${sink.url}/b` }).output,
+        2,
+        /is the state of .*\/audit: give each/,
+      ],
     ];
     await sql`
       update audit_log_private.api_keys set revoked_at = now() where id = ${organization.apiKeyId}`;
@@ -322,6 +327,44 @@ describe("public-audit-log follow", () => {
       assertEquals(idsOf(first.stdout + second.stdout), await idsOfLog(organization));
     });
   }
+
+  it("reads its key file for each request, waits while it is empty, and names it when the key is refused", async () => {
+    const organization = await newFilledLog(2_500);
+    const file = await newState();
+    const next = ["", "pck_new\n", "pck_revoked\n"];
+    const shown: (string | null)[] = [];
+    await using api = serveOnLoopback(async ({ url, headers }) => {
+      shown.push(headers.get("Authorization"));
+      if (shown.at(-1) === "Bearer pck_revoked") return new Response("No", { status: 401 });
+      await Deno.writeTextFile(file, next.shift() ?? "");
+      if (next.length === 2) setTimeout(() => Deno.writeTextFile(file, next.shift() ?? ""), 1_500);
+      const authorization = `Bearer ${organization.token}`;
+      return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
+    });
+    await Deno.writeTextFile(file, "pck_old\n");
+    const env = { AUDIT_LOG_URL: api.url, AUDIT_LOG_API_KEY_FILE: file };
+    const { code, stderr } = await startCli(INSTALLED, ["follow"], { env }).output;
+    assertEquals(shown, ["pck_old", "pck_new", "pck_revoked"].map((key) => `Bearer ${key}`));
+    assertEquals(code, 3);
+    assertMatch(
+      stderr,
+      /^\S+audit\.state is empty\. Trying again[^]*Set an active one in \S+audit\.state,/,
+    );
+    await Deno.remove(file);
+    const { stderr: missing } = await startCli(INSTALLED, ["follow"], { env }).output;
+    assertMatch(missing, /^AUDIT_LOG_API_KEY_FILE: there is no file \S+audit\.state\.\n$/);
+  });
+
+  it("says when its output cannot be written", async () => {
+    const { token } = await newFilledLog(10);
+    const { code, stderr } = await runProgram("sh", {
+      args: ["-c", "node_modules/.bin/public-audit-log follow --once > /dev/full"],
+      cwd: INSTALLED,
+      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
+    });
+    assertEquals(code, 1);
+    assertMatch(stderr, /^The output cannot be written: .*ENOSPC/);
+  });
 });
 
 describe("import { follow } from public-audit-log", () => {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, getPage, newLog, type Organization } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
@@ -104,6 +104,13 @@ describe("docs/integrating.md", () => {
         const { code, stderr } = await run(sync, await newReader(), organization, other.url);
         assertNotEquals(code, 0);
         assertMatch(stderr, /401/);
+      });
+
+      it("delivers nothing from an answer that is no page", async () => {
+        const path = await newReader();
+        await using page = serveOnLoopback(() => new Response("<html>Sign in</html>"));
+        assertNotEquals((await run(sync, path, await newLog(), page.url)).code, 0);
+        await assertRejects(() => Deno.stat(`${path}/audit.ndjson`), Deno.errors.NotFound);
       });
     });
   }
