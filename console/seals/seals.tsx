@@ -30,7 +30,7 @@ export function Seals() {
         <Copyable
           title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
           label="latest seal"
-          text={latest.seal}
+          text={keptSeal(latest)}
         />
       )}
       <RangePicker
@@ -47,6 +47,11 @@ export function Seals() {
       </Answer>
     </>
   );
+}
+
+/** A seal as `public-audit-log verify --kept` takes it. */
+function keptSeal({ sequence, seal }: Seal): string {
+  return `${sequence}:${seal}`;
 }
 
 interface SealedDay {
@@ -80,7 +85,7 @@ const COLUMNS: Column<SealedDay>[] = [
       seal && (
         <Group gap="xs" wrap="nowrap">
           <code>{seal.seal.slice(0, 8)}…</code>
-          <Copy label={`seal of ${day}`} text={seal.seal} isShort />
+          <Copy label={`seal of ${day}`} text={keptSeal(seal)} isShort />
         </Group>
       ),
   },

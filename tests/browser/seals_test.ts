@@ -36,8 +36,10 @@ describe("seals", () => {
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
     await page.getByRole("alert").getByText("1 day has other entries than when sealed").waitFor();
     const [latest] = await sql`
-      select seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
-    assertEquals(await view.copy("latest seal"), latest?.["seal"]);
+      select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
+    const kept = `${latest?.["sequence"]}:${latest?.["seal"]}`;
+    assertEquals(await view.copy("latest seal"), kept);
+    assertEquals(await view.copy("seal of 2026-03-02"), kept);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
     await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
       .waitFor();
