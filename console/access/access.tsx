@@ -23,7 +23,12 @@ const COLUMNS: Column<Reader>[] = [
   },
   { name: "Keeps up", width: "176px", cell: ({ key }) => key && <KeepsUp apiKey={key} /> },
   { name: "Requests", width: "88px", isNumber: true, value: ({ requests }) => requests },
-  { name: "Refused", width: "84px", isNumber: true, value: (reader) => reader.invalid_requests },
+  {
+    name: "With a mistake",
+    width: "112px",
+    isNumber: true,
+    value: (reader) => reader.invalid_requests,
+  },
   { name: "Entries read", width: "100px", isNumber: true, value: ({ entries }) => entries },
   {
     name: "First",
@@ -55,8 +60,9 @@ export function Access() {
       <Head title="Access" />
       <Lead>
         These keys and administrators have read the log of{" "}
-        <bdi>{organization.name}</bdi>. A refused request had a mistake (400). Usage is counted by
-        day (UTC) and kept for 400 days.
+        <bdi>{organization.name}</bdi>. Others did not read on these days. A request with a mistake
+        got 400; those that got 401 or 429 are not counted. Usage is counted by day (UTC) and kept
+        for 400 days.
       </Lead>
       <RangePicker address={address} preset="30d" onChange={change} />
       <Answer query={reads} what="readers">

@@ -85,7 +85,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       )}
       {work.data && (
         <Alert color="green" role="status">
-          {count(written, "entry", "entries")} written: all there were at that moment.
+          {count(written, "entry", "entries")} written. Later entries are not in the file.
         </Alert>
       )}
       <Failure error={work.error} />

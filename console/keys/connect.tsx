@@ -32,7 +32,8 @@ export function Connect(
       {token && (
         <>
           <Alert color="yellow" role="status">
-            The token is shown only once. If you lose it, revoke the key and create another.
+            The token is shown only once. If you lose it, rotate or revoke the key{" "}
+            <code>{apiKey.hint}</code>.
           </Alert>
           <Copyable title="Token" label="token" text={token} />
         </>

@@ -129,7 +129,8 @@ export function Keys() {
           reads={readsOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);
-            setNews(`“${opened.apiKey.name}” is revoked. Every request with it now gets 401.`);
+            const { name, hint } = opened.apiKey;
+            setNews(`“${name}” (${hint}) is revoked. Every request with it now gets 401.`);
           }}
           onClose={onClose}
         />

@@ -21,7 +21,7 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
   const revocation = useKeyChange("revoke_api_key", z.unknown());
   return (
     <FormDialog
-      title={`Revoke ${quoted(apiKey.name)}?`}
+      title={`Revoke ${quoted(apiKey.name)} ${apiKey.hint}?`}
       action="Revoke key"
       color="red"
       work={revocation}
@@ -31,7 +31,9 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
     >
       <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, reads)}</Alert>
       <p>
-        From then on every request with <code>{apiKey.hint}</code> gets 401. This cannot be undone.
+        As soon as you press “Revoke key”, every request with <code>{apiKey.hint}</code>{" "}
+        gets 401. This cannot be undone.{apiKey.successor_id &&
+          " It was rotated: the new key goes on working."}
       </p>
       <TextInput
         label={`Type its name to confirm: ${isolated(apiKey.name)}`}

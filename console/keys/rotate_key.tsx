@@ -31,10 +31,11 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
     >
       <p>
         You get a new key of the same name and lifetime. Give it to the application before the old
-        key <code>{apiKey.hint}</code> ends.
+        key <code>{apiKey.hint}</code>{" "}
+        expires. When its “Last used” no longer changes, you may revoke it.
       </p>
       <NativeSelect
-        label="The old key ends"
+        label="The old key expires"
         data={OVERLAPS}
         value={overlap}
         onChange={setOverlap}

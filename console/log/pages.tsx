@@ -23,8 +23,9 @@ export function Pages(props: PagesProps) {
     return (
       <Empty title="No entries">
         <p>
-          These days have none{isFiltered && " with this filter"}. Choose other days, or look at the
-          last 90.
+          These days have none{isFiltered &&
+            " with this filter. A person needs the whole address, with the same capitals"}. Choose
+          other days, or look at the last 90.
         </p>
         <Group gap="xs" mt="sm">
           {isFiltered && (

@@ -74,7 +74,7 @@ function FilterForm({ filter, onSubmit }: { filter: Filter; onSubmit: (filter: F
     >
       <TextInput
         label="Person"
-        description="Type the address exactly as in the entries."
+        description="The whole address, with the same capitals as in the entries."
         placeholder="ada@example.com"
         inputMode="email"
         data-autofocus

@@ -225,7 +225,7 @@ describe("rotating a key", () => {
   it("shows the successor's token, links the old key to it, and lets the old key work for the overlap", async () => {
     const { view, page, admin, organization } = await openKeys();
     await view.openMenu("test", "Rotate …");
-    await view.choose("The old key ends", "In 7 days");
+    await view.choose("The old key expires", "In 7 days");
     await view.press("Rotate key");
     const token = await shownToken(view);
     for (const each of [token, organization.token]) assertEquals((await get(each)).status, 200);
