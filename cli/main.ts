@@ -103,15 +103,9 @@ ${ENVIRONMENT}`,
 
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
-const RANGE = { start: TEXT, end: TEXT, action: TEXT };
-const SEALED = {
-  start: TEXT,
-  end: TEXT,
-  folder: TEXT,
-  kept: TEXT,
-  timestamp: TEXT,
-  authorities: TEXT,
-};
+const DAYS = { start: TEXT, end: TEXT };
+const RANGE = { ...DAYS, action: TEXT };
+const SEALED = { ...DAYS, folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
 
 /** Uses half of the limit, so that other programs can use the key, too. */
 const POLL_MS = 2_000;
