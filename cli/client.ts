@@ -1,4 +1,4 @@
-// The library, and the part of all commands that asks until there is an answer. It uses Node's modules only.
+// The library, which all commands use to ask until there is an answer. It imports Node's modules only.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -80,7 +80,7 @@ ${ENVIRONMENT}`,
   verify: `Checks exported days of an audit log against its seals.
 
   public-audit-log verify --folder=days
-  public-audit-log verify --folder=days --kept=312:18336c97… --seals=seals.json
+  public-audit-log verify --folder=days --kept=312:70221de3… --seals=seals.json
 
   --folder=FOLDER        the days as YYYY-MM-DD.ndjson: pages of Accept: application/x-ndjson, one after another
   --start=DAY --end=DAY  each sealed day from the one to the other must have a file (default from the first file
@@ -171,13 +171,13 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** Reads from the environment which API to ask, with which key. `goesOn`: whether to ask on when caught up. */
+/** Reads the address and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
   if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
-    refuse("AUDIT_LOG_URL must be an https address: over another, others could read the key.");
+    refuse("AUDIT_LOG_URL must be an https address: otherwise others could read the key.");
   }
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
@@ -185,7 +185,7 @@ function api(goesOn = false): FollowOptions {
   return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
-/** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
+/** Reads a secret from a variable, or from the file that NAME_FILE names. It is no argument: other users can read those. */
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
   if (file && !existsSync(file)) refuse(`${name}_FILE: there is no file ${file}.`);

@@ -14,13 +14,12 @@ import {
   letChecksGrowOld,
   newLog,
   type Organization,
+  readDay,
   runUpkeep,
   type SealsPage,
-  send,
   silently,
   sql,
   UNKNOWN_TOKEN,
-  withKey,
   writeEntries,
 } from "../helpers.ts";
 import { installCli, newFolder } from "./cli.ts";
@@ -58,16 +57,7 @@ class Export {
   }
 
   async fetch(...days: string[]): Promise<void> {
-    for (const day of days) {
-      let lines = "";
-      for (let offset = 0, page = ""; offset === 0 || page !== ""; offset += 1000) {
-        const query = `?start=${day}&end=${day}&limit=1000&offset=${offset}`;
-        page = await (await send(query, withKey(this.token, { Accept: "application/x-ndjson" })))
-          .text();
-        lines += page;
-      }
-      await Deno.writeTextFile(this.file(day), lines);
-    }
+    for (const day of days) Deno.writeTextFileSync(this.file(day), await readDay(this.token, day));
   }
 
   /** Saves the seals of now with some changes. Returns the option to check against them. */
