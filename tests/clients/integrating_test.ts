@@ -46,11 +46,7 @@ function syncedTo(path: string): string[] {
 
 describe("docs/integrating.md", () => {
   it("has commands that all run and find every entry", async () => {
-    const entries = Array.from({ length: 30 }, (_, i) => ({
-      created_at: `2026-11-${String(i % 20 + 1).padStart(2, "0")}T10:00:${i}Z`,
-    }));
-    const last = { created_at: "2026-11-20T23:59:59.999Z", action: "agent_added", data: {} };
-    const organization = await newLog(...entries, last);
+    const organization = await newFilledLog(31, 11, 10);
     const { outputs, outputOf } = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: organization.token,

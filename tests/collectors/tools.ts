@@ -31,12 +31,12 @@ export function example(path: string): string {
   return fileURLToPath(new URL(`../../examples/${path}`, import.meta.url));
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   /** Its configuration in examples/. */
   config: string;
   /** Starts it in a folder with the configuration. It writes its files `audit…` there. */
   command: (folder: string) => string[];
-  /** It pauses at least so long when it has caught up, in milliseconds. */
+  /** When it has caught up, it pauses at least so many milliseconds. */
   pause: number;
 }
 
