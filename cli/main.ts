@@ -185,7 +185,7 @@ function api(goesOn = false): FollowOptions {
   return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
 }
 
-/** Reads a secret from a variable, or from the file that NAME_FILE names. It is no argument: other users can read those. */
+/** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
   if (file && !existsSync(file)) refuse(`${name}_FILE: there is no file ${file}.`);

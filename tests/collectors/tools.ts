@@ -15,13 +15,10 @@ const DATA = fileURLToPath(new URL("../../local/data/collectors", import.meta.ur
  */
 export async function built(name: string, script: string) {
   const folder = `${DATA}/${name}`;
-  if (await Deno.stat(`${folder}/built`).then(() => true, () => false)) return { folder, it: test };
   await Deno.mkdir(folder, { recursive: true });
-  const { code, stderr } = await runProgram("sh", { args: ["-ec", script], cwd: folder });
-  if (code === 0) {
-    await Deno.writeTextFile(`${folder}/built`, "");
-    return { folder, it: test };
-  }
+  const once = `[ ! -e built ] || exit 0\n${script}\ntouch built`;
+  const { code, stderr } = await runProgram("sh", { args: ["-ec", once], cwd: folder });
+  if (code === 0) return { folder, it: test };
   console.log(`Skipped: ${name} could not be built: ${stderr.trim().split("\n").at(-1)}`);
   return { folder, it: test.skip };
 }
