@@ -121,7 +121,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       log,
     }),
   );
-  const dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
+  const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,

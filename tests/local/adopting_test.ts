@@ -1,10 +1,4 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import postgres from "postgres";
@@ -54,7 +48,7 @@ async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
 }
 
 describe("1. Install", () => {
-  it("a push that fails in the middle has applied whole files, and the next one goes on", async () => {
+  it("a push that fails in the middle has applied whole files, and the next push goes on", async () => {
     await sql`
       insert into public.organizations (id, name)
       values ('acme', 'Acme'), ('blank', ' '), ('long', repeat('x', 300)), ('none', null)`;
@@ -63,40 +57,21 @@ describe("1. Install", () => {
       values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
     before = await thingsOutside();
     const printed = await project.install();
-    for (
-      const step of [
-        "npx supabase db push",
-        "audit_log to the exposed schemas",
-        "npx supabase functions deploy public-audit-log",
-        "insert into audit_log.organizations",
-        "docs/adopting.md",
-      ]
-    ) assertStringIncludes(printed, step);
+    const steps =
+      /supabase db push.*exposed schemas.*functions deploy.*insert into audit_log.*docs\/adopting/s;
+    assertMatch(printed, steps);
 
     const files = project.migrations();
-    const ours = files.filter((name) => name.includes("_audit_log_"));
     const failing = files.find((name) => name.endsWith("_pages.sql")) ?? "";
     const text = await Deno.readTextFile(join(project.folder, MIGRATIONS, failing));
     project.write(`${MIGRATIONS}/${failing}`, `${text}\nselect 1 / 0;\n`);
-    const error = await assertRejects(() => project.push(), Error);
-    assertMatch(error.message, /division by zero/);
+    await assertRejects(() => project.push(), Error, "division by zero");
     assertEquals(await project.pushed(), files.slice(0, files.indexOf(failing)));
-    // The file has a body in SQL (begin atomic … end). That end must not end a transaction.
-    assertMatch(text, /^begin atomic$/m);
-    const made = Array.from(
-      text.matchAll(/^create (?:type|function) ([\w.]+)/gm),
-      ([, name]) => name,
-    );
-    const left = await sql`
-      select name from unnest(${made as string[]}::text[]) as name
-      where coalesce(to_regtype(name)::oid, to_regproc(name)::oid) is not null`;
-    assertEquals([...left], []);
-
+    // If something of this file were left in the database, it could not be pushed again.
     project.write(`${MIGRATIONS}/${failing}`, text);
     assertStringIncludes(await project.install(), "nothing to change");
     await project.push();
     assertEquals(await project.pushed(), files);
-    assert(ours.length > 10);
   });
 
   it("changes nothing outside two schemas, and serves audit_log", async () => {
@@ -286,17 +261,6 @@ describe("2. Your organizations and people", () => {
       }
     });
   }
-
-  it("their own tables can decide again", async () => {
-    await sql.unsafe(recipe("people.sql"));
-    await sql.unsafe(`
-      create or replace function audit_log_private.caller(out id text, out email text)
-      language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-      begin
-        id := auth.jwt() ->> 'sub';
-        email := auth.jwt() ->> 'email';
-      end $$`);
-  });
 });
 
 describe("5. Leave", () => {

@@ -196,7 +196,7 @@ export class ExistingProject implements AsyncDisposable {
   async personWith(claims: Record<string, unknown>): Promise<SupabaseClient> {
     const secrets = join(dirname(this.stack.postgres.dataDir), "secrets.json");
     const { jwtSecret } = JSON.parse(await Deno.readTextFile(secrets));
-    return this.client(await signJwt({ role: "authenticated", ...claims }, jwtSecret));
+    return this.client(signJwt({ role: "authenticated", ...claims }, jwtSecret));
   }
 
   /** Calls a function of the log as a person. */

@@ -2,7 +2,6 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
-import { freezeMigrations, oldestRelease } from "../../tasks/freeze.ts";
 import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/installation.ts";
 import { countMismatches, insertEntry, runUpkeep } from "../project.ts";
@@ -13,6 +12,7 @@ import { ExistingProject, ROOT } from "./existing_project.ts";
 // come after it. The function is always this version's, because a release keeps its SQL only.
 
 const MIGRATIONS = "supabase/migrations";
+const RELEASES = join(ROOT, "docs/releases");
 /** The change of CONTRIBUTING.md's example. Open connections have plans with the old type. */
 const LATER = "alter type audit_log.page_query add attribute later text;";
 
@@ -111,14 +111,13 @@ describe("after an upgrade from the oldest release", () => {
 
   beforeAll(async () => {
     await copy(MIGRATIONS);
-    await copy("docs/releases");
     await copy("supabase/functions/public-audit-log");
-    // Before the first release that is frozen.
-    if (!await oldestRelease(folder)) await freezeMigrations(folder, "1.2.0");
-    const { frozen = new Map() } = await oldestRelease(folder) ?? {};
-    const names = Array.from(Deno.readDirSync(join(folder, MIGRATIONS)), ({ name }) => name);
-    for (const name of names.filter((name) => !frozen.has(name))) {
-      await Deno.remove(join(folder, MIGRATIONS, name));
+    // Each release only adds migrations, so the shortest list is the oldest.
+    const lists = Array.from(Deno.readDirSync(RELEASES), ({ name }) => join(RELEASES, name))
+      .filter((path) => path.endsWith(".sha256")).map((path) => Deno.readTextFileSync(path));
+    const [oldest = ""] = lists.sort((a, b) => a.length - b.length);
+    for (const { name } of Deno.readDirSync(join(folder, MIGRATIONS))) {
+      if (!oldest.includes(`/${name}\n`)) await Deno.remove(join(folder, MIGRATIONS, name));
     }
     await install("1.0.0");
     log = await fill();
