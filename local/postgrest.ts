@@ -37,13 +37,14 @@ export async function findPostgrest(
 
 /** Returns the version of the PostgREST on the PATH; `null` if there is none. */
 async function installedVersion(): Promise<string | null> {
-  const command = new Deno.Command("postgrest", { args: ["--version"], stdin: "null" });
-  const output = await command.output().catch((error) => {
+  let text: string;
+  try {
+    const command = new Deno.Command("postgrest", { args: ["--version"], stdin: "null" });
+    text = new TextDecoder().decode((await command.output()).stdout).trim();
+  } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
     throw error;
-  });
-  if (!output) return null;
-  const text = new TextDecoder().decode(output.stdout).trim();
+  }
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
   if (version && Number(major) >= OLDEST) return version;
   throw new Error(

@@ -25,7 +25,7 @@ export interface StackOptions {
   server?: Pick<PostgresOptions, "programs" | "settings">;
   /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
   authSettings?: Record<string, string>;
-  /** Whether to apply the migrations; so by default. A node of a cluster gets them from another node. */
+  /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
@@ -69,7 +69,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
-  const building = buildConsole({ apiUrl, publishableKey, outDir });
+  const building = isMigrated
+    ? buildConsole({ apiUrl, publishableKey, outDir })
+    : Promise.resolve(() => null);
   // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 

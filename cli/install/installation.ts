@@ -10,7 +10,7 @@ import { planMigrations } from "./plan_migrations.ts";
 const FUNCTION = "supabase/functions/public-audit-log";
 const CONFIG = "supabase/config.toml";
 
-/** Says what was installed. It is written last: where it is, a run has finished. */
+/** Says what was installed. It is written last, so it is there once a run has finished. */
 const MANIFEST = `${FUNCTION}/installed.json`;
 
 interface Manifest {
