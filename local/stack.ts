@@ -14,7 +14,7 @@ import {
   stopPostgres,
 } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
-import { supabase } from "./supabase_cli.ts";
+import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
   /** Folder for all data of the stack. */
@@ -75,6 +75,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 
+  // Meanwhile Postgres starts. If it cannot be found, the migrations say why.
+  if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
   const clusterDir = join(dataDir, "postgres");

@@ -10,7 +10,7 @@ import { cp, glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { supabase } from "../local/supabase_cli.ts";
+import { findSupabase } from "../local/supabase_cli.ts";
 import { lockPostgresVersions } from "./postgres/versions.ts";
 import { stdFlags } from "./std.ts";
 
@@ -42,7 +42,7 @@ if (isUpdate) {
   // On standard error, because programs read the output of status.
   if (isFirst) console.error("Installing packages into node_modules …");
   // npx downloads the Supabase CLI meanwhile. If it cannot, start says why.
-  const cli = isFirst && supabase("--version").catch(() => {});
+  const cli = isFirst && findSupabase().catch(() => {});
   await install(ROOT, [AUTO, "--lock=deno.lock", "--frozen"], ENTRYPOINTS);
   await cli;
   if (isDev) await install(ROOT, [AUTO, "--lock=dev.lock", "--frozen"], ENTRYPOINTS);

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
-import { everythingElse } from "../everything_else.ts";
+import { everythingElse } from "./everything_else.ts";
 import { codeOf } from "../project.ts";
 import { runProgram } from "../run_program.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "./existing_project.ts";
