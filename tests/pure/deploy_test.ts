@@ -83,7 +83,8 @@ describe("supabase functions deploy", () => {
     const { files } = await deployed;
     const inStart = packagesOf(await Deno.readTextFile(join(ROOT, "deno.lock")));
     const inTests = packagesOf(await Deno.readTextFile(join(ROOT, "dev.lock")));
-    for (const [name, { integrity }] of Object.entries(packagesOf(files.get(`${FUNCTION}/deno.lock`)))) {
+    const inFunction = packagesOf(files.get(`${FUNCTION}/deno.lock`));
+    for (const [name, { integrity }] of Object.entries(inFunction)) {
       assertEquals(inStart[name]?.integrity, integrity, `${name}: deno task lock`);
     }
     for (const [name, { integrity }] of Object.entries(inStart)) {
