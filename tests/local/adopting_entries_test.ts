@@ -10,12 +10,12 @@ import { blockOf, ExistingProject } from "./existing_project.ts";
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());
 const { sql } = project;
-await project.install();
+project.install();
 project.addRecipes("values", "organizations", "entries", "events");
 await project.push();
 const person = await project.signUp();
 
-/** The entries of an organization of theirs, oldest first. */
+/** Reads the entries of an organization of theirs, oldest first. */
 async function entriesOf(externalId: string) {
   const { id } = await project.organization(externalId);
   return await sql<{ action: string; user_email: string; agent_name: string; data: unknown }[]>`

@@ -34,14 +34,14 @@ const people = {
 };
 let before: Set<string>;
 
-/** Everything in the database that is outside our two schemas. */
+/** Lists everything in the database that is outside our two schemas. */
 async function thingsOutside(): Promise<Set<string>> {
   // The names of these triggers end with a number that Postgres gives.
   const unnumbered = (thing: string) => thing.replace(/(RI_ConstraintTrigger_.)_\d+/, "$1");
   return new Set((await everythingElse(sql)).map(unnumbered));
 }
 
-/** What changed there since before the installation. */
+/** Lists what has changed there since before the installation. */
 async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
   const now = await thingsOutside();
   return { added: [...now.difference(before)], gone: [...before.difference(now)] };
@@ -56,7 +56,7 @@ describe("1. Install", () => {
       insert into public.memberships (organization_id, user_id, level)
       values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
     before = await thingsOutside();
-    const printed = await project.install();
+    const printed = project.install();
     const steps =
       /supabase db push.*exposed schemas.*functions deploy.*insert into audit_log.*docs\/adopting/s;
     assertMatch(printed, steps);
@@ -69,7 +69,7 @@ describe("1. Install", () => {
     assertEquals(await project.pushed(), files.slice(0, files.indexOf(failing)));
     // If something of this file were left in the database, it could not be pushed again.
     project.write(`${MIGRATIONS}/${failing}`, text);
-    assertStringIncludes(await project.install(), "nothing to change");
+    assertStringIncludes(project.install(), "nothing to change");
     await project.push();
     assertEquals(await project.pushed(), files);
   });
@@ -273,7 +273,7 @@ describe("5. Leave", () => {
       cwd: project.folder,
     });
     assertEquals(code, 0, stderr);
-    assertStringIncludes(await project.install(), "Next, in that project:");
+    assertStringIncludes(project.install(), "Next, in that project:");
     project.addRecipes("values", "organizations", "people");
     await project.push();
     assertEquals((await project.pushed()).length, project.migrations().length);

@@ -82,7 +82,7 @@ class Project implements Disposable {
     );
   }
 
-  /** The names of the migrations, in order. */
+  /** Lists the names of the migrations, in order. */
   migrations(): string[] {
     return readdirSync(join(this.path, "supabase/migrations")).sort();
   }
