@@ -1,5 +1,4 @@
-import type postgres from "postgres";
-import { makeKeys } from "./stack.ts";
+import { addKeys, type Sql, valueOf } from "../tests/project.ts";
 
 /** A log of one organization over a year, and keys to read it with. */
 export interface DataSet {
@@ -21,28 +20,29 @@ export function addressOf(person: number): string {
 }
 
 /** Makes new keys, and what is missing of a data set. */
-export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
+export async function makeDataSet(sql: Sql, entries: number): Promise<DataSet> {
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
-  await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
+  await sql`
+    insert into audit_log.organizations (id, name) values (${id}, 'Benchmark') on conflict do nothing`;
   await sql`delete from audit_log.bench_api_keys where organization_id = ${id}`;
-  const unknownTokens = await makeKeys(sql, id, 20);
+  const newTokens = async (count: number) =>
+    (await addKeys(sql, id, count)).map(({ token }) => token);
+  const unknownTokens = await newTokens(20);
   await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
-  const exhaustedTokens = await makeKeys(sql, id, 20);
-  const tokens = await makeKeys(sql, id, 300);
+  const [exhaustedTokens, tokens] = [await newTokens(20), await newTokens(300)];
   await sql`
     insert into audit_log.bench_api_keys
     select api_key_id, organization_id, encode(token_hash, 'hex')
     from audit_log_private.api_key_hashes where organization_id = ${id}`;
-  const [row] = await sql`
-    select coalesce(sum(entries), 0)::int as n from audit_log_private.entry_counts
-    where organization_id = ${id}`;
+  const there: number = await valueOf(sql`
+    select coalesce(sum(entries), 0)::int from audit_log_private.entry_counts
+    where organization_id = ${id}`);
   const log = { entries, firstDay: "2025-01-01", days: 365, organization: `'${id}'::uuid` };
-  for (let n: number = row?.["n"]; n < entries; n += 50_000) {
+  for (let n = there; n < entries; n += 50_000) {
     await sql.unsafe(insertionOf(log, n, Math.min(n + 50_000, entries)));
   }
-  const compact = () => sql`select audit_log_private.compact_entry_counts(${id})::int as done`;
-  while ((await compact())[0]?.["done"]);
+  while (await valueOf(sql`select audit_log_private.compact_entry_counts(${id})::int`));
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
   return { entries, organizationId: id, tokens, exhaustedTokens, unknownTokens };
 }
@@ -121,12 +121,12 @@ export function organizationId(rank: number): string {
 }
 
 /** Fills a database with a log, unless it has it already. Indexes and triggers come back after the entries. */
-export async function loadGrownLog(sql: postgres.Sql, log: GrownLog): Promise<void> {
+export async function loadGrownLog(sql: Sql, log: GrownLog): Promise<void> {
   const { entries, organizations } = log;
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
-  const loaded = await sql`
-    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
-  if (loaded.length > 0) return;
+  const loaded = sql`
+    select exists (select from audit_log.audit_entries where organization_id = ${ids[0] ?? ""})`;
+  if (await valueOf(loaded)) return;
   await sql`
     insert into audit_log.organizations (id, name)
     select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
@@ -147,9 +147,8 @@ export async function loadGrownLog(sql: postgres.Sql, log: GrownLog): Promise<vo
     select 'drop trigger count_inserted on audit_log.audit_entries', pg_get_triggerdef(oid)
     from pg_trigger where tgrelid = 'audit_log.audit_entries'::regclass and tgname = 'count_inserted'`;
   await sql.begin(async (transaction) => {
-    for (const setting of ["session_replication_role = replica", "maintenance_work_mem = '2GB'"]) {
-      await transaction.unsafe(`set local ${setting}`);
-    }
+    await transaction`set local session_replication_role = replica`;
+    await transaction`set local maintenance_work_mem = '2GB'`;
     await transaction`truncate audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.days_to_seal`;
     for (const { dropping } of parts) await transaction.unsafe(dropping);
     for (let day = 0; day < DAYS; day += DAYS_AT_ONCE) {

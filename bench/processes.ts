@@ -1,4 +1,4 @@
-import type postgres from "postgres";
+import type { Sql } from "../tests/project.ts";
 
 /**
  * The processor time that processes have used, in milliseconds: that of their threads (proc(5), `schedstat`)
@@ -28,7 +28,7 @@ export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
 }
 
 /** Finds PostgREST's process, and the backends that serve it. */
-export async function dataApiProcesses(gateway: number, sql: postgres.Sql) {
+export async function dataApiProcesses(gateway: number, sql: Sql) {
   const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${gateway}`] })
     .output();
   const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);

@@ -1,4 +1,4 @@
-import type postgres from "postgres";
+import { type Sql, valueOf } from "../tests/project.ts";
 import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_sets.ts";
 import { load, sendRequests } from "./load.ts";
 import { dataApiProcesses, whileTimed } from "./processes.ts";
@@ -55,12 +55,11 @@ interface Run {
 
 type Case = Awaited<ReturnType<typeof casesOf>>[number];
 
-async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
+async function casesOf(sql: Sql, dataSet: DataSet) {
   const { entries, organizationId, tokens, exhaustedTokens, unknownTokens } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
-  const [row] = await sql.unsafe(
-    `select ${cursorOf("pg_current_snapshot()", `${organizationId} ${START} ${END}`)} as cursor`,
-  );
+  const scope = `${organizationId} ${START} ${END}`;
+  const cursor = await valueOf(sql.unsafe(`select ${cursorOf("pg_current_snapshot()", scope)}`));
   const queries = {
     [FIRST]: DAY,
     "year, first page": YEAR,
@@ -68,7 +67,7 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
     "one action": action,
     "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
     "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
-    [POLL]: `${YEAR}&after=${row?.["cursor"]}`,
+    [POLL]: `${YEAR}&after=${cursor}`,
   };
   return [
     ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, tokens })),
@@ -215,7 +214,7 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
 }
 
 /** Empties all limits, and uses up those of the exhausted keys. */
-async function prepareLimits(sql: postgres.Sql, { exhaustedTokens }: DataSet): Promise<void> {
+async function prepareLimits(sql: Sql, { exhaustedTokens }: DataSet): Promise<void> {
   await resetLimits(sql);
   await sql`truncate audit_log.bench_request_counts`;
   const keys = await sql`

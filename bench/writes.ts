@@ -1,8 +1,8 @@
-import type postgres from "postgres";
+import type { Sql } from "../tests/project.ts";
 import { byTurns, printHead, printRow, ratios, spread } from "./report.ts";
 import { type BenchOptions, startBenchStack } from "./stack.ts";
 
-type Run = BenchOptions & { sql: postgres.Sql; databaseUrl: string };
+type Run = BenchOptions & { sql: Sql; databaseUrl: string };
 
 const ID = "00000000-0000-4000-9000-000000000000";
 /** The bare table has the same columns and indexes, defaults of Postgres' own, and nothing else. */
@@ -139,7 +139,7 @@ async function measureRecipes(run: Run): Promise<void> {
   await print("a statement of 10,000", (table) => timeOf(run, insertion(table, 10_000)));
 }
 
-async function makeRecipes(sql: postgres.Sql, supaAudit: string): Promise<void> {
+async function makeRecipes(sql: Sql, supaAudit: string): Promise<void> {
   // Only an extension's own script may call this.
   const script = supaAudit.replaceAll(/^select pg_catalog\.pg_extension_config_dump\(.*$/gm, "");
   await sql.unsafe(`

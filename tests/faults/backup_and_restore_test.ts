@@ -161,7 +161,7 @@ async function addAccess(sql: Sql) {
         select name from unnest(${Object.keys(tokens)}::text[], ${
       Object.values(tokens)
     }::text[]) as t (name, token)
-        where audit_log.public_audit_log(encode(sha256(token::bytea), 'hex'), 'actions')::text::json ->> 'decision' = 'accepted'
+        where audit_log.public_audit_log(encode(sha256(token::bytea), 'hex'), 'actions')::text::json ->> 'decision' <> 'unauthorized'
       ) as keys, array(
         select user_id from audit_log.organization_members where organization_id in (${staying.id}, ${leaving.id})
       ) as members, array(select reason from audit_log_private.holds) as holds`;
