@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import { addKeys, addOrganization, insertEntries, runUpkeep, valueOf } from "../tests/project.ts";
+import { runProgram } from "../tests/run_program.ts";
 import { askForPage, DAY, insertDay, LONGEST, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
@@ -78,7 +79,7 @@ async function compare<T>(ask: (n: number) => Promise<boolean>, work: () => Prom
 
 /** Runs a client in a process of its own. Returns how many of its pages were answered whole. */
 async function askForLargestPages(port: number, token: string): Promise<number> {
-  const { stdout } = await new Deno.Command("curl", {
+  const { stdout } = await runProgram("curl", {
     args: [
       ...["--silent", "--parallel", "--parallel-immediate", "--parallel-max", String(AT_ONCE)],
       ...["--header", `Authorization: Bearer ${token}`, "--output", "/dev/null"],
@@ -86,8 +87,8 @@ async function askForLargestPages(port: number, token: string): Promise<number> 
       // curl sends a request for each number, and does not send what follows #.
       `${pageUrl(port, 1000)}#[1-${AT_ONCE}]`,
     ],
-  }).output();
-  return new TextDecoder().decode(stdout).match(/^200 \d{7}$/gm)?.length ?? 0;
+  });
+  return stdout.match(/^200 \d{7}$/gm)?.length ?? 0;
 }
 
 /** Sends one request after the other. Returns the milliseconds of each; a failed one counts as 5 seconds. */

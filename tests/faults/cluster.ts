@@ -13,10 +13,7 @@ import { type Ended, runProgram } from "../run_program.ts";
 export type Connection = Sql & AsyncDisposable;
 
 /** A server that a test has started. */
-export interface Cluster extends AsyncDisposable {
-  sql: Connection;
-  options: PostgresOptions;
-}
+export type Cluster = ReturnType<typeof attach>;
 
 export function adminUrl({ port, adminPassword }: PostgresOptions): string {
   return databaseUrl(port, "supabase_admin", adminPassword);
@@ -43,7 +40,7 @@ export async function startCluster(options: PostgresOptions, settings = ""): Pro
 }
 
 /** Connects to a server that runs. Stops it and deletes its folder in the end. */
-export function attach(options: PostgresOptions): Cluster {
+export function attach(options: PostgresOptions) {
   const sql = connect(options);
   return {
     sql,

@@ -9,7 +9,7 @@ import { postEntries } from "./log.ts";
 
 export interface GroupLoadOptions {
   /** These serve one log. Each request goes to any of them. */
-  stacks: Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
+  stacks: readonly Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
   /** So many write, and as many read, at once. */
   atOnce: number;
 }

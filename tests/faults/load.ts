@@ -98,8 +98,9 @@ async function assertKept({ postgres }: TemporaryStack, keys: Key[]): Promise<vo
 
 /** Sends requests of all keys in turn on a few connections, and writes entries. */
 export class Load {
+  /** Most of them, among these the last, must be answered with 200. */
+  readonly keys: readonly Key[];
   readonly #options: LoadOptions;
-  readonly #keys: Key[];
   readonly #answers: { key: Key; sent: number; status: number }[] = [];
   /** When the last acknowledged write was sent. */
   #lastWrite = -Infinity;
@@ -112,7 +113,7 @@ export class Load {
 
   constructor(options: LoadOptions, keys: Key[]) {
     this.#options = options;
-    this.#keys = keys;
+    this.keys = keys;
     const toRead = inTurn(keys);
     const toWrite = inTurn(keys.slice(-WRITTEN));
     const read = () => this.#repeat(() => this.#read(toRead.next().value));
@@ -120,11 +121,6 @@ export class Load {
       this.#repeat(() => this.#write(toWrite.next().value)),
       ...Array.from({ length: CONNECTIONS }, read),
     ];
-  }
-
-  /** The keys that must be answered with 200. */
-  get apiKeyIds(): string[] {
-    return this.#keys.filter(({ due }) => due === 200).map(({ apiKeyId }) => apiKeyId);
   }
 
   /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
