@@ -7,8 +7,6 @@ export interface DataSet {
   keys: Key[];
   /** Keys whose limit is used up. */
   exhaustedKeys: Key[];
-  /** Keys that do not exist any more. */
-  unknownKeys: Key[];
 }
 
 type Key = Pick<Organization, "apiKeyId" | "token">;
@@ -28,7 +26,6 @@ export async function makeDataSet(sql: Sql, entries: number): Promise<DataSet> {
   await sql`
     insert into audit_log.organizations (id, name) values (${id}, 'Benchmark') on conflict do nothing`;
   await sql`delete from audit_log.bench_api_keys where organization_id = ${id}`;
-  const unknownKeys = await addKeys(sql, id, 20);
   await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
   const [exhaustedKeys, keys] = [await addKeys(sql, id, 20), await addKeys(sql, id, 300)];
   await sql`
@@ -44,7 +41,7 @@ export async function makeDataSet(sql: Sql, entries: number): Promise<DataSet> {
   }
   while (await valueOf(sql`select audit_log_private.compact_entry_counts(${id})::int`));
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-  return { entries, organizationId: id, keys, exhaustedKeys, unknownKeys };
+  return { entries, organizationId: id, keys, exhaustedKeys };
 }
 
 interface InsertionOptions {

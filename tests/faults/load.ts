@@ -45,9 +45,9 @@ export async function underLoad(options: LoadOptions, fault: Fault): Promise<voi
   const keys = await makeKeys(options.stack);
   const load = new Load(options, keys);
   try {
-    await load.isHealthy();
+    await load.waitUntilHealthy();
     await fault(load);
-    await load.isHealthy();
+    await load.waitUntilHealthy();
   } finally {
     await load.end();
   }
@@ -124,7 +124,7 @@ export class Load {
   }
 
   /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
-  async answers(count: number, status?: number): Promise<void> {
+  async waitForAnswers(count: number, status?: number): Promise<void> {
     await this.#until(`${count} answers of ${status ?? "any status"}`, 30, (now) => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       return answers.filter((answer) => !status || answer.status === status).length >= count;
@@ -132,7 +132,7 @@ export class Load {
   }
 
   /** Resolves when entries were written, and every key was answered without a 500 in between. */
-  async isHealthy(): Promise<void> {
+  async waitUntilHealthy(): Promise<void> {
     await this.#until("the service healthy", 10, (now) => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       const inARow = answers.slice(answers.findLastIndex(({ status }) => status === 500) + 1);

@@ -51,35 +51,35 @@ describe("the service gives only lawful answers, and recovers, when", () => {
   recovers("all connections to the database are cut, five times", GONE, async (load, admin) => {
     for (let cut = 0; cut < 5; cut++) {
       await cutOtherConnections(admin);
-      await load.answers(20);
+      await load.waitForAnswers(20);
     }
   });
 
   recovers("the database is killed, and started again", GONE, async (load) => {
     await crash(stack.postgres);
-    await load.answers(40, 500);
+    await load.waitForAnswers(40, 500);
     await startPostgres(stack.postgres);
   });
 
   recovers("one of the database's processes is killed", GONE, async (load, admin) => {
     const pid = await pidOf(admin);
     signal([pid], "SIGKILL");
-    await load.answers(40);
-    await load.isHealthy();
+    await load.waitForAnswers(40);
+    await load.waitUntilHealthy();
     assertNotEquals(await pidOf(admin), pid);
   });
 
   recovers("the database stands still", /TimeoutError/, async (load) => {
     const pids = await processesOf(stack.postgres);
     signal(pids, "SIGSTOP");
-    await load.answers(8, 500).finally(() => signal(pids, "SIGCONT"));
+    await load.waitForAnswers(8, 500).finally(() => signal(pids, "SIGCONT"));
   });
 
   recovers("the database has no connection left", GONE, async (load, admin) => {
     await cutOtherConnections(admin);
     const others = Array.from({ length: MAX_CONNECTIONS }, () => connectAsAdmin());
     await Promise.allSettled(others.map((other) => other`select 1`));
-    await load.answers(40, 500);
+    await load.waitForAnswers(40, 500);
     await Promise.all(others.map((other) => other.end()));
   });
 
@@ -89,7 +89,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await stopPostgres(dataDir, "fast");
     await Deno.writeTextFile(join(dataDir, "standby.signal"), "");
     await startPostgres(stack.postgres);
-    await load.answers(40, 500);
+    await load.waitForAnswers(40, 500);
     await admin`select pg_promote()`;
   });
 
@@ -99,7 +99,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await admin`set default_transaction_read_only = off`;
     await admin`alter system set default_transaction_read_only = on`;
     await admin`select pg_reload_conf()`;
-    await load.answers(100);
+    await load.waitForAnswers(100);
     await admin`alter system reset default_transaction_read_only`;
     await admin`select pg_reload_conf()`;
   });
@@ -107,7 +107,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
   recovers("somebody locks the counters of all keys", /TimeoutError/, async (load, admin) => {
     await admin.begin(async (transaction) => {
       await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
-      await load.answers(8, 500);
+      await load.waitForAnswers(8, 500);
     });
   });
 
@@ -119,8 +119,8 @@ describe("the service gives only lawful answers, and recovers, when", () => {
         const some = transaction(load.keys.slice(-5).map(({ apiKeyId }) => apiKeyId));
         await transaction`
         select from audit_log_private.rate_limits where api_key_id in ${some} for update`;
-        await load.answers(5, 500);
-        await load.answers(50, 200);
+        await load.waitForAnswers(5, 500);
+        await load.waitForAnswers(50, 200);
       });
     },
   );
@@ -129,8 +129,8 @@ describe("the service gives only lawful answers, and recovers, when", () => {
   recovers("PostgREST is killed, and once more as soon as it is back", cutOff, async (load) => {
     for (let kill = 0; kill < 2; kill++) {
       Deno.kill(stack.postgrest.pid, "SIGKILL");
-      await load.answers(8, 500);
-      await load.answers(8, 200);
+      await load.waitForAnswers(8, 500);
+      await load.waitForAnswers(8, 200);
     }
   });
 
@@ -158,7 +158,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     const causes = /TimeoutError|error reading a body/;
     const log = await underLoadOfItsOwn({ apiUrl: dataApi.url, causes }, async (load) => {
       isBroken = true;
-      await load.answers(16, 500).finally(() => isBroken = false);
+      await load.waitForAnswers(16, 500).finally(() => isBroken = false);
     });
     for (const cause of causes.source.split("|")) assertMatch(log, new RegExp(cause));
   });
@@ -182,7 +182,10 @@ describe("no answer depends on the clock of the function's machine, even if it i
   for (const [is, days] of [["a day ahead", 1], ["a day behind", -1]] as const) {
     it(is, async () => {
       const main = new URL(`wrong_clock.ts?days=${days}`, import.meta.url);
-      const log = await underLoadOfItsOwn({ main, causes: null }, (load) => load.answers(40));
+      const log = await underLoadOfItsOwn(
+        { main, causes: null },
+        (load) => load.waitForAnswers(40),
+      );
       const [, itsTime = ""] = log.match(/^The clock says (.*)$/m) ?? [];
       const wrongBy = (Date.parse(itsTime) - Date.now()) / (24 * 60 * 60 * 1000);
       assertEquals(Math.round(wrongBy), days);
