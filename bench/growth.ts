@@ -12,13 +12,12 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     entries: { type: "string", default: "100000000" },
-    organizations: { type: "string", default: "2000" },
     rounds: { type: "string", default: "7" },
   },
 });
 const ROUNDS = Number(values.rounds);
-const [entries, organizations] = [Number(values.entries), Number(values.organizations)];
-const LARGE: GrownLog = { entries, organizations };
+const entries = Number(values.entries);
+const LARGE: GrownLog = { entries, organizations: Math.max(30, entries / 50_000) };
 const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
 
 /** The upkeep seals the days of the so many largest organizations. */
