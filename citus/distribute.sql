@@ -77,12 +77,13 @@ begin
 end $$;
 comment on function audit_log_private.at_home is 'Has at_home_here carried out on the node that has the organization: all of it there.';
 
--- Citus takes no functions in SQL that read distributed tables. In plpgsql it does.
+-- Citus takes no functions in SQL that read distributed tables: these two become plpgsql. And functions that read
+-- tables plan each call anew, because Citus must know the organization.
 do $$
 declare
-  definition text;
+  change text;
 begin
-  for definition in
+  for change in
     select format(
       'create or replace function %s(%s) returns %s language plpgsql stable set search_path = pg_catalog, pg_temp as %L',
       p.oid::regproc, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
@@ -90,21 +91,11 @@ begin
     )
     from pg_proc p
     where p.oid in ('audit_log_private.count_days'::regproc, 'audit_log_private.count_periods'::regproc)
-  loop
-    execute definition;
-  end loop;
-end $$;
-
--- Functions that read tables plan each call anew: Citus must know the organization.
-do $$
-declare
-  function record;
-begin
-  for function in
-    select p.oid::regprocedure as name from pg_proc p
+    union all
+    select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
   loop
-    execute format('alter function %s reset plan_cache_mode', function.name);
+    execute change;
   end loop;
 end $$;
 
