@@ -105,7 +105,7 @@ export interface GrownLog {
   organizations: number;
 }
 
-/** How many days it has, from 2021-01-01 to 2025-12-31. */
+/** Its days, from 2021-01-01 to 2025-12-31. */
 export const DAYS = 1826;
 
 const DAYS_AT_ONCE = 30;
@@ -172,12 +172,11 @@ function writingOf(
     organization: `('{${ids}}'::uuid[])[${rank}]`,
     transaction: `(1000 + n::bigint * ${TRANSACTIONS} / ${entries})::text::xid8`,
   };
+  const insertion = insertionOf(options, from, to);
   const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
   return `
     with written as (
-      ${
-    insertionOf(options, from, to)
-  } returning organization_id, created_at at time zone 'UTC' as time, action
+      ${insertion} returning organization_id, created_at at time zone 'UTC' as time, action
     )
     insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
     select organization_id, time::date, action, 0, count(*), array[${hours}]::integer[]

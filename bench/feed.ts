@@ -9,9 +9,9 @@ import { type BenchStack, startBenchStack } from "./stack.ts";
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** So many entries lie between two that match. */
+    /** The number of entries between two that match. */
     entries: { type: "string", default: "1000000" },
-    /** So long followers follow. */
+    /** The seconds for which followers follow. */
     seconds: { type: "string", default: "60" },
   },
 });

@@ -10,7 +10,7 @@ import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";
 
 /** One key asks for so many pages at once: its lawful minute. */
 const AT_ONCE = 60;
-/** So many requests of the quiet organization are timed while nobody else asks. */
+/** The requests of the quiet organization that are timed while nobody else asks. */
 const ALONE = 1500;
 const STALLED_SECONDS = 75;
 
@@ -50,7 +50,7 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   for (const fault of stack.faults) console.log(fault);
 }
 
-/** What was measured in a round: times alone and beside the crowd, its answers, and the function's memory. */
+/** The figures of a round: milliseconds alone and beside the crowd, pages that the crowd got, the function's MiB. */
 interface Seen {
   alone: number[];
   beside: number[];

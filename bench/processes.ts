@@ -2,7 +2,7 @@ import type { Sql } from "../tests/project.ts";
 import { runProgram } from "../tests/run_program.ts";
 
 /**
- * The processor time that processes have used, in milliseconds: that of their threads (proc(5), `schedstat`)
+ * Adds up the processor time of processes, in milliseconds: that of their threads (proc(5), `schedstat`)
  * and of their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
  */
 export async function processorTime(...pids: number[]): Promise<number> {

@@ -8,10 +8,10 @@ import { pidOf, type Sql } from "../tests/project.ts";
 import { processorTime } from "./processes.ts";
 
 export interface BenchOptions {
-  /** So many entries the log has. */
+  /** The number of entries in the log. */
   entries: number;
   rounds: number;
-  /** So long one subject is measured in one round. */
+  /** Each subject is measured for these seconds in each round. */
   seconds: number;
   /** The path of supa_audit's SQL: supa_audit--0.3.1.sql of github.com/supabase/supa_audit. */
   supaAudit: string | undefined;
@@ -22,7 +22,7 @@ export const KEPT = fileURLToPath(new URL("data", import.meta.url));
 
 /** A stack in a process of its own, because the load must not share one with the gateway. */
 export interface BenchStack extends StackInfo, AsyncDisposable {
-  /** The process of the gateway, of which PostgREST is a child. */
+  /** The process of the gateway. PostgREST is its child. */
   pid: number;
   /** One connection, and the process of its backend. */
   sql: Sql;

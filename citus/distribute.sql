@@ -68,7 +68,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   answer text;
 begin
-  -- Citus hands over only a call in a FROM, with constants, of which the organization must not be null.
+  -- Citus hands over only a call in a FROM with constants. The organization must not be null.
   execute format(
     'select a.answer from audit_log_private.at_home_here(%L, %L, %L, %L, %L, %L) as a (answer)',
     coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), task, resource, query, api_key_id, client_address

@@ -101,7 +101,7 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
 });
 
 describe("adopting a restored log", () => {
-  it("lets readers read meanwhile, and lets writers wait, who then write in the new epoch", async () => {
+  it("lets readers go on; writers wait, and then write in the new epoch", async () => {
     const { id, token } = await addOrganization(sql);
     const writer = await sql.reserve();
     await writer`set role service_role`;

@@ -10,7 +10,7 @@ import { ask, assertExact, cursorOf, read, scrub, spendTransactions, write } fro
 import { addKeys, addOrganization, callAs, codeOf, countMismatches } from "../project.ts";
 import { insertEntries, insertEntry, revoke, runUpkeep, type Sql, valueOf } from "../project.ts";
 
-/** So many that statistics and batches matter. */
+/** Enough entries to make statistics and batches matter. */
 const [ENTRIES, DAYS] = [150_000, 30];
 
 const version = await majorVersion(Deno.env.get("POSTGRES_PROGRAMS"));

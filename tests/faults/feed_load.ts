@@ -8,9 +8,9 @@ import { pick, type Random, randomFrom } from "../random.ts";
 
 export interface FeedLoadOptions {
   stack: Pick<StackInfo, "apiUrl" | "databaseUrl">;
-  /** How long entries are written. */
+  /** Entries are written for this long. */
   seconds: number;
-  /** How long one writer holds its transaction open; less than `seconds`. */
+  /** One writer holds its transaction open for this long; less than `seconds`. */
   heldSeconds: number;
   /**
    * Whether the organization moves to another server meanwhile. Then writes and polls may fail. A cursor
@@ -22,7 +22,7 @@ export interface FeedLoadOptions {
 const WRITERS = 16;
 /** From one poll of a follower to its next, in milliseconds. */
 const PACE = 50;
-/** So many that all followers together ask with each less often than 60 times a minute. */
+/** The followers take keys in turn. With so many, they use none more than 60 times a minute. */
 const KEYS = 300;
 const ACTIONS = ["agent_added", "conversation_created", "feedback_given"] as const;
 /** Entries are written for these days and for today. */
@@ -50,13 +50,13 @@ export async function followUnderLoad(
   started.defer(() => sql.end());
   const { id } = await addOrganization(sql, "Followed");
   const keys = await addKeys(sql, id, KEYS);
-  /** When each entry's commit had ended, by the agent's name. */
+  /** The time at which each entry's commit had ended, by the agent's name. */
   const committedAt = new Map<string, number>();
   /** Milliseconds from a commit's end to the entry's delivery. */
   const lags: number[] = [];
   let [isHolding, isWriting] = [false, true];
   let [polls, failures, restarts] = [0, 0, 0];
-  /** How many entries were delivered while an older transaction was held open. */
+  /** The entries that were delivered while an older transaction was held open. */
   let whileHeld = 0;
 
   /** Counts a failure if the organization moves. Otherwise none is allowed. */

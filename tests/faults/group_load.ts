@@ -10,16 +10,16 @@ import { postEntries } from "./log.ts";
 export interface GroupLoadOptions {
   /** These serve one log. Each request goes to any of them. */
   stacks: readonly Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
-  /** So many write, and as many read, at once. */
+  /** The number of writers, and of readers. */
   atOnce: number;
 }
 
-/** What a run has done so far. */
+/** Counts what a run has done so far. */
 export interface GroupFigures {
   writes: number;
   deletions: number;
   reads: number;
-  /** Why writes, deletions and reads failed. */
+  /** The messages of writes, deletions and reads that failed. */
   failures: string[];
 }
 
@@ -29,7 +29,7 @@ interface Entry {
 }
 
 const ORGANIZATIONS = 18;
-/** So many for each organization that none is asked more often than 60 times a minute. */
+/** Readers take an organization's keys in turn. With so many, they use none more than 60 times a minute. */
 const KEYS = 20;
 
 /**

@@ -17,7 +17,7 @@ import { postEntries } from "./log.ts";
 const KEYS = 40;
 const CONNECTIONS = 8;
 
-/** How many keys' organizations get entries: few, so that counts are updated and not only begun. */
+/** Only a few organizations get entries, so that counts are updated and not only begun. */
 const WRITTEN = 8;
 /** Milliseconds from one request of a connection to its next: no key comes to 60 in half a minute. */
 const PACE = 160;
@@ -59,10 +59,10 @@ export async function underLoad(options: LoadOptions, fault: Fault): Promise<voi
 interface Key extends Organization {
   /** The status of its answers, unless a fault makes it 500. A fault must not look like a 401. */
   due: 200 | 401 | 429;
-  /** How many entries were sent, and how many inserts of them were acknowledged. */
+  /** The number of entries that were sent, and of those that were acknowledged. */
   begun: number;
   written: number;
-  /** How many requests were sent, and how many were answered with 200. */
+  /** The number of requests, and of those that were answered with 200. */
   asked: number;
   accepted: number;
 }
@@ -102,9 +102,9 @@ export class Load {
   readonly keys: readonly Key[];
   readonly #options: LoadOptions;
   readonly #answers: { key: Key; sent: number; status: number }[] = [];
-  /** When the last acknowledged write was sent. */
+  /** The time at which the last acknowledged write was sent. */
   #lastWrite = -Infinity;
-  /** Why answers were not lawful. */
+  /** The messages of assertions about answers that failed. */
   readonly #wrongs: string[] = [];
   /** The ids of requests that were answered with 500. */
   readonly #failures: string[] = [];

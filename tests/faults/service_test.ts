@@ -13,7 +13,7 @@ import { type Fault, type Load, underLoad } from "./load.ts";
 const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
-/** How many connections the server takes (local/postgres.ts). */
+/** The server takes this many connections (local/postgres.ts). */
 const MAX_CONNECTIONS = 60;
 
 /** Connects as the superuser, who gets the server's last connections. */
