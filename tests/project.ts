@@ -118,11 +118,16 @@ export async function askFeed(
   run: Run,
   id: string,
   after: string,
-  { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = {},
+  given: { start?: string; end?: string; action?: string; user_email?: string; limit?: number } =
+    {},
 ): Promise<FeedAnswer | null> {
+  const { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = given;
+  const { action = null, user_email = null } = given;
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
     select page::json from audit_log_private.read_feed(
-      ${id}, (${start}, ${end}, null, null, ${limit}, 0, false, ${after}::text)::audit_log.page_query
+      ${id}, (
+        ${start}, ${end}, ${action}, ${user_email}, ${limit}, 0, false, ${after}::text
+      )::audit_log.page_query
     )`);
   return page && { ...page, names: page.items.map((item) => item.agent_name) };
 }
@@ -133,6 +138,13 @@ export async function runUpkeep(run: Run): Promise<void> {
   const [, statement] = (await Deno.readTextFile(file)).match(/'(do [^']*)'/) ?? [];
   if (!statement) throw new Error("upkeep.sql schedules no statement");
   await run.unsafe(statement);
+}
+
+/** Deletes one piece of an organization's entries before a day, and says whether there may be more. */
+export async function deleteEntriesBefore(run: Run, id: string, day: string): Promise<boolean> {
+  return await valueOf(
+    run`select audit_log_private.delete_entries_before(${id}, ${day}::text::date)`,
+  );
 }
 
 /** Lists where an organization's counts differ from its entries. */
