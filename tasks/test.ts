@@ -1,9 +1,11 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { findBrowser } from "../tests/browser/find_browser.ts";
 import { installPostgres } from "./postgres/versions.ts";
-import { closingLine, runTests } from "./run_tests.ts";
+import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 
-const FOLDERS = ["tests/pure", "tests/stack", "tests/local"];
+const FOLDERS = ["tests/pure", "tests/stack"];
+/** Runs beside these: it mostly waits for stacks of its own. */
+const BESIDE = "tests/local";
 /** Tests for a hosted project. Attacks and faults only run against a local stack. */
 const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
 
@@ -28,8 +30,12 @@ async function main(): Promise<boolean> {
   if (project) console.log(`Testing ${project}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
+  const beside = stack && !given.length ? testBeside(BESIDE, ...rest) : null;
   const counts = await runTests(stack, args);
   if (counts.failed && stack) console.log(stack.faults.join(""));
+  if (beside) console.log(`# ${BESIDE}, which began with the tests above …`);
+  const others = await beside;
+  if (others) add(counts, others);
   console.log(closingLine(counts));
   return counts.failed === 0;
 }
