@@ -55,6 +55,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
   functionEnded: Promise<string>;
 }
 
+const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$";
+
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
@@ -113,7 +115,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   // Waits for what is under way, before Postgres is stopped.
   started.defer(() => sql.end());
-  const sealing = seed ? runUpkeep(sql) : undefined;
+  // Seals past days, as the schedule of examples/adopting/upkeep.sql does on a hosted project.
+  const sealing = seed ? sql.unsafe(UPKEEP) : undefined;
   sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
@@ -150,13 +153,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
-}
-
-/** Runs the upkeep as its schedule does on a hosted project (examples/adopting/upkeep.sql). It seals past days. */
-export async function runUpkeep(sql: postgres.Sql): Promise<void> {
-  await sql.unsafe(
-    `do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`,
-  );
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */

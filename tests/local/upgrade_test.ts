@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/installation.ts";
 import { addKeys, addOrganization, countMismatches, insertEntries } from "../project.ts";
-import { insertEntry, runUpkeep } from "../project.ts";
+import { insertEntry, revoke, runUpkeep } from "../project.ts";
 import { runDeno } from "../run_program.ts";
 import { ExistingProject, ROOT } from "./existing_project.ts";
 
@@ -65,7 +65,7 @@ async function fill() {
   const admin = await project.signUp();
   const { id, token } = await addOrganization(sql);
   const [{ apiKeyId = "", token: revoked = "" } = {}] = await addKeys(sql, id, 1);
-  await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+  await revoke(sql, apiKeyId);
   // Their own seam: a migration that replaced it would leave the organization without an administrator.
   await sql.unsafe(`
     create or replace function audit_log_private.administers(organization_id uuid) returns boolean
