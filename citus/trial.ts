@@ -314,7 +314,10 @@ async function killNode(): Promise<void> {
     await startPostgres(last.postgres);
     for (const organization of IDS.keys()) {
       for (const node of asked) {
-        while (!await ask(node, tokenOf(node, organization)).catch(() => null));
+        let tries = 0;
+        while (!await ask(node, tokenOf(node, organization)).catch(() => null)) {
+          assert(tries++ < 1_000, causes());
+        }
       }
     }
   });
