@@ -14,7 +14,7 @@ import {
   stopPostgres,
 } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
-import { supabase } from "./supabase_cli.ts";
+import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
   /** Folder for all data of the stack. */
@@ -25,7 +25,7 @@ export interface StackOptions {
   server?: Pick<PostgresOptions, "programs" | "settings">;
   /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
   authSettings?: Record<string, string>;
-  /** Whether to apply the migrations; so by default. A node of a cluster gets them from another node. */
+  /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
@@ -55,6 +55,8 @@ export interface Stack extends StackInfo, AsyncDisposable {
   functionEnded: Promise<string>;
 }
 
+const UPKEEP = "do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$";
+
 /** Starts Postgres, applies the migrations, and starts the API in front of it. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir, apiPort, databasePort, server, authSettings = {}, isMigrated = true, seed } =
@@ -69,10 +71,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
-  const building = buildConsole({ apiUrl, publishableKey, outDir });
+  const building = isMigrated
+    ? buildConsole({ apiUrl, publishableKey, outDir })
+    : Promise.resolve(() => null);
   // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 
+  // Meanwhile Postgres starts. If it cannot be found, the migrations say why.
+  if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
   const clusterDir = join(dataDir, "postgres");
@@ -109,7 +115,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   // Waits for what is under way, before Postgres is stopped.
   started.defer(() => sql.end());
-  const sealing = seed ? runUpkeep(sql) : undefined;
+  // Seals past days, as the schedule of examples/adopting/upkeep.sql does on a hosted project.
+  const sealing = seed ? sql.unsafe(UPKEEP) : undefined;
   sealing?.catch(() => {});
 
   progress(`Data API (PostgREST ${program.version}), Auth, the function and the console`);
@@ -121,7 +128,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       log,
     }),
   );
-  const dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
+  const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,
@@ -146,13 +153,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };
-}
-
-/** Runs the upkeep as its schedule does on a hosted project (examples/adopting/upkeep.sql). It seals past days. */
-export async function runUpkeep(sql: postgres.Sql): Promise<void> {
-  await sql.unsafe(
-    `do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$`,
-  );
 }
 
 /** Makes a new database look like a hosted project's, before any migration. */

@@ -1,4 +1,5 @@
-import { assertRejects } from "@std/assert";
+// Only the test tasks can load @std. Benchmarks and citus/trial.ts import this file, too.
+import assert from "node:assert/strict";
 import postgres from "postgres";
 
 // Helpers that take a connection of the owner of a database, of whatever stack.
@@ -38,6 +39,21 @@ export async function addKeys(run: Run, id: string, count: number) {
       select audit_log_private.insert_api_key(${id}, 'test') as key from generate_series(1, ${count}::int)
     ) as made`;
   return [...keys];
+}
+
+/** Revokes an API key, without its administrators. */
+export async function revoke(run: Run, apiKeyId: string): Promise<void> {
+  await run`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+}
+
+/** Calls a function of the schema audit_log as a signed-in person, like the Data API. */
+export async function callAs<T>(sql: Sql, sub: string, call: string): Promise<T> {
+  const claims = JSON.stringify({ sub, email: `${sub}@example.com` });
+  return await valueOf<T>(sql.begin(async (run) => {
+    await run`select set_config('request.jwt.claims', ${claims}, true)`;
+    await run`set local role authenticated`;
+    return await run.unsafe(`select audit_log.${call}`);
+  }));
 }
 
 /** The fields that a test gives an entry by SQL. The rest is filled in. */
@@ -175,7 +191,9 @@ export async function rolledBack<T>(
 
 /** Returns the error with which a statement is refused. */
 export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
-  return await assertRejects(() => statement, postgres.PostgresError);
+  const error = await statement.then(() => null, (error: unknown) => error);
+  assert(error instanceof postgres.PostgresError, `not refused by Postgres: ${error}`);
+  return error;
 }
 
 /** Returns the SQLSTATE with which a statement is refused. */

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
-import { ALL_DAYS, getSeals, type SealsPage, send, statusOnly, withKey } from "../api.ts";
+import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
 import { type Entry, inTokyo, letChecksGrowOld, newLog, silently, sql } from "../helpers.ts";
 import { writeEntries } from "../helpers.ts";
 import { call, newOrganization, pageQuery, signUp } from "../people.ts";
@@ -14,18 +14,6 @@ type Seal = SealsPage["items"][number];
 
 function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
-}
-
-/** Reads a day of the log as NDJSON, from the pages of the API. */
-async function ndjson(token: string, day: string): Promise<string> {
-  let lines = "";
-  for (let offset = 0;; offset += 1000) {
-    const query = `?start=${day}&end=${day}&limit=1000&offset=${offset}`;
-    const response = await send(query, withKey(token, { Accept: "application/x-ndjson" }));
-    const page = await response.text();
-    if (page === "") return lines;
-    lines += page;
-  }
 }
 
 /** Hashes a file as `split -l 1000 --filter=sha256sum | cut -c1-64 | sha256sum` does. */
@@ -48,7 +36,7 @@ function countsOf({ items }: SealsPage): (string | number)[][] {
 
 /** Fails unless a seal is the hash of its fields, and of its day as the API gives it. */
 async function assertTrue(token: string, seal: Seal): Promise<void> {
-  assertEquals(seal.sha256, hashOf(await ndjson(token, seal.day)));
+  assertEquals(seal.sha256, hashOf(await readDay(token, seal.day)));
   const { format, previous, sequence, day, entries, added, removed, sealed_at } = seal;
   const line = [format, previous, sequence, day, entries, added, removed, seal.sha256, sealed_at];
   assertEquals(seal.seal, sha256(line.join(" ")));
