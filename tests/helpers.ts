@@ -4,7 +4,7 @@ import postgres from "postgres";
 import { DATABASE_URL, getPage } from "./api.ts";
 import { client } from "./people.ts";
 import { addOrganization, countMismatches, type Organization, pidOf, type Run } from "./project.ts";
-import { runUpkeep, type Sql, valueOf } from "./project.ts";
+import { type Sql, valueOf } from "./project.ts";
 import type { TablesInsert } from "../supabase/functions/public-audit-log/database.types.ts";
 
 export * from "./api.ts";
@@ -129,15 +129,6 @@ export async function beside(
   });
   await work().finally(() => isDone = true);
   await Promise.all(repeated);
-}
-
-/** Does all of the upkeep, and fails if it waits for a row. */
-export async function runUpkeepWithoutWaiting(): Promise<void> {
-  const connection = await sql.reserve();
-  await connection`set lock_timeout = '1s'`;
-  await runUpkeep(connection);
-  await connection`reset lock_timeout`;
-  connection.release();
 }
 
 /** Makes the last checks of an organization's sealed days 31 days older. */

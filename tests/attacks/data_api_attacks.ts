@@ -62,7 +62,7 @@ function accept(Accept: string) {
   return { headers: { Accept } };
 }
 
-/** What an attacker sends for a parameter, as text. */
+/** Returns what an attacker sends for a parameter, as text. */
 export function value({ name, type }: Parameter, guess: Guess): string {
   switch (type) {
     case "uuid":
@@ -82,14 +82,14 @@ export function value({ name, type }: Parameter, guess: Guess): string {
   }
 }
 
-/** What an attacker sends for a parameter in JSON. */
+/** Returns what an attacker sends for a parameter in JSON. */
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return pageQuery(DAY, DAY, { user_email: guess.email });
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
 
-/** The arguments of a function, by the names of its parameters. */
+/** Makes the arguments of a function, by name. */
 export function values<T>(
   parameters: Parameter[],
   guess: Guess,
@@ -98,7 +98,7 @@ export function values<T>(
   return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
 }
 
-/** A request with a body in JSON. */
+/** Makes a request with a body in JSON. */
 export function json(body: object) {
   const headers = { "Content-Type": "application/json" };
   return { method: "POST", headers, body: JSON.stringify(body) };
@@ -132,7 +132,7 @@ function attacksOnFunction(
   ];
 }
 
-/** All attacks with a guess on what the Data API serves, by someone with or without an organization. */
+/** Lists all attacks with a guess, by somebody who may administer an organization. */
 export async function attacksOf(
   sql: Sql,
   organizationId: string | undefined,

@@ -14,9 +14,9 @@ import { type HttpRequest, judge, type Verdict } from "./second_reading.ts";
 // More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/attacks/hostile_input_test.ts
 const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 10_000);
 const SEED = Number(Deno.env.get("FUZZ_SEED") ?? 1);
-/** One request in so many goes through the gateway, the others straight to a function's own process. */
+/** One request in ten goes through the gateway. The others go straight to the function's process. */
 const GATEWAY_SHARE = 10;
-/** After so many requests, each key gets its sixty a minute anew. */
+/** After each batch of requests, the keys' limits are reset. */
 const BATCH = 500;
 const SOCKETS = 8;
 

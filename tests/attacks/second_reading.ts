@@ -53,7 +53,7 @@ export function judge(request: HttpRequest, home: string, keys: KnownKeys): Verd
   return query ? { status: 200, organizationId, query } : { status: 400 };
 }
 
-/** The token, or nothing unless there is exactly one such header, of this one form. */
+/** Returns the token if there is one Authorization header and it has the right form, or nothing. */
 function tokenOf(headers: [string, string][]): string {
   const [value, ...others] = headers
     .filter(([name]) => name.toLowerCase() === "authorization").map(([, value]) => value);
@@ -63,7 +63,7 @@ function tokenOf(headers: [string, string][]): string {
   return words.filter((word) => word !== "").length === 1 ? words.at(-1) ?? "" : "";
 }
 
-/** The query, if every parameter is right. */
+/** Returns the query if every parameter is right. */
 function readQuery(text: string): ExpectedQuery | null {
   if (text.length > 12_288) return null;
   const values = new Map<string, string>();
@@ -94,7 +94,7 @@ function readQuery(text: string): ExpectedQuery | null {
     : null;
 }
 
-/** Whether bytes that are UTF-8 stand for 1 to 320 characters without NUL. */
+/** Says whether UTF-8 bytes are 1 to 320 characters without NUL. */
 function isPerson(bytes: string): boolean {
   const text = new TextDecoder().decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
   return text.length > 0 && [...text].length <= 320 && !text.includes("\0");

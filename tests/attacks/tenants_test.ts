@@ -111,7 +111,7 @@ async function assertRefusedUnread({ id }: Person, statement: string): Promise<v
   });
 }
 
-/** How often a connection has looked into each of our tables but the one that says who administers what. */
+/** Counts how often a transaction has looked into each of our tables, except that of the members. */
 async function scans(connection: Run) {
   return [
     ...await connection`

@@ -55,7 +55,7 @@ describe("an action", () => {
     }
   });
 
-  it("is written by transactions that began before it was added, and none of them locks it", async () => {
+  it("can be written by transactions that began before it was added, and none of them locks it", async () => {
     const { id, token } = await newLog();
     const code = `test.${crypto.randomUUID()}`;
     const [first, second] = [await sql.reserve(), await sql.reserve()];
@@ -100,7 +100,7 @@ describe("an action", () => {
     assertEquals(deprecated_at, "2026-03-01T00:00:00.000Z");
   });
 
-  it("can demand a new field, which every later entry must have; an old snapshot cannot demand it", async () => {
+  it("can demand a new field of every later entry, but not in a transaction with an old snapshot", async () => {
     const { id } = await newLog();
     const action = await newAction();
     const writer = await sql.reserve();

@@ -164,7 +164,7 @@ describe("expires_at", () => {
 });
 
 describe("list_api_keys()", () => {
-  it("gives active keys first, then the latest first; who made and revoked each outlasts their accounts", async () => {
+  it("gives active keys first, and says who made and revoked each, also when the account is deleted", async () => {
     const { id, apiKeyId } = await newOrganization(admin);
     const colleague = await signUp();
     await addMember(id, colleague, "admin");

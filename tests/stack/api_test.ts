@@ -193,7 +193,7 @@ describe("the API", () => {
     assertEquals(await statusOnly(send("?start=x", withKey(token, NDJSON))), 400);
   });
 
-  it("calls the organization as the platform does; nothing else changes with that, no reader's place either", async () => {
+  it("calls the organization as the platform does, which changes nothing else, not even a reader's place", async () => {
     const { id, token } = await newLog({}, { action: "agent_added" });
     await runUpkeep(sql);
     const texts = async (accept?: Record<string, string>) => {
@@ -215,23 +215,24 @@ describe("the API", () => {
     }
   });
 
-  it("refuses whatever is no active key with the same 401, and with a challenge by RFC 6750", async () => {
+  it("answers everything but an active key with the same 401 and a challenge as in RFC 6750", async () => {
     const [active, revoked, expired] = [await newLog(), await newLog(), await newLog()];
     const end = (column: string, { apiKeyId }: Organization) =>
       sql`update audit_log_private.api_keys set ${sql(column)} = now() where id = ${apiKeyId}`;
     await Promise.all([end("revoked_at", revoked), end("expires_at", expired)]);
     const { data: { session } } = await (await signUp()).client.auth.getSession();
-    const others: Record<string, string>[] = [
-      {},
+    const tokens = [UNKNOWN_TOKEN, revoked.token, expired.token, active.token.slice(0, -1)];
+    tokens.push("nonsense", SECRET_KEY, session?.access_token ?? "");
+    const requests: Record<string, string>[] = [
+      ...tokens.map((token) => ({ Authorization: `Bearer ${token}` })),
       { Authorization: "Basic YTpi" },
       // A token is taken from nowhere but Authorization.
+      {},
       { apikey: active.token },
       { Cookie: `token=${active.token}` },
     ];
-    const tokens = [UNKNOWN_TOKEN, revoked.token, expired.token, active.token.slice(0, -1)];
-    tokens.push("nonsense", SECRET_KEY, session?.access_token ?? "");
     const answers = [];
-    for (const given of [...others, ...tokens.map((t) => ({ Authorization: `Bearer ${t}` }))]) {
+    for (const given of requests) {
       const response = await send(`?${TWO_DAYS}`, { headers: given });
       const { request_id, ...body } = await response.json();
       const { date: _, "www-authenticate": challenge, "x-request-id": id, ...headers } = Object

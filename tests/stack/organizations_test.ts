@@ -59,7 +59,7 @@ describe("a hold", () => {
     await assertExact(log, 0);
   });
 
-  it("is shown with who gave it while it stands, and kept with who released it", async () => {
+  it("is shown with who gave it until it is released, and then kept with who released it", async () => {
     const { id } = await newOrganization(admin);
     await hold(id, "Matter 7");
     await sql`select audit_log_private.hold(${id}, 'Matter 8')`;

@@ -115,7 +115,7 @@ describe("list_organizations()", () => {
     ]);
   });
 
-  it("leaves out organizations that do not exist, and knows only one role of administrators", async () => {
+  it("leaves out organizations that do not exist, and takes only the role admin for an administrator", async () => {
     const { id } = await newOrganization(admin);
     const listed = await rolledBack(sql, async (run) => {
       await run.unsafe(`

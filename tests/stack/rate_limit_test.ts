@@ -93,21 +93,28 @@ function resetAt(times: number[], moment: number): number {
 }
 
 describe("the rate limit after any requests", () => {
-  it("accepts a request only if fewer than 60 were accepted in 60 seconds, and keeps all their times", () => {
+  it("accepts a request only if fewer than 60 were accepted in 60 seconds, and says how many are left", () => {
     assert(accepted.some(({ kept }) => kept.length === QUOTA), "no request was the 60th");
-    for (const { times, earliest, latest, kept } of accepted) {
+    for (const { times, earliest, latest, kept, remaining, reset } of accepted) {
       const arrival = kept.at(-1) ?? NaN;
       assert(earliest <= arrival && arrival <= latest, `${earliest}, ${arrival}, ${latest}`);
       assertEquals(kept, [...within(times, arrival), arrival]);
-      assert(kept.length <= QUOTA);
+      // RateLimit says how many requests are left, and when the oldest is 60 seconds old.
+      assertEquals([remaining, reset], [QUOTA - kept.length, resetAt(kept, arrival)]);
+      assert(remaining >= 0);
     }
   });
 
-  it("refuses a request only if 60 were accepted in 60 seconds, and does not count it", () => {
+  it("refuses a request only if 60 were accepted in 60 seconds, does not count it, and says when to retry", () => {
     assert(refused.length > REQUESTS / 10, `only ${refused.length} were refused`);
-    for (const { times, earliest, kept } of refused) {
+    for (const { times, earliest, latest, kept, reset } of refused) {
       assertEquals(within(times, earliest).length, QUOTA);
       assertEquals(kept, times);
+      // Retry-After: when the oldest request is 60 seconds old, never early, at most a second late. The request
+      // may have been counted when the oldest was older than 60 seconds.
+      const least = Math.ceil(((times[0] ?? NaN) + SPAN - latest) / SECOND);
+      const most = resetAt(times, earliest);
+      assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
     }
   });
 
@@ -125,23 +132,6 @@ describe("the rate limit after any requests", () => {
       );
     };
     assertEquals([await edge(-1), await edge(0), await edge(1)], [true, true, false]);
-  });
-
-  it("says in Retry-After when the oldest request is 60 seconds old: never early, at most a second late", () => {
-    for (const { times, earliest, latest, reset } of refused) {
-      const [oldest = NaN] = within(times, earliest);
-      const most = resetAt([oldest], earliest);
-      // The request may have been counted when the oldest was older than 60 seconds.
-      const least = Math.ceil((oldest + SPAN - latest) / SECOND);
-      assert(least <= reset && reset <= most && reset >= 1, `${least}, ${reset}, ${most}`);
-    }
-  });
-
-  it("says in RateLimit how many requests are left, and when the oldest is 60 seconds old", () => {
-    for (const { kept, remaining, reset } of accepted) {
-      const expected = [QUOTA - kept.length, resetAt(kept, kept.at(-1) ?? NaN)];
-      assertEquals([remaining, reset], expected);
-    }
   });
 });
 

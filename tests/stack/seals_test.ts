@@ -135,10 +135,8 @@ describe("the list of seals", () => {
   });
 
   it("is paged and limited like entries, in the order of the chain, in which each seal has the one before", async () => {
-    const written = ["03", "02", "01"];
-    const { id, apiKeyId, token } = await newLog(
-      ...written.flatMap((day) => entriesOn(`2026-03-${day}`, 1)),
-    );
+    const written = ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1));
+    const { id, apiKeyId, token } = await newLog(...written);
     await runUpkeep(sql);
     await writeEntries(id, entriesOn("2026-03-01", 1));
     await runUpkeep(sql);
@@ -155,8 +153,6 @@ describe("the list of seals", () => {
         ?.match(/<[^>]*\/public-audit-log(\/seals\?[^>]*)>; rel="next"/)?.[1];
     }
     assertEquals(days, ["1 2026-03-01", "2 2026-03-02", "3 2026-03-03", "4 2026-03-01"]);
-    const { items } = await getSeals(token, `${MARCH}&offset=3`);
-    assertEquals(items.map(({ sequence }) => sequence), [4]);
     await exhaust(sql, apiKeyId);
     assertEquals(await statusOnly(send(`/seals?${MARCH}`, withKey(token))), 429);
   });

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { assertExact, killWithin, newLog, runUpkeepWithoutWaiting, sql } from "../helpers.ts";
+import { assertExact, killWithin, newLog, sql } from "../helpers.ts";
 import { insertEntries, type Organization, pidOf, rolledBack, type Run } from "../project.ts";
 import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
@@ -130,7 +130,11 @@ describe("run_upkeep()", () => {
     await write(writer, held.id, 250);
     await write(sql, other.id, 10);
 
-    await runUpkeepWithoutWaiting();
+    const upkeep = await sql.reserve();
+    await upkeep`set lock_timeout = '1s'`;
+    await runUpkeep(upkeep);
+    await upkeep`reset lock_timeout`;
+    upkeep.release();
     assertEquals([(await left(held))["counts"], (await left(other))["counts"]], [500, 0]);
 
     await writer`commit`;
