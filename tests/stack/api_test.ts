@@ -211,6 +211,7 @@ describe("the API", () => {
       assertEquals((await texts(NDJSON))[0], lines);
       await writeEntries(id, [{ created_at: "2026-04-01", agent_name: quoted }]);
       page = await getPage(token, nextOf(page));
+      assertEquals(page.organization_id, external_id ?? id);
       assertEquals(page.items.map(({ agent_name }) => agent_name), [quoted]);
     }
   });

@@ -78,9 +78,9 @@ describe("run_upkeep()", () => {
     };
     assertEquals(await transactions("entry_counts", "writer_pid = 0"), [1000, 1000, 500]);
     assert((await transactions("seals", "true")).every((seals) => seals <= 200));
-    const shared = await organizationWithBacklog(400);
+    const shared = await organizationWithBacklog(600);
     await Promise.all([runUpkeep(sql), runUpkeep(sql)]);
-    for (const [each, days] of [[organization, 1250], [shared, 400]] as const) {
+    for (const [each, days] of [[organization, 1250], [shared, 600]] as const) {
       assertEquals(await left(each), { counts: 0, days, lastSeal: days });
       await assertExact(each, 2 * days);
     }
