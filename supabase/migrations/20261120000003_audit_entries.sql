@@ -13,7 +13,8 @@ create function audit_log_private.required_path(required text[]) returns jsonpat
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
-    select coalesce(string_agg(format('$.%s.type() == "string"', to_json(name)), ' && '), '$.type() == "object"')
+    -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
+    select coalesce('strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"')
     from unnest(required) as name where name is not null
   )::jsonpath;
 end $$;
@@ -101,8 +102,8 @@ return case
   when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
   -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
   when data @? 'strict $.**{33}' then 'data_is_shallow'
-  -- A missing field has no type, and the comparison is then false.
-  when not data @@ required_path then 'data_has_required'
+  -- Null: a field is missing or no string.
+  when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is 'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is not in the catalogue.';
 

@@ -67,11 +67,13 @@ begin
     end;
     update audit_log_private.entry_counts c
     set entries = c.entries + 1,
-      hours[date_part('hour', entry.created_at at time zone 'UTC')::integer + 1] =
-        c.hours[date_part('hour', entry.created_at at time zone 'UTC')::integer + 1] + 1,
-      updates = c.updates + 1
-    where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone 'UTC')::date
-      and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part and c.updates < 64
+      hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
+        c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
+      updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+      updated_by = case when c.updates < 64 then c.updated_by else pg_current_xact_id() end
+    where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
+      and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
+      and (c.updates < 64 or c.updated_by <> pg_current_xact_id())
       and audit_log_private.broken_rule(
         entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
       ) is null;
@@ -80,14 +82,12 @@ begin
     end if;
   end if;
   -- In two steps, because Citus does not join changed with a table.
-  codes := array(select distinct c.action from changed c);
-  select array_agg(a.code), array_agg(a.required_path) into codes, required_paths
-  from audit_log.actions a where a.code = any (codes);
+  select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
   for counted in
     select
       e.organization_id,
       e.action,
-      date_trunc('hour', e.created_at at time zone 'UTC') as hour,
+      date_trunc('hour', e.created_at at time zone interval '0') as hour,
       count(*)::integer as entries,
       min(case when tg_op = 'INSERT' then
         audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)

@@ -117,6 +117,14 @@ describe("counts", () => {
     assertEquals(await countMismatches(sql, id), []);
   });
 
+  it("of a connection stay in one row, however many transactions it writes in", async () => {
+    const { id } = await newLog();
+    const writer = await sql.reserve();
+    for (let i = 0; i < 130; i++) await insertEntry(writer, id, NOON);
+    writer.release();
+    assertEquals((await counts(id)).map((row) => row["entries"]), [130]);
+  });
+
   it("are the same, and so are checks and pages, whatever the session has set or defined", async () => {
     const { id } = await newLog();
     const connection = connect();
