@@ -62,7 +62,8 @@ export function Connect(
           onChange={setIsStored}
         />
       )}
-      <Group justify="flex-end">
+      <Group justify="flex-end" gap="xs">
+        {token && !isStored && <Hint>To close, tick the box.</Hint>}
         <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
           Close
         </Button>

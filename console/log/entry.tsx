@@ -3,7 +3,7 @@ import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Copy, Written } from "../shared/copy.tsx";
-import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
+import { dayOf, formatTimes } from "../shared/days.ts";
 import { Icon, type IconName } from "../shared/icons.tsx";
 import {
   ActionName,
@@ -90,8 +90,8 @@ export function EntryPanel(props: EntryPanelProps) {
           <Empty title="No such entry">
             <p>
               The log has no entry with this id
-              {at && ` at ${formatTime(at, "utc", true)} UTC`}. Retention may have deleted it, or a
-              part of the link is missing.
+              {at && ` at ${formatTimes(at)[0]}`}. Retention may have deleted it, or a part of the
+              link is missing.
             </p>
             <Button
               mt="sm"
@@ -130,6 +130,7 @@ function Step({ name, icon, to, onOpen }: StepProps) {
 
 function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
   const json = JSON.stringify(entry, null, 2);
+  const [utc, local] = formatTimes(entry.created_at);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
       <Group gap="xs" my={6}>
@@ -144,8 +145,8 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
       <Tabs.Panel value="fields">
         <dl className={styles.fields}>
           <Field name="Time">
-            {formatTime(entry.created_at, "utc", true)} UTC
-            <Hint>{formatTime(entry.created_at, "local", true)} {TIME_ZONE}</Hint>
+            {utc}
+            {local && <Hint>{local}</Hint>}
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>{" "}

@@ -1,9 +1,10 @@
 import { ActionIcon, Alert, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
 import * as z from "zod/mini";
 import { Export } from "../export/export.tsx";
+import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
@@ -70,6 +71,15 @@ export function Log() {
       }),
     [navigate],
   );
+  const router = useRouter();
+  // With fixed days, so that another person sees the same on another day.
+  const link = router.history.createHref(
+    router.buildLocation({
+      from: "/$organizationId/log",
+      to: ".",
+      search: { ...address, range: undefined, start: filter.start, end: filter.end },
+    }).href,
+  );
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<LogAddress>) =>
@@ -100,6 +110,7 @@ export function Log() {
         <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>
+        <Copy label="link" text={new URL(link, location.href).href} />
       </Head>
       <Toolbar
         address={address}

@@ -22,8 +22,9 @@ export function Seals() {
       <Head title="Seals" />
       <Lead>
         Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
-        before. Keep a copy of the latest seal elsewhere. With it and an export you can show later
-        that nobody changed these days.
+        before. A day without entries gets none. Keep a copy of the latest seal elsewhere. With it
+        and an export, <code>public-audit-log verify --kept</code>{" "}
+        shows later that nobody changed these days: docs/verifying.md of this project says how.
       </Lead>
       <Failure error={error} onRetry={refetch} />
       {latest && (

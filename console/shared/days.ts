@@ -65,6 +65,13 @@ export function formatTime(value: string, zone: Zone, milliseconds = false): str
   return `${text.slice(0, 23)} ${offset < 0 ? "-" : "+"}${hours}:${minutes}`;
 }
 
+/** A time in UTC, and in the viewer's time zone where that is another. */
+export function formatTimes(value: string): [string, string?] {
+  const utc = `${formatTime(value, "utc", true)} UTC`;
+  if (new Date(value).getTimezoneOffset() === 0) return [utc];
+  return [utc, `${formatTime(value, "local", true)} ${TIME_ZONE}`];
+}
+
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
 const RELATIVE = {
   long: new Intl.RelativeTimeFormat("en", { numeric: "auto" }),

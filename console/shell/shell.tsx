@@ -13,7 +13,7 @@ import styles from "./shell.module.css";
 /** The e-mail address of the person who has signed in. */
 export const EmailContext = createContext("");
 
-const Factors = lazy(() => import("../auth/factors.tsx"));
+const ManageFactors = lazy(() => import("../auth/manage_factors.tsx"));
 
 const SCREENS = [
   { to: "/$organizationId/log", name: "Log", icon: "log" },
@@ -155,7 +155,7 @@ function Account() {
           )}
         </Menu.Dropdown>
       </Menu>
-      <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
+      <Suspense>{isOpen && <ManageFactors onClose={() => setIsOpen(false)} />}</Suspense>
       <Failure error={leaving.error} />
     </div>
   );
