@@ -66,7 +66,7 @@ export default function ManageFactors({ onClose }: { onClose: () => void }) {
               }}
             >
               <img src={added.totp.qr_code} alt="The key as a QR code" width={180} height={180} />
-              <Copyable title="Key" label="key" text={added.totp.secret} />
+              <Copyable title="Key" text={added.totp.secret} />
               <TextInput {...CODE} />
             </AuthForm>
           )

@@ -106,7 +106,6 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       <Divider />
       <Copyable
         title="The same with an API key, 1,000 entries at a time"
-        label="curl"
         text={command(filter, format)}
       />
     </Dialog>

@@ -35,7 +35,7 @@ export function Connect(
             The token is shown only once. If you lose it, rotate or revoke the key{" "}
             <code>{apiKey.hint}</code>.
           </Alert>
-          <Copyable title="Token" label="token" text={token} />
+          <Copyable title="Token" text={token} />
         </>
       )}
       <NativeSelect
@@ -49,7 +49,6 @@ export function Connect(
           <Hint>{collector.instructions}</Hint>
           <Copyable
             title={collector.name}
-            label={collector.name}
             text={collector.text(AUDIT_LOG_URL, token ?? apiKey.hint)}
           />
         </Stack>

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTimes } from "../shared/days.ts";
-import { Icon, type IconName } from "../shared/icons.tsx";
+import { Icon } from "../shared/icons.tsx";
 import {
   ActionName,
   actionName,
@@ -73,8 +73,19 @@ export function EntryPanel(props: EntryPanelProps) {
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">
-          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
-          <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
+          {([["Newer entry (K)", "up", newer], ["Older entry (J)", "down", older]] as const)
+            .map(([name, icon, to]) => (
+              <ActionIcon
+                key={name}
+                aria-label={name}
+                title={name}
+                disabled={!to}
+                {...to ? {} : { bg: "transparent" }}
+                onClick={() => onOpen(to)}
+              >
+                <Icon name={icon} />
+              </ActionIcon>
+            ))}
           <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
@@ -105,26 +116,6 @@ export function EntryPanel(props: EntryPanelProps) {
           </Empty>
         )}
     </div>
-  );
-}
-
-interface StepProps extends Pick<EntryPanelProps, "onOpen"> {
-  name: string;
-  icon: IconName;
-  to: AuditEntry | undefined;
-}
-
-function Step({ name, icon, to, onOpen }: StepProps) {
-  return (
-    <ActionIcon
-      aria-label={name}
-      title={name}
-      disabled={!to}
-      {...to ? {} : { bg: "transparent" }}
-      onClick={() => onOpen(to)}
-    >
-      <Icon name={icon} />
-    </ActionIcon>
   );
 }
 

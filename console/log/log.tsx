@@ -72,14 +72,14 @@ export function Log() {
     [navigate],
   );
   const router = useRouter();
-  // With fixed days, so that another person sees the same on another day.
-  const link = router.history.createHref(
-    router.buildLocation({
-      from: "/$organizationId/log",
-      to: ".",
-      search: { ...address, range: undefined, start: filter.start, end: filter.end },
-    }).href,
-  );
+  const { start, end } = filter;
+  // The list with fixed days, so that another person sees the same on another day.
+  const { href } = router.buildLocation({
+    from: "/$organizationId/log",
+    to: ".",
+    search: { ...address, range: undefined, start, end, entry: undefined, at: undefined },
+  });
+  const link = `${location.origin}${router.history.createHref(href)}`;
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<LogAddress>) =>
@@ -110,7 +110,7 @@ export function Log() {
         <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>
-        <Copy label="link" text={new URL(link, location.href).href} />
+        <Copy label="link" text={link} />
       </Head>
       <Toolbar
         address={address}
@@ -131,17 +131,14 @@ export function Log() {
           />
         </div>
       )}
-      <Failure
-        error={(isFollowing ? feed.error : entries.error) ?? days.error}
-        onRetry={refresh}
-      />
+      <Failure error={(isFollowing ? feed.error : entries.error) ?? days.error} onRetry={refresh} />
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={address.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
-              place={JSON.stringify({ ...address, entry: undefined, at: undefined })}
+              link={link}
               entries={items}
               zone={shownZone}
               openId={address.entry}

@@ -30,7 +30,6 @@ export function Seals() {
       {latest && (
         <Copyable
           title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
-          label="latest seal"
           text={keptSeal(latest)}
         />
       )}
@@ -136,11 +135,7 @@ function Days(days: LogDays) {
 /** Leads to the entries of a day. */
 function DayLink({ day }: { day: string }) {
   return (
-    <Link
-      from="/$organizationId/seals"
-      to="/$organizationId/log"
-      search={{ start: day, end: day }}
-    >
+    <Link from="/$organizationId/seals" to="/$organizationId/log" search={{ start: day, end: day }}>
       {day}
     </Link>
   );
