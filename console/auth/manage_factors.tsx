@@ -10,7 +10,7 @@ import { settle } from "./sign_in_with.ts";
 const KEY = ["factors"];
 
 /** Adds and removes the person's second factors. */
-export default function ManageFactors({ onClose }: { onClose: () => void }) {
+export function ManageFactors({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const refresh = () => client.invalidateQueries({ queryKey: KEY });
   const factors = useQuery({

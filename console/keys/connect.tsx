@@ -11,7 +11,7 @@ import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
 
 const POLL_MS = 3_000;
 
-/** Shows how an application uses a key. A dialog with a new token closes only by the confirmed button. */
+/** Shows how an application uses a key. With a new token, it closes only after a person says that it is stored. */
 export function Connect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
 ) {

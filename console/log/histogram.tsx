@@ -173,7 +173,7 @@ function barsByDay(days: LogDays): Bar[] {
     const name = formatDays({ start, end });
     return { start, end, name, tick: start, entries: 0, state: "empty" };
   });
-  // Only the days that have something: an address may name nine thousand years.
+  // Visits only days that have something, because an address may name nine thousand years.
   for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
     const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
     if (!bar) continue;

@@ -43,7 +43,7 @@ export function Log() {
   const navigate = route.useNavigate();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
-  // Deferred, so that the switch answers before the rows are drawn again.
+  // Deferred, so that the switch moves before the rows are drawn again.
   const shownZone = useDeferredValue(address.time ?? "utc");
   const filter = {
     organizationId: organization.id,

@@ -16,7 +16,7 @@ export function Copy({ label, text, isShort }: CopyProps) {
   const result = clipboard.error ? "Select the text and copy it" : clipboard.copied ? "Copied" : "";
   return (
     <Button
-      size="compact-xs"
+      size={isShort ? "compact-xs" : "xs"}
       leftSection={<Icon name={clipboard.copied ? "check" : "copy"} size={12} />}
       aria-label={result ? undefined : `Copy ${label}`}
       onClick={() => clipboard.copy(text)}

@@ -19,7 +19,7 @@ export interface Column<T> {
   isNameHidden?: boolean;
 }
 
-/** The name of the column in the address that sorts a table. */
+/** The part of an address that names the column by which a table is sorted. */
 export const SORTING = z.object({
   sort: z.catch(z.optional(z.string()), undefined),
   descending: z.catch(z.optional(z.literal(true)), undefined),
