@@ -159,7 +159,7 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
               <bdi>{typeof value === "string" ? value : JSON.stringify(value)}</bdi>
             </Field>
           ))}
-          <Field name="ID">
+          <Field name="Entry id">
             <code>{entry.id}</code>
           </Field>
         </dl>
