@@ -38,10 +38,10 @@ const LAST_ORGANIZATION = "audit-log-console-organization";
 export function Home() {
   const administered = useAdministered();
   const last = STORAGE?.getItem(LAST_ORGANIZATION);
-  const { id: organizationId } = administered.find(({ id }) => id === last) ?? administered[0] ??
-    {};
-  if (!organizationId) return <Nothing />;
-  return <Navigate to="/$organizationId/log" params={{ organizationId }} replace />;
+  const organization = administered.find(({ id }) => id === last) ?? administered[0];
+  if (!organization) return <Nothing />;
+  const params = { organizationId: organization.id };
+  return <Navigate to="/$organizationId/log" params={params} replace />;
 }
 
 /** Tells a person who administers no organization whom to ask. */
