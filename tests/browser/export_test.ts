@@ -48,7 +48,7 @@ describe("an export", () => {
     const { name, text } = await exportAs(view, "NDJSON");
     assertEquals(name, "audit-log_2026-03-01_2026-03-01_ada@example.com.ndjson");
     assertEquals(text.split("\n").length, 4);
-    assertEquals(await shell(curl, { API_KEY: organization.token }), text);
+    assertEquals(await shell(curl, { AUDIT_LOG_API_KEY: organization.token }), text);
   });
 
   it("has the filtered entries as CSV, with all digits and quotes, in the chosen columns", async () => {

@@ -144,8 +144,8 @@ describe("creating a key", () => {
   it("says why it refuses a name, and takes a name of 100 characters", async () => {
     const { view, admin, organization } = await openKeys();
     const refused = {
-      " \u00a0": "The name of an API key has 1 to 100 characters, not only spaces.",
-      ["x".repeat(101)]: "The name of an API key has 1 to 100 characters, not only spaces.",
+      " \u00a0": "Give the key a name.",
+      ["x".repeat(101)]: "The name has 101 characters. Take at most 100.",
       "SI\u200bEM": "has a character that cannot be seen, U+200B: remove it.",
     };
     for (const [name, error] of Object.entries(refused)) {

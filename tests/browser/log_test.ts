@@ -79,7 +79,7 @@ describe("the log", () => {
     await view.shows("1–2 of 2 entries");
   });
 
-  it("has presets that end today, in UTC", async () => {
+  it("has presets that end today, in UTC, and copies a link with fixed days", async () => {
     const entries = [0, 6, 7, 29, 30, 89, 90]
       .map((days) => ({ created_at: `${daysAgo(days)}T00:00:00Z` }));
     const { view } = await openLog(entries);
@@ -88,6 +88,7 @@ describe("the log", () => {
       await view.chooseRange(preset);
       await view.shows(`of ${total} entr`);
     }
+    assertStringIncludes(await view.copy("link"), `start=${daysAgo(89)}&end=${today()}`);
   });
 
   it("shows the new day when a person looks at it again after midnight (UTC)", async () => {
