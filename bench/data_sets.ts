@@ -1,16 +1,15 @@
-import type postgres from "postgres";
-import { makeKeys } from "./stack.ts";
+import { addKeys, type Organization, type Sql, valueOf } from "../tests/project.ts";
 
 /** A log of one organization over a year, and keys to read it with. */
 export interface DataSet {
   entries: number;
   organizationId: string;
-  tokens: string[];
+  keys: Key[];
   /** Keys whose limit is used up. */
-  exhaustedTokens: string[];
-  /** Tokens that no key has any more. */
-  unknownTokens: string[];
+  exhaustedKeys: Key[];
 }
+
+type Key = Pick<Organization, "apiKeyId" | "token">;
 
 /** Three persons. Each has one in so many entries of a data set. */
 export const PERSONS = [100_000, 100, 1];
@@ -21,30 +20,28 @@ export function addressOf(person: number): string {
 }
 
 /** Makes new keys, and what is missing of a data set. */
-export async function makeDataSet(sql: postgres.Sql, entries: number): Promise<DataSet> {
+export async function makeDataSet(sql: Sql, entries: number): Promise<DataSet> {
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;
-  await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
+  await sql`
+    insert into audit_log.organizations (id, name) values (${id}, 'Benchmark') on conflict do nothing`;
   await sql`delete from audit_log.bench_api_keys where organization_id = ${id}`;
-  const unknownTokens = await makeKeys(sql, id, 20);
   await sql`delete from audit_log_private.api_keys where organization_id = ${id}`;
-  const exhaustedTokens = await makeKeys(sql, id, 20);
-  const tokens = await makeKeys(sql, id, 300);
+  const [exhaustedKeys, keys] = [await addKeys(sql, id, 20), await addKeys(sql, id, 300)];
   await sql`
     insert into audit_log.bench_api_keys
     select api_key_id, organization_id, encode(token_hash, 'hex')
     from audit_log_private.api_key_hashes where organization_id = ${id}`;
-  const [row] = await sql`
-    select coalesce(sum(entries), 0)::int as n from audit_log_private.entry_counts
-    where organization_id = ${id}`;
+  const there: number = await valueOf(sql`
+    select coalesce(sum(entries), 0)::int from audit_log_private.entry_counts
+    where organization_id = ${id}`);
   const log = { entries, firstDay: "2025-01-01", days: 365, organization: `'${id}'::uuid` };
-  for (let n: number = row?.["n"]; n < entries; n += 50_000) {
+  for (let n = there; n < entries; n += 50_000) {
     await sql.unsafe(insertionOf(log, n, Math.min(n + 50_000, entries)));
   }
-  const compact = () => sql`select audit_log_private.compact_entry_counts(${id})::int as done`;
-  while ((await compact())[0]?.["done"]);
+  while (await valueOf(sql`select audit_log_private.compact_entry_counts(${id})::int`));
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-  return { entries, organizationId: id, tokens, exhaustedTokens, unknownTokens };
+  return { entries, organizationId: id, keys, exhaustedKeys };
 }
 
 interface InsertionOptions {
@@ -108,7 +105,7 @@ export interface GrownLog {
   organizations: number;
 }
 
-/** How many days it has, from 2021-01-01 to 2025-12-31. */
+/** Its days, from 2021-01-01 to 2025-12-31. */
 export const DAYS = 1826;
 
 const DAYS_AT_ONCE = 30;
@@ -120,13 +117,13 @@ export function organizationId(rank: number): string {
   return `${first}0000000-0000-4000-a000-${String(rank).padStart(12, "0")}`;
 }
 
-/** Fills a database with a log, unless it has it already. Indexes and triggers come back after the entries. */
-export async function loadGrownLog(sql: postgres.Sql, log: GrownLog): Promise<void> {
+/** Fills a database with a log, unless it has it already. */
+export async function loadGrownLog(sql: Sql, log: GrownLog): Promise<void> {
   const { entries, organizations } = log;
   const ids = Array.from({ length: organizations }, (_, n) => organizationId(n + 1));
-  const loaded = await sql`
-    select from audit_log.audit_entries where organization_id = ${organizationId(1)} limit 1`;
-  if (loaded.length > 0) return;
+  const loaded = sql`
+    select exists (select from audit_log.audit_entries where organization_id = ${ids[0] ?? ""})`;
+  if (await valueOf(loaded)) return;
   await sql`
     insert into audit_log.organizations (id, name)
     select id, 'Organization ' || rank from unnest(${ids}::uuid[]) with ordinality as o (id, rank)
@@ -135,38 +132,22 @@ export async function loadGrownLog(sql: postgres.Sql, log: GrownLog): Promise<vo
   await sql.unsafe(`do $$ begin
     for n in 1..${TRANSACTIONS + 1000} loop perform pg_current_xact_id(); commit; end loop;
   end $$`);
-  // The trigger goes, too: if it did not fire, it would still collect its transition table.
-  const parts = await sql`
-    select format('drop index %s', indexrelid::regclass) as dropping, pg_get_indexdef(indexrelid) as making
-    from pg_index where indrelid = 'audit_log.audit_entries'::regclass and not indisprimary
-    union all
-    select format('alter table audit_log.audit_entries drop constraint %I', conname),
-      format('alter table audit_log.audit_entries add constraint %I %s', conname, pg_get_constraintdef(oid))
-    from pg_constraint where conrelid = 'audit_log.audit_entries'::regclass and contype = 'p'
-    union all
-    select 'drop trigger count_inserted on audit_log.audit_entries', pg_get_triggerdef(oid)
-    from pg_trigger where tgrelid = 'audit_log.audit_entries'::regclass and tgname = 'count_inserted'`;
   await sql.begin(async (transaction) => {
-    for (const setting of ["session_replication_role = replica", "maintenance_work_mem = '2GB'"]) {
-      await transaction.unsafe(`set local ${setting}`);
-    }
+    // The counts are written with the entries, not by the trigger.
+    await transaction`set local session_replication_role = replica`;
     await transaction`truncate audit_log.audit_entries, audit_log_private.entry_counts, audit_log_private.days_to_seal`;
-    for (const { dropping } of parts) await transaction.unsafe(dropping);
     for (let day = 0; day < DAYS; day += DAYS_AT_ONCE) {
       const [from = 0, to = 0] = [day, Math.min(day + DAYS_AT_ONCE, DAYS)]
         .map((each) => Math.ceil(each * entries / DAYS));
       await transaction.unsafe(writingOf(log, ids, from, to));
       console.log(`  ${to} entries`);
     }
-    for (const { making } of parts) {
-      console.log(`  ${making}`);
-      await transaction.unsafe(making);
-    }
     await transaction`
       insert into audit_log_private.monthly_entry_counts
       select organization_id, date_trunc('month', day::timestamp), action, sum(entries)
       from audit_log_private.entry_counts group by 1, 2, 3`;
   });
+  await sql`reindex table audit_log.audit_entries`;
   await sql`vacuum (analyze)`;
 }
 
@@ -191,12 +172,11 @@ function writingOf(
     organization: `('{${ids}}'::uuid[])[${rank}]`,
     transaction: `(1000 + n::bigint * ${TRANSACTIONS} / ${entries})::text::xid8`,
   };
+  const insertion = insertionOf(options, from, to);
   const hours = Array.from({ length: 24 }, (_, h) => `count(*) filter (where hour = ${h})`);
   return `
     with written as (
-      ${
-    insertionOf(options, from, to)
-  } returning organization_id, created_at at time zone 'UTC' as time, action
+      ${insertion} returning organization_id, created_at at time zone 'UTC' as time, action
     )
     insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours)
     select organization_id, time::date, action, 0, count(*), array[${hours}]::integer[]

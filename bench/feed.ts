@@ -1,17 +1,17 @@
 import { parseArgs } from "node:util";
-import type postgres from "postgres";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
+import { type Sql, valueOf } from "../tests/project.ts";
 import { cursorOf } from "./data_sets.ts";
 import { processorTime } from "./processes.ts";
-import { median, printHead, printRow, runParts } from "./report.ts";
+import { median, printHead, printRow, quantile, runParts } from "./report.ts";
 import { type BenchStack, startBenchStack } from "./stack.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** So many entries lie between two that match. */
+    /** The number of entries between two that match. */
     entries: { type: "string", default: "1000000" },
-    /** So long followers follow. */
+    /** The seconds for which followers follow. */
     seconds: { type: "string", default: "60" },
   },
 });
@@ -45,31 +45,28 @@ async function measureGaps(): Promise<void> {
   printHead("entries between", "pages", "processor", "highest", "elapsed", "highest");
   for (const { name, id, after } of readers) {
     const costs = await readToEnd(stack, id, after);
-    const figures = (["processor", "elapsed"] as const).flatMap((kind) => {
-      const times = costs.map((cost) => cost[kind]);
-      return [median(times), Math.max(...times)];
-    });
+    const figures = [costs.map(({ processor }) => processor), costs.map(({ elapsed }) => elapsed)]
+      .flatMap((times) => [median(times), Math.max(...times)]);
     printRow(`${ENTRIES} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
   }
 }
 
 /** Uses up transaction numbers. Some count as in progress when a cursor was given out. */
-async function useTransactions(sql: postgres.Sql) {
+async function useTransactions(sql: Sql) {
   await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
-  const [row] = await sql`
-    select pg_snapshot_xmax(pg_current_snapshot())::text::bigint::int - 450 as oldest`;
-  const oldest: number = row?.["oldest"];
+  const oldest: number = await valueOf(
+    sql`select pg_snapshot_xmax(pg_current_snapshot())::text::bigint::int - 450`,
+  );
   return { oldest, inProgress: Array.from({ length: 200 }, (_, n) => oldest + 2 * n) };
 }
 
-async function cursor(sql: postgres.Sql, id: string, snapshot: string): Promise<string> {
+async function cursor(sql: Sql, id: string, snapshot: string): Promise<string> {
   const scope = [id, START, END, ACTION].join(" ");
-  const [row] = await sql.unsafe(`select ${cursorOf(snapshot, scope)} as cursor`);
-  return row?.["cursor"];
+  return await valueOf(sql.unsafe(`select ${cursorOf(snapshot, scope)}`));
 }
 
 /** Writes entries of an action that nobody asks for. */
-async function write(sql: postgres.Sql, id: string, entries: number, transaction: string) {
+async function write(sql: Sql, id: string, entries: number, transaction: string) {
   await sql.unsafe(`
     insert into audit_log.audit_entries
       (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
@@ -102,13 +99,13 @@ async function measureFollowers(): Promise<void> {
   console.log(`\nFollowers beside 16 writers for ${SECONDS} s, one transaction held open`);
   const heldSeconds = Math.min(20, SECONDS / 2);
   const figures = await followUnderLoad({ stack, seconds: SECONDS, heldSeconds });
-  printHead("follower", "entries", "polls", "killed");
-  for (const { query, entries, polls, kills } of figures.followers) {
-    printRow(`\`${query}\``, entries, polls, kills);
+  printHead("follower", "entries", "killed");
+  for (const { query, entries, kills } of figures.followers) {
+    printRow(`\`${query}\``, entries, kills);
   }
+  const [middle, late] = [0.5, 0.99].map((share) => quantile(figures.lags, share).toFixed(0));
   console.log(
-    `\n${figures.entries} entries, 0 missed, 0 repeated; from commit to delivery: median ` +
-      `${figures.medianLag.toFixed(0)} ms, 99 of 100 within ${figures.p99Lag.toFixed(0)} ms; ` +
-      `${figures.whileHeld} were delivered while a transaction was held open.`,
+    `\n${figures.entries} entries, 0 missed, 0 repeated; from commit to delivery: median ${middle} ms, ` +
+      `99 of 100 within ${late} ms; ${figures.whileHeld} were delivered while a transaction was held open.`,
   );
 }

@@ -1,24 +1,23 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import type postgres from "postgres";
+import { addKeys, type Sql, valueOf } from "../tests/project.ts";
 import { cursorOf, DAYS, type GrownLog, loadGrownLog, organizationId } from "./data_sets.ts";
 import { byTurns, median, printHead, printRow, ratios, runParts } from "./report.ts";
-import { type BenchStack, costOf, KEPT, resetLimits, runUpkeep, startBenchStack } from "./stack.ts";
+import { type BenchStack, costOf, KEPT, resetLimits, startBenchStack } from "./stack.ts";
 
-// Compares a log of five years and many organizations with one of 1,000,000 entries, by turns. Both are kept; the
+// Compares a log of five years and many organizations with one of 1,000,000 entries, by turns. Both are kept. The
 // larger one needs 60 GB.
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     entries: { type: "string", default: "100000000" },
-    organizations: { type: "string", default: "2000" },
     rounds: { type: "string", default: "7" },
   },
 });
 const ROUNDS = Number(values.rounds);
-const [entries, organizations] = [Number(values.entries), Number(values.organizations)];
-const LARGE: GrownLog = { entries, organizations };
+const entries = Number(values.entries);
+const LARGE: GrownLog = { entries, organizations: Math.max(30, entries / 50_000) };
 const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
 
 /** The upkeep seals the days of the so many largest organizations. */
@@ -37,17 +36,15 @@ await main();
 Deno.exit();
 
 async function main(): Promise<void> {
-  await using small = await startBenchStack(folderOf(SMALL));
-  await loadGrownLog(small.sql, SMALL);
-  await using large = await startBenchStack(folderOf(LARGE));
-  await loadGrownLog(large.sql, LARGE);
-  const [like] = await large.sql`
-    select organization_id as id from audit_log_private.entry_counts
+  await using small = await startLog(SMALL);
+  await using large = await startLog(LARGE);
+  const like: string = await valueOf(large.sql`
+    select organization_id from audit_log_private.entry_counts
     where organization_id <> ${organizationId(1)}
-    group by organization_id order by abs(sum(entries) - ${SMALL.entries}::int) limit 1`;
+    group by organization_id order by abs(sum(entries) - ${SMALL.entries}::int) limit 1`);
   const subjects = [
     await subjectOf("alone", small, organizationId(1)),
-    await subjectOf("as large", large, like?.["id"]),
+    await subjectOf("as large", large, like),
     await subjectOf("largest", large, organizationId(1)),
   ];
   await runParts({
@@ -60,19 +57,21 @@ async function main(): Promise<void> {
   }, positionals);
 }
 
-function folderOf({ entries }: GrownLog): string {
-  return join(KEPT, "growth", String(entries));
+async function startLog(log: GrownLog): Promise<BenchStack> {
+  const stack = await startBenchStack(join(KEPT, "growth", `${log.entries}`));
+  await loadGrownLog(stack.sql, log);
+  return stack;
 }
 
 async function subjectOf(name: string, stack: BenchStack, id: string): Promise<Subject> {
-  const [row] = await stack.sql`
-    select audit_log_private.insert_api_key(${id}, 'benchmark') ->> 'token' as token,
-      (select sum(entries)::int from audit_log_private.entry_counts where organization_id = ${id}) as entries`;
-  console.log(`${name}: ${row?.["entries"]} entries, ${id}`);
-  return { name, stack, id, hash: `encode(sha256('${row?.["token"]}'), 'hex')` };
+  const [key] = await addKeys(stack.sql, id, 1);
+  const entries = await valueOf(stack.sql`
+    select sum(entries)::int from audit_log_private.entry_counts where organization_id = ${id}`);
+  console.log(`${name}: ${entries} entries, ${id}`);
+  return { name, stack, id, hash: `encode(sha256('${key?.token}'), 'hex')` };
 }
 
-async function printSizes(databases: postgres.Sql[]): Promise<void> {
+async function printSizes(databases: Sql[]): Promise<void> {
   console.log("\nBytes an entry on disk");
   const [small = [], large = []] = await Promise.all(databases.map((sql) =>
     sql`
@@ -133,13 +132,14 @@ async function measurePages(subjects: Subject[]): Promise<void> {
   for (const name of Object.keys(requestsOf(""))) {
     const requests = new Map<Subject, string>();
     for (const subject of subjects) {
-      const [row] = await subject.stack.sql.unsafe(requestsOf(subject.id)[name] ?? "").values();
-      requests.set(subject, row?.[0]);
+      const query = subject.stack.sql.unsafe(requestsOf(subject.id)[name] ?? "");
+      requests.set(subject, await valueOf(query));
     }
     const costs = await byTurns(ROUNDS, [...requests], ([subject, query]) => call(subject, query));
-    const columns = Array.from(costs.values());
-    const medians = columns.map((times) => median(times).toFixed(2));
-    printRow(name, ...medians, ratiosToFirst(columns));
+    const columns = [...costs.values()];
+    const [first, ...others] = columns;
+    const growth = others.map((times) => median(ratios(times, first)).toFixed(2)).join(", ");
+    printRow(name, ...columns.map((times) => median(times).toFixed(2)), growth);
   }
 }
 
@@ -165,19 +165,19 @@ async function call({ stack, hash }: Subject, request: string) {
   );
 }
 
-/** The median of the ratios of each round to the first column. */
-function ratiosToFirst([first = [], ...others]: number[][]): string {
-  return others.map((values) => median(ratios(values, first)).toFixed(2)).join(", ");
-}
-
 /** Prints what a night takes: it seals a new day, and compares a thirtieth of all sealed days. */
-async function measureUpkeep(sql: postgres.Sql, { entries }: GrownLog): Promise<void> {
+async function measureUpkeep(sql: Sql, { entries }: GrownLog): Promise<void> {
   console.log(`\nThe upkeep, ${entries.toLocaleString("en")} entries:`);
   const upkeep = async (what: string) => {
-    const { seconds, pieces, longest } = await runUpkeep(sql);
-    console.log(
-      `  ${what}: ${seconds.toFixed(1)} s, ${pieces} pieces, the longest ${longest.toFixed(2)} s`,
-    );
+    const seconds: number[] = [];
+    for (let more = true; more;) {
+      const start = performance.now();
+      more = await valueOf(sql`select audit_log_private.run_upkeep()`);
+      seconds.push((performance.now() - start) / 1000);
+    }
+    const all = seconds.reduce((sum, piece) => sum + piece).toFixed(1);
+    const longest = Math.max(...seconds).toFixed(2);
+    console.log(`  ${what}: ${all} s, ${seconds.length} pieces, the longest ${longest} s`);
   };
   await upkeep("what there is to do");
   const ids = Array.from({ length: SEALED }, (_, n) => organizationId(n + 1));

@@ -3,13 +3,14 @@ import autocannon from "npm:autocannon@9.0.0";
 
 export interface LoadOptions {
   url: string;
-  /** API keys, taken in turn. */
-  tokens: string[];
-  connections: number;
+  /** Taken in turn. */
+  keys: { token: string }[];
   seconds: number;
   /** Every answer must have it. */
   status: number;
 }
+
+const CONNECTIONS = 8;
 
 /**
  * Sends requests as fast as they are answered, and for longer than asked if few are answered in time. Returns how
@@ -17,19 +18,17 @@ export interface LoadOptions {
  *
  * @throws {Error} if an answer has another status.
  */
-export async function load(
-  options: LoadOptions,
-): Promise<{ answers: number; throughput: number }> {
-  const { url, tokens, connections, seconds, status } = options;
+export async function load(options: LoadOptions) {
+  const { url, keys, seconds, status } = options;
   const { latencies, statuses, errors, duration } = await sendRequests({
     url,
-    connections,
+    connections: CONNECTIONS,
     duration: seconds,
     timeout: 30,
-    requests: tokens.map((token) => ({ headers: { Authorization: `Bearer ${token}` } })),
+    requests: keys.map(({ token }) => ({ headers: { Authorization: `Bearer ${token}` } })),
   });
   // Requests under way when the time is up are lost: with few answers, those would weigh too much.
-  if (latencies.length < 5 * connections && seconds < 60) {
+  if (latencies.length < 5 * CONNECTIONS && seconds < 60) {
     return await load({ ...options, seconds: seconds * 4 });
   }
   const others = new Set(statuses.filter((each) => each !== status));

@@ -1,7 +1,7 @@
-import type postgres from "postgres";
+import { addKeys, addOrganization, type Sql } from "../tests/project.ts";
 import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
-import { makeKeys, resetLimits, startBenchStack } from "./stack.ts";
+import { resetLimits, startBenchStack } from "./stack.ts";
 
 export const DAY = "2026-03-01";
 const REQUESTS = 200;
@@ -27,12 +27,10 @@ export async function measureMemory(): Promise<void> {
   await using stack = await startBenchStack();
   const { sql, faults } = stack;
   const { port, pid } = await stack.startFunction();
-  const organizationId = crypto.randomUUID();
-  const tokens = await makeKeys(sql, organizationId, 20);
-  await insertEntries(sql, organizationId, LONGEST);
-  console.log(
-    "\nThe largest pages: the most memory that a process took, and processor time of a page",
-  );
+  const { id } = await addOrganization(sql);
+  const tokens = (await addKeys(sql, id, 20)).map(({ token }) => token);
+  await insertDay(sql, id, LONGEST);
+  console.log("\nThe largest pages: the most memory of each process, and processor time of a page");
   const columns = ["function, MiB", "PostgREST", "a backend", "function, ms", "all processes"];
   printHead("at a time", "MB", ...columns);
   for (const atATime of [1, 4]) {
@@ -40,19 +38,16 @@ export async function measureMemory(): Promise<void> {
     const { postgrest, postgres } = await dataApiProcesses(stack.pid, sql);
     const all = [pid, ...postgrest, ...postgres];
     for (const each of all) await resetPeak(each);
-    const { result: { succeeded, bytes }, times } = await whileTimed(
-      [[pid], all],
-      () => send(port, tokens, atATime),
-    );
+    const sending = () => send(port, tokens, atATime);
+    const { result: { succeeded, bytes }, times } = await whileTimed([[pid], all], sending);
     const peaks = await Promise.all(
       [[pid], postgrest, postgres].map((pids) => memoryOf("peak", ...pids)),
     );
-    printRow(
-      atATime,
-      (bytes / 1e6).toFixed(1),
+    const figures = [
       ...peaks.map((peak) => peak.toFixed(0)),
       ...times.map((time) => (time / REQUESTS).toFixed(1)),
-    );
+    ];
+    printRow(atATime, (bytes / 1e6).toFixed(1), ...figures);
     if ((peaks[0] ?? NaN) <= BOUND && succeeded === REQUESTS) continue;
     console.log(`FAILED: ${succeeded} of ${REQUESTS} answered; the bound is ${BOUND} MiB`);
     Deno.exitCode = 1;
@@ -61,15 +56,16 @@ export async function measureMemory(): Promise<void> {
 }
 
 /** Writes 1,000 entries of one day. */
-export async function insertEntries(
-  sql: postgres.Sql,
-  organizationId: string,
+export async function insertDay(
+  sql: Sql,
+  id: string,
   { email, name, text }: Record<"email" | "name" | "text", string>,
 ): Promise<void> {
-  const data = sql.json({ t: text });
   await sql`
     insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${organizationId}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${data}
+    select ${id}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${
+    sql.json({ t: text })
+  }
     from generate_series(1, 1000)`;
   await sql`analyze audit_log.audit_entries`;
 }

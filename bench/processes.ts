@@ -1,7 +1,8 @@
-import type postgres from "postgres";
+import type { Sql } from "../tests/project.ts";
+import { runProgram } from "../tests/run_program.ts";
 
 /**
- * The processor time that processes have used, in milliseconds: that of their threads (proc(5), `schedstat`)
+ * Adds up the processor time of processes, in milliseconds: that of their threads (proc(5), `schedstat`)
  * and of their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
  */
 export async function processorTime(...pids: number[]): Promise<number> {
@@ -28,10 +29,9 @@ export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
 }
 
 /** Finds PostgREST's process, and the backends that serve it. */
-export async function dataApiProcesses(gateway: number, sql: postgres.Sql) {
-  const ps = await new Deno.Command("ps", { args: ["-o", "pid=,comm=", "--ppid", `${gateway}`] })
-    .output();
-  const children = new TextDecoder().decode(ps.stdout).matchAll(/(\d+) postgrest$/gm);
+export async function dataApiProcesses(gateway: number, sql: Sql) {
+  const args = ["-o", "pid=,comm=", "--ppid", `${gateway}`];
+  const children = (await runProgram("ps", { args })).stdout.matchAll(/(\d+) postgrest$/gm);
   const backends = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity where usename = 'authenticator'`;
   return {

@@ -1,16 +1,10 @@
-import type postgres from "postgres";
+import { exhaust, type Sql, valueOf } from "../tests/project.ts";
 import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_sets.ts";
 import { load, sendRequests } from "./load.ts";
 import { dataApiProcesses, whileTimed } from "./processes.ts";
 import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
-import {
-  type BenchOptions,
-  type BenchStack,
-  costOf,
-  KEPT,
-  resetLimits,
-  startBenchStack,
-} from "./stack.ts";
+import { type BenchOptions, type BenchStack, costOf, KEPT } from "./stack.ts";
+import { resetLimits, startBenchStack } from "./stack.ts";
 
 const [START, END] = ["2025-01-01", "2025-12-31"];
 const YEAR = `start=${START}&end=${END}`;
@@ -18,6 +12,8 @@ const DAY = "start=2025-07-01&end=2025-07-01";
 const FIRST = "one day, first page";
 const FIRST_QUERY = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
 const POLL = "caught up, after=";
+/** A well-formed token that no key has. */
+const UNKNOWN_TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
 /** Compares reads through this function with those through three_calls.ts. */
 export async function measureReads({ entries, rounds, seconds }: BenchOptions): Promise<void> {
@@ -55,12 +51,11 @@ interface Run {
 
 type Case = Awaited<ReturnType<typeof casesOf>>[number];
 
-async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
-  const { entries, organizationId, tokens, exhaustedTokens, unknownTokens } = dataSet;
+async function casesOf(sql: Sql, dataSet: DataSet) {
+  const { entries, organizationId, keys, exhaustedKeys } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
-  const [row] = await sql.unsafe(
-    `select ${cursorOf("pg_current_snapshot()", `${organizationId} ${START} ${END}`)} as cursor`,
-  );
+  const scope = `${organizationId} ${START} ${END}`;
+  const cursor = await valueOf(sql.unsafe(`select ${cursorOf("pg_current_snapshot()", scope)}`));
   const queries = {
     [FIRST]: DAY,
     "year, first page": YEAR,
@@ -68,12 +63,12 @@ async function casesOf(sql: postgres.Sql, dataSet: DataSet) {
     "one action": action,
     "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
     "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
-    [POLL]: `${YEAR}&after=${row?.["cursor"]}`,
+    [POLL]: `${YEAR}&after=${cursor}`,
   };
   return [
-    ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, tokens })),
-    { name: "401", query: DAY, status: 401, tokens: unknownTokens },
-    { name: "429", query: DAY, status: 429, tokens: exhaustedTokens },
+    ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, keys })),
+    { name: "401", query: DAY, status: 401, keys: [{ token: UNKNOWN_TOKEN }] },
+    { name: "429", query: DAY, status: 429, keys: exhaustedKeys },
   ];
 }
 
@@ -93,7 +88,6 @@ async function measureLog(run: Run): Promise<void> {
     const { throughput } = await load({
       ...subject,
       url: `${handlers[subject.handler].url}?${subject.query}`,
-      connections: 8,
       seconds: round ? seconds : seconds / 4,
     });
     return throughput;
@@ -121,9 +115,9 @@ async function measureLog(run: Run): Promise<void> {
 async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Case[]) {
   const { pathname, origin: url } = new URL(handlers.function.url);
   const requests = Array.from({ length: 10 }, (_, turn) =>
-    cases.map(({ query, tokens }) => ({
+    cases.map(({ query, keys }) => ({
       path: `${pathname}?${query}`,
-      headers: { Authorization: `Bearer ${tokens[turn % tokens.length]}` },
+      headers: { Authorization: `Bearer ${keys[turn % keys.length]?.token}` },
     }))).flat();
   const times = cases.map(() => [] as number[]);
   for (let part = 0; part < 5 * rounds; part++) {
@@ -147,11 +141,8 @@ async function measureProcesses({ stack, handlers, dataSet, rounds, seconds }: R
     await prepareLimits(stack.sql, dataSet);
     const { postgrest, postgres } = await dataApiProcesses(stack.pid, stack.sql);
     const groups = [[pid], [stack.pid], postgrest, postgres, [Deno.pid]];
-    const options = { tokens: dataSet.tokens, status: 200, connections: 8, seconds };
-    const { result, times } = await whileTimed(
-      groups,
-      () => load({ ...options, url: `${url}?${DAY}` }),
-    );
+    const options = { url: `${url}?${DAY}`, keys: dataSet.keys, status: 200, seconds };
+    const { result, times } = await whileTimed(groups, () => load(options));
     return times.map((time) => time / result.answers);
   });
   printHead("process", "function", "floor");
@@ -162,18 +153,13 @@ async function measureProcesses({ stack, handlers, dataSet, rounds, seconds }: R
 }
 
 /** Prints the processor time of the steps of one day's first page, each alone in a backend. */
-async function measureSteps(
-  { stack, dataSet: { organizationId: id }, rounds }: Run,
-): Promise<void> {
-  const [key] = await stack.sql`
-    select api_key_id as id, encode(token_hash, 'hex') as hash
-    from audit_log_private.api_key_hashes where organization_id = ${id} limit 1`;
+async function measureSteps({ stack, dataSet, rounds }: Run): Promise<void> {
+  const { organizationId: id, keys: [key] } = dataSet;
+  const hash = `encode(sha256('${key?.token}'), 'hex')`;
   const steps = {
-    "count_request": `audit_log_private.count_request('${id}', '${key?.["id"]}')`,
+    "count_request": `audit_log_private.count_request('${id}', '${key?.apiKeyId}')`,
     "read_page": `audit_log_private.read_page('${id}', ${FIRST_QUERY})`,
-    "public_audit_log, with both": `audit_log.public_audit_log('${
-      key?.["hash"]
-    }', 'entries', ${FIRST_QUERY})`,
+    "public_audit_log, with both": `audit_log.public_audit_log(${hash}, 'entries', ${FIRST_QUERY})`,
   };
   const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {
     await resetLimits(stack.sql);
@@ -189,19 +175,18 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
   const counts = PERSONS.map((person, n) =>
     Math.ceil(entries / person) - Math.ceil(entries / (PERSONS[n - 1] ?? Infinity))
   );
-  const page = (address: string, offset: number) =>
-    `audit_log_private.read_page('${id}', ('${START}', '${END}', null, '${address}', 100, ` +
-    `${Math.max(0, offset)}, false, null))`;
-  const pages: Record<string, (address: string, count: number) => string> = {
-    "the total alone": (address, count) => page(address, count),
-    "first page": (address) => page(address, 0),
-    "the last page": (address, count) => page(address, count - 100),
+  const offsets: Record<string, (count: number) => number> = {
+    "the total alone": (count) => count,
+    "first page": () => 0,
+    "the last page": (count) => Math.max(0, count - 100),
   };
   printHead("a person with", ...counts.map((count) => `${count} entries`));
-  for (const [name, callOf] of Object.entries(pages)) {
+  for (const [name, offsetOf] of Object.entries(offsets)) {
     const cells: string[] = [];
     for (const [n, person] of PERSONS.entries()) {
-      const call = callOf(addressOf(person), counts[n] ?? 0);
+      const query = `('${START}', '${END}', null, '${addressOf(person)}', 100, ` +
+        `${offsetOf(counts[n] ?? 0)}, false, null)`;
+      const call = `audit_log_private.read_page('${id}', ${query})`;
       const processor = await costOf(stack, `perform ${call}`, 5);
       const [row] = await stack.sql.unsafe(
         `explain (analyze, buffers, format json) select ${call}`,
@@ -215,20 +200,14 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
 }
 
 /** Empties all limits, and uses up those of the exhausted keys. */
-async function prepareLimits(sql: postgres.Sql, { exhaustedTokens }: DataSet): Promise<void> {
+async function prepareLimits(sql: Sql, { exhaustedKeys }: DataSet): Promise<void> {
+  const ids = exhaustedKeys.map(({ apiKeyId }) => apiKeyId);
   await resetLimits(sql);
+  for (const id of ids) await exhaust(sql, id);
   await sql`truncate audit_log.bench_request_counts`;
-  const keys = await sql`
-    update audit_log_private.rate_limits r
-    set accepted_at = array_fill(clock_timestamp(), array[60])
-    from audit_log_private.api_key_hashes h
-    where h.organization_id = r.organization_id and h.api_key_id = r.api_key_id and h.token_hash in (
-      select sha256(convert_to(token, 'UTF8')) from unnest(${exhaustedTokens}::text[]) as token
-    )
-    returning r.api_key_id as id`;
   await sql`
     insert into audit_log.bench_request_counts
     select id, date_trunc('minute', now()) + n * interval '1 minute', 60
-    from unnest(${keys.map(({ id }) => id)}::uuid[]) as id, generate_series(0, 1) as n
+    from unnest(${ids}::uuid[]) as id, generate_series(0, 1) as n
     on conflict (api_key_id, minute) do update set requests = excluded.requests`;
 }

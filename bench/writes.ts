@@ -1,13 +1,18 @@
-import type postgres from "postgres";
+import type { Sql } from "../tests/project.ts";
+import { runProgram } from "../tests/run_program.ts";
 import { byTurns, printHead, printRow, ratios, spread } from "./report.ts";
 import { type BenchOptions, startBenchStack } from "./stack.ts";
 
-type Run = BenchOptions & { sql: postgres.Sql; databaseUrl: string };
+type Run = BenchOptions & { sql: Sql; databaseUrl: string };
 
 const ID = "00000000-0000-4000-9000-000000000000";
 /** The bare table has the same columns and indexes, defaults of Postgres' own, and nothing else. */
 const TABLES = { bare: "bench.entries", ours: "audit_log.audit_entries" };
 type Table = keyof typeof TABLES;
+const COLUMNS = "(organization_id, created_at, action, user_email, agent_name, data)";
+/** An entry's values after its organization and time. */
+const VALUES = `'message_created', 'ada@example.com', 'Assistant',
+  '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'`;
 
 /** Compares writes with those into a table without rules and counts, and with supa_audit's. */
 export async function measureWrites(options: BenchOptions): Promise<void> {
@@ -34,8 +39,6 @@ async function makeTables({ sql, entries }: Run): Promise<void> {
 }
 
 async function measureInserts(run: Run): Promise<void> {
-  const alone = (table: Table, clients: number) =>
-    measureTransaction(run, insertOf(table), clients);
   console.log(`\nInto one organization's log of ${run.entries} entries, in milliseconds`);
   printHead("what", "ours", "bare", "ratio");
   const print = async (what: string, measure: (table: Table) => Promise<number>) => {
@@ -43,8 +46,10 @@ async function measureInserts(run: Run): Promise<void> {
     const [ours, bare] = [seen.get("ours"), seen.get("bare")];
     printRow(what, spread(ours, 2), spread(bare, 2), spread(ratios(ours, bare), 2));
   };
-  await print("an entry, one client", (table) => alone(table, 1));
-  await print("an entry, 16 clients", (table) => alone(table, 16));
+  const alone = (clients: number) => (table: Table) =>
+    measureTransaction(run, insertOf(table), clients);
+  await print("an entry, one client", alone(1));
+  await print("an entry, 16 clients", alone(16));
   await print("a statement of 10,000", (table) => timeOf(run, manyOf(TABLES[table], 10_000)));
 }
 
@@ -56,34 +61,22 @@ async function measureTransaction(
 ): Promise<number> {
   const path = await Deno.makeTempFile({ suffix: ".sql" });
   await Deno.writeTextFile(path, script);
-  const command = new Deno.Command("pgbench", {
-    args: [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", `${seconds}`, "-f", path],
-  });
-  const { success, stdout, stderr } = await command.output().catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new Error("pgbench is missing: install Debian's postgresql-contrib");
-  });
+  const args = [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", `${seconds}`, "-f", path];
+  const { code, stdout, stderr } = await runProgram("pgbench", { args });
   await Deno.remove(path);
-  const text = new TextDecoder().decode(stdout);
-  if (!success) throw new Error(text + new TextDecoder().decode(stderr));
-  return 1000 * clients / Number(text.match(/tps = ([\d.]+)/)?.[1]);
+  if (code !== 0) throw new Error(stdout + stderr);
+  return 1000 * clients / Number(stdout.match(/tps = ([\d.]+)/)?.[1]);
 }
 
 /** A statement that inserts one entry. */
 function insertOf(table: Table): string {
-  return `insert into ${TABLES[table]} ` +
-    "(organization_id, created_at, action, user_email, agent_name, data) values " +
-    `('${ID}', clock_timestamp(), 'message_created', 'ada@example.com', 'Assistant', ` +
-    `'{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}')`;
+  return `insert into ${TABLES[table]} ${COLUMNS} values ('${ID}', clock_timestamp(), ${VALUES})`;
 }
 
 /** A statement that inserts many entries. `createdAt` is SQL of their time, in which n counts up from 1. */
 function manyOf(table: string, count: number, createdAt = "clock_timestamp()"): string {
-  return `
-    insert into ${table} (organization_id, created_at, action, user_email, agent_name, data)
-    select '${ID}', ${createdAt}, 'message_created', 'ada@example.com', 'Assistant',
-      '{"message_id":"m","conversation_id":"c","agent_id":"a","platform_agent_sid":"s"}'
-    from generate_series(1, ${count}) as n`;
+  return `insert into ${table} ${COLUMNS}
+    select '${ID}', ${createdAt}, ${VALUES} from generate_series(1, ${count}) as n`;
 }
 
 async function timeOf({ sql }: Run, statement: string): Promise<number> {
@@ -139,7 +132,7 @@ async function measureRecipes(run: Run): Promise<void> {
   await print("a statement of 10,000", (table) => timeOf(run, insertion(table, 10_000)));
 }
 
-async function makeRecipes(sql: postgres.Sql, supaAudit: string): Promise<void> {
+async function makeRecipes(sql: Sql, supaAudit: string): Promise<void> {
   // Only an extension's own script may call this.
   const script = supaAudit.replaceAll(/^select pg_catalog\.pg_extension_config_dump\(.*$/gm, "");
   await sql.unsafe(`
@@ -156,7 +149,7 @@ async function makeRecipes(sql: postgres.Sql, supaAudit: string): Promise<void> 
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
     begin
-      insert into ${TABLES.ours} (organization_id, created_at, action, user_email, agent_name, data)
+      insert into ${TABLES.ours} ${COLUMNS}
       select '${ID}', m.created_at, 'message_created', m.author, 'Assistant', jsonb_build_object(
         'message_id', m.id::text, 'conversation_id', 'c', 'agent_id', 'a', 'platform_agent_sid', 's'
       )

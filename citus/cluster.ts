@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import postgres from "postgres";
 import * as processes from "../bench/processes.ts";
-import { databaseUrl } from "../local/postgres.ts";
-import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
+import { startTemporaryStack } from "../local/temporary_stack.ts";
+import { connect, processesOf } from "../tests/faults/cluster.ts";
+import { valueOf } from "../tests/project.ts";
 
 /** Citus needs these: `wal_level` to move shards, many connections because each node also serves the others. */
 const SETTINGS = [
@@ -14,6 +15,8 @@ const SETTINGS = [
 
 /** A stack whose Postgres can be a node of a cluster. */
 export type Node = Awaited<ReturnType<typeof startNode>>;
+/** The coordinator and the others. All of them have organizations. */
+export type Nodes = readonly [Node, Node, Node];
 
 /**
  * Starts a stack that is not a node yet, with the automatic grants of old projects. Only the first node gets the
@@ -21,25 +24,24 @@ export type Node = Awaited<ReturnType<typeof startNode>>;
  */
 export async function startNode(
   started: AsyncDisposableStack,
-  { name, programs, isMigrated }: { name: string; programs: string; isMigrated: boolean },
+  programs: string,
+  isMigrated = true,
 ) {
   const server = { programs, settings: SETTINGS };
-  const stack: TemporaryStack = started.use(await startTemporaryStack({ server, isMigrated }));
-  const { dataDir, port, adminPassword } = stack.postgres;
+  const stack = started.use(await startTemporaryStack({ server, isMigrated }));
   // Lets the other nodes in, which are on this machine, too.
-  await Deno.writeTextFile(join(dataDir, "pg_hba.conf"), "host all all 127.0.0.1/32 trust\n");
-  const adminUrl = databaseUrl(port, "supabase_admin", adminPassword);
-  const admin = postgres(adminUrl, { max: 1, onnotice: () => {} });
-  started.defer(() => admin.end());
-  await admin.unsafe("select pg_reload_conf()");
-  for (const objects of ["tables", "functions"]) {
-    await admin.unsafe(`
-      alter default privileges for role postgres, supabase_admin
-        grant all on ${objects} to anon, authenticated, service_role`);
-  }
+  const rules = join(stack.postgres.dataDir, "pg_hba.conf");
+  await Deno.writeTextFile(rules, "host all all 127.0.0.1/32 trust\n");
+  const admin = started.use(connect(stack.postgres, { max: 1 }));
+  await admin.unsafe(`
+    select pg_reload_conf();
+    alter default privileges for role postgres, supabase_admin
+      grant all on tables to anon, authenticated, service_role;
+    alter default privileges for role postgres, supabase_admin
+      grant all on functions to anon, authenticated, service_role`);
   const sql = postgres(stack.databaseUrl, { max: 8, onnotice: () => {}, prepare: false });
   started.defer(() => sql.end());
-  return { ...stack, name, sql, admin };
+  return { ...stack, sql, admin };
 }
 
 /** Runs a file of this folder as the superuser. */
@@ -52,19 +54,8 @@ export async function runFile({ admin }: Node, file: string): Promise<void> {
   }
 }
 
-/** Calls a function of the schema audit_log as a signed-in person, like the Data API. Returns its JSON. */
-export async function callAs({ sql }: Node, person: string, call: string) {
-  const claims = JSON.stringify({ sub: person, email: `${person}@example.com` });
-  return await sql.begin(async (run) => {
-    await run`select set_config('request.jwt.claims', ${claims}, true)`;
-    await run`set local role authenticated`;
-    const [row] = await run.unsafe(`select audit_log.${call} as answer`);
-    return row?.["answer"];
-  });
-}
-
 /** Makes a cluster. The first node is the coordinator, and has organizations like the others. */
-export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [Node, ...Node[]]) {
+export async function joinNodes([{ admin, postgres: { port } }, ...workers]: Nodes): Promise<void> {
   await admin`select citus_set_coordinator_host('127.0.0.1', ${port})`;
   for (const { postgres } of workers) {
     await admin`select citus_add_node('127.0.0.1', ${postgres.port})`;
@@ -75,8 +66,8 @@ export async function joinNodes([{ admin, postgres: { port } }, ...workers]: [No
 /** Lists who may do what with the functions, tables, shards and columns of a node. */
 export async function listPrivileges({ admin }: Node): Promise<string[]> {
   await admin`set citus.override_table_visibility = off`;
-  const rows = await admin<{ line: string }[]>`
-    select distinct concat_ws(' ', name, (select array_agg(a::text order by a::text) from unnest(acl) as a)) as line
+  return await valueOf(admin`
+    select array_agg(distinct concat_ws(' ', name, (select array_agg(a::text order by a::text) from unnest(acl) as a)))
     from (
       select pronamespace as schema, concat_ws(' ', oid::regprocedure, prosecdef, proconfig, md5(prosrc)) as name, proacl as acl
       from pg_proc
@@ -85,24 +76,20 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
       from pg_class left join pg_attribute on attrelid = pg_class.oid and attacl is not null
       where relkind = 'r' and relname <> 'upkeep_state'
     ) as objects
-    where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) order by line`;
-  return rows.map(({ line }) => line);
+    where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)`);
 }
 
 /** Finds the node that has an organization. Returns its index. */
-export async function homeOf(
-  [{ admin }, ...workers]: [Node, ...Node[]],
-  id: string,
-): Promise<number> {
-  const [row] = await admin`
+export async function homeOf(nodes: Nodes, id: string): Promise<number> {
+  const port = await valueOf(nodes[0].admin`
     select nodeport from pg_dist_placement join pg_dist_node using (groupid)
-    where shardid = get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid)`;
-  return 1 + workers.findIndex(({ postgres }) => postgres.port === row?.["nodeport"]);
+    where shardid = get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid)`);
+  return nodes.findIndex(({ postgres }) => postgres.port === port);
 }
 
 /** Moves the shard of an organization to the next node. Returns the errors of failed attempts. */
-export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Promise<string[]> {
-  const [{ admin }] = nodes;
+export async function moveOrganization(nodes: Nodes, id: string): Promise<string[]> {
+  const { admin } = nodes[0];
   const home = await homeOf(nodes, id);
   const [from = 0, to = 0] = [home, (home + 1) % nodes.length].map((n) => nodes[n]?.postgres.port);
   for (const failures: string[] = [];;) {
@@ -123,10 +110,8 @@ export async function moveOrganization(nodes: [Node, ...Node[]], id: string): Pr
 /** The processor time that the databases of these nodes have used since they were started, in milliseconds. */
 export async function processorTime(nodes: readonly Node[]): Promise<number> {
   let time = 0;
-  for (const { postgres: { dataDir }, admin } of nodes) {
-    const postmaster = parseInt(await Deno.readTextFile(`${dataDir}/postmaster.pid`));
-    const backends = await admin<{ pid: number }[]>`select pid from pg_stat_activity`;
-    for (const pid of [postmaster, ...backends.map(({ pid }) => pid)]) {
+  for (const { postgres } of nodes) {
+    for (const pid of await processesOf(postgres)) {
       // A backend may have ended since. Then the postmaster, its parent, has its time.
       time += await processes.processorTime(pid).catch(() => 0);
     }

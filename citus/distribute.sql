@@ -16,8 +16,6 @@ do $$
 begin
   if not exists (select from pg_extension where extname = 'citus') then
     raise exception 'this Postgres has no Citus: nothing was changed. One Postgres needs nothing of this file' using errcode = 'feature_not_supported';
-  elsif to_regclass('audit_log.audit_entries') is null then
-    raise exception 'the migrations have not been applied here: nothing was changed' using errcode = 'object_not_in_prerequisite_state';
   elsif exists (select from pg_dist_partition where logicalrelid = 'audit_log.audit_entries'::regclass) then
     raise exception 'this project is distributed already: nothing was changed. To use a new node: select audit_log_private.admit_nodes()' using errcode = 'object_not_in_prerequisite_state';
   elsif (select count(*) filter (where groupid = 0) = 0 or count(*) < 2 from pg_dist_node where isactive) then
@@ -70,7 +68,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   answer text;
 begin
-  -- Citus hands over only a call in a FROM, with constants, of which the organization must not be null.
+  -- Citus hands over only a call in a FROM with constants. The organization must not be null.
   execute format(
     'select a.answer from audit_log_private.at_home_here(%L, %L, %L, %L, %L, %L) as a (answer)',
     coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), task, resource, query, api_key_id, client_address
@@ -79,54 +77,25 @@ begin
 end $$;
 comment on function audit_log_private.at_home is 'Has at_home_here carried out on the node that has the organization: all of it there.';
 
--- Citus takes no functions in SQL that read distributed tables.
-create or replace function audit_log_private.count_days(
-  organization_id uuid, action text, start_date date, end_date date
-) returns table (day date, entries integer)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return query
-    select c.day, c.entries from audit_log_private.entry_counts c
-    where c.organization_id = count_days.organization_id and c.day >= start_date and c.day <= end_date
-      and (count_days.action is null or c.action = count_days.action);
-end $$;
-
-create or replace function audit_log_private.count_periods(
-  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
-) returns table (first_day date, last_day date, entries bigint)
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return query
-    select d.day, d.day, d.entries::bigint
-    from audit_log_private.count_days(organization_id, action, start_date, first_month - 1) as d
-    union all
-    select d.day, d.day, d.entries::bigint
-    from audit_log_private.count_days(organization_id, action, end_month, end_date) as d;
-  if first_month < end_month then
-    return query
-      select m.month, (m.month + interval '1 month' - interval '1 day')::date, m.entries
-      from (
-        select s.month, s.entries from audit_log_private.monthly_entry_counts s
-        where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
-          and (count_periods.action is null or s.action = count_periods.action)
-        union all
-        select date_trunc('month', c.day::timestamp)::date, c.entries::bigint from audit_log_private.entry_counts c
-        where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
-          and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action)
-      ) as m;
-  end if;
-end $$;
-
--- Functions that read tables plan each call anew: Citus must know the organization.
+-- Citus takes no functions in SQL that read distributed tables: these two become plpgsql. And functions that read
+-- tables plan each call anew, because Citus must know the organization.
 do $$
 declare
-  function record;
+  change text;
 begin
-  for function in
-    select p.oid::regprocedure as name from pg_proc p
+  for change in
+    select format(
+      'create or replace function %s(%s) returns %s language plpgsql stable set search_path = pg_catalog, pg_temp as %L',
+      p.oid::regproc, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
+      replace(pg_get_function_sqlbody(p.oid), 'BEGIN ATOMIC', 'BEGIN RETURN QUERY')
+    )
+    from pg_proc p
+    where p.oid in ('audit_log_private.count_days'::regproc, 'audit_log_private.count_periods'::regproc)
+    union all
+    select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
   loop
-    execute format('alter function %s reset plan_cache_mode', function.name);
+    execute change;
   end loop;
 end $$;
 
@@ -197,17 +166,13 @@ end $$;
 
 -- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
 -- and deleting actions, and from changing what they require. A trigger on a shard cannot write to it. So it gets the
--- actions of API keys now.
+-- actions of API keys now: the first organization that logs them adds them.
 
+insert into audit_log.organizations (id, name, logs_key_events) values ('00000000-0000-0000-0000-000000000000', 'None', true);
+delete from audit_log.organizations where id = '00000000-0000-0000-0000-000000000000';
+drop trigger add_key_actions on audit_log.organizations;
 revoke update, delete, truncate on audit_log.actions from current_user;
 grant update (description, deprecated_at) on audit_log.actions to current_user;
-drop trigger add_key_actions on audit_log.organizations;
-insert into audit_log.actions (code, description)
-values
-  ('api_key_created', 'An administrator created an API key for this log'),
-  ('api_key_rotated', 'An administrator replaced an API key with a new one'),
-  ('api_key_revoked', 'An administrator revoked an API key')
-on conflict do nothing;
 
 -- 5. The tables, then every function on every node.
 

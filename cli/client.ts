@@ -1,4 +1,4 @@
-// The library, and the part of all commands that asks until there is an answer. It uses Node's modules only.
+// The library, which all commands use to ask until there is an answer. It imports Node's modules only.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -40,7 +40,7 @@ export interface Page {
   items: Entry[];
   /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
-  /** So many entries match in all. */
+  /** How many entries match in all. */
   total: number;
   /** The next cursor: save it when you have dealt with these entries, and give it as `after`. */
   next: string;
@@ -68,10 +68,10 @@ export interface FollowOptions {
   everyMs?: number | undefined;
   /** Gives up after so many failures in a row; by default 10. */
   mostFailures?: number;
-  /** Gets a line when it has to try again. */
+  /** Is told why and when it tries again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
-  /** Waits. A test has a clock of its own. */
+  /** Waits so many milliseconds. Tests have a clock of their own. */
   wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
@@ -117,7 +117,7 @@ export async function ask(address: URL, options: FollowOptions): Promise<string>
     throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
   const isOfCursor = body.includes('"parameter":"after"');
-  // Every address of the API that takes `after` takes this one.
+  // The log never refuses the cursor `beginning`, so this is another address.
   const isElsewhere = isOfCursor && address.searchParams.get("after") === "beginning";
   const next = status !== 400 || isElsewhere
     ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
@@ -200,7 +200,7 @@ function parsePage(body: string): Page {
   }
 }
 
-/** The message of an error and of its causes: fetch says only there what has happened. */
+/** The message of an error and of its causes. Only the cause of an error of fetch says what happened. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;

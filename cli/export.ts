@@ -14,8 +14,8 @@ interface Progress {
 const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
 
 /**
- * Writes entries to a file, each once, however often it is interrupted. It replaces FILE.progress when the bytes
- * that this counts are on the disk, and a start cuts FILE to them. Returns what to say at the end.
+ * Writes entries to a file, each once, however often it is interrupted. When a page is on the disk, FILE.progress
+ * gets the cursor and the size of FILE, and the next start cuts FILE to this size. Returns what to say at the end.
  */
 export async function exportLog(out: string, options: FollowOptions): Promise<string> {
   await lock(out);

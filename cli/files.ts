@@ -22,7 +22,10 @@ export function writeDurably(path: string, flags: "w" | "a", text: string): numb
     fs.closeSync(file);
   } catch (error) {
     const message = `${path} cannot be written: ${messageOf(error)}`;
-    throw new AuditLogError(EXIT.gaveUp, `${message}. Mend that. Then run the same command again.`);
+    throw new AuditLogError(
+      EXIT.gaveUp,
+      `${message}. Correct that. Then run the same command again.`,
+    );
   }
   return bytes.length;
 }

@@ -80,7 +80,7 @@ ${ENVIRONMENT}`,
   verify: `Checks exported days of an audit log against its seals.
 
   public-audit-log verify --folder=days
-  public-audit-log verify --folder=days --kept=312:18336c97… --seals=seals.json
+  public-audit-log verify --folder=days --kept=312:70221de3… --seals=seals.json
 
   --folder=FOLDER        the days as YYYY-MM-DD.ndjson: pages of Accept: application/x-ndjson, one after another
   --start=DAY --end=DAY  each sealed day from the one to the other must have a file (default from the first file
@@ -103,15 +103,9 @@ ${ENVIRONMENT}`,
 
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
-const RANGE = { start: TEXT, end: TEXT, action: TEXT };
-const SEALED = {
-  start: TEXT,
-  end: TEXT,
-  folder: TEXT,
-  kept: TEXT,
-  timestamp: TEXT,
-  authorities: TEXT,
-};
+const DAYS = { start: TEXT, end: TEXT };
+const RANGE = { ...DAYS, action: TEXT };
+const SEALED = { ...DAYS, folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
 
 /** Uses half of the limit, so that other programs can use the key, too. */
 const POLL_MS = 2_000;
@@ -177,13 +171,13 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** Reads from the environment which API to ask, with which key. `goesOn`: whether to ask on when caught up. */
+/** Reads the address and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
   const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
   if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
-    refuse("AUDIT_LOG_URL must be an https address: over another, others could read the key.");
+    refuse("AUDIT_LOG_URL must be an https address: otherwise others could read the key.");
   }
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");

@@ -20,7 +20,7 @@ export interface VerifyOptions {
   kept?: string | undefined;
   timestamp?: string | undefined;
   authorities?: string | undefined;
-  /** From which to which day each sealed day must have a file; by default from the first file to the last. */
+  /** Each sealed day between these must have a file. By default, they are the days of the first and the last file. */
   start?: string | undefined;
   end?: string | undefined;
 }
@@ -40,12 +40,12 @@ export async function verify(
   const { folder = "", seals: source, kept } = options;
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
   if (kept !== undefined && !seal) refuse("--kept: a sequence, a colon and a seal of 64 digits");
-  const pages: SealsPage[] = Array.isArray(source)
-    ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
-    : await fetchSeals(source);
   for (const day of [options.start, options.end]) {
     if (day !== undefined && !DAY.test(day)) refuse("--start and --end: a day, YYYY-MM-DD");
   }
+  const pages: SealsPage[] = Array.isArray(source)
+    ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
+    : await fetchSeals(source);
   const seals: Seal[] = pages.flatMap(({ items }) => items);
   const found: Findings = { problems: [], notes: [] };
   checkChain(seals, found);

@@ -6,11 +6,6 @@ import { formatted } from "../tasks/formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
-import type {
-  ActionsPage,
-  Page,
-  SealsPage,
-} from "../supabase/functions/public-audit-log/page_schema.ts";
 import {
   type Problem,
   type ProblemCode,
@@ -31,7 +26,7 @@ const QUOTA = Number(
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
-/** Headers by name; those of `COMMON` are on every answer. */
+/** The headers of answers, by name. */
 const HEADERS = {
   "Cache-Control": text(
     "Answers must not be stored: they are for the holder of the key only",
@@ -92,6 +87,7 @@ const HEADERS = {
 
 type HeaderName = keyof typeof HEADERS;
 
+/** The headers of every answer. */
 const COMMON: HeaderName[] = ["Cache-Control", "Vary", "X-Content-Type-Options", "X-Request-Id"];
 const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
 
@@ -303,7 +299,7 @@ function headers(names: HeaderName[]) {
 function content(
   type: string,
   schema: "Page" | "SealsPage" | "ActionsPage" | "Problem",
-  example: Page | SealsPage | ActionsPage | Problem,
+  example: object,
 ) {
   return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
 }

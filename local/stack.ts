@@ -14,7 +14,7 @@ import {
   stopPostgres,
 } from "./postgres.ts";
 import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
-import { supabase } from "./supabase_cli.ts";
+import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
   /** Folder for all data of the stack. */
@@ -25,7 +25,7 @@ export interface StackOptions {
   server?: Pick<PostgresOptions, "programs" | "settings">;
   /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
   authSettings?: Record<string, string>;
-  /** Whether to apply the migrations; so by default. A node of a cluster gets them from another node. */
+  /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
   /** Whether to put the demonstration data of `supabase/seed.sql` into a new database, and to seal its days. */
   seed: boolean;
@@ -69,10 +69,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const apiUrl = `http://127.0.0.1:${apiPort}`;
   const outDir = join(dataDir, "console");
-  const building = buildConsole({ apiUrl, publishableKey, outDir });
+  const building = isMigrated
+    ? buildConsole({ apiUrl, publishableKey, outDir })
+    : Promise.resolve(() => null);
   // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 
+  // Meanwhile Postgres starts. If it cannot be found, the migrations say why.
+  if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
   const clusterDir = join(dataDir, "postgres");
@@ -121,7 +125,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       log,
     }),
   );
-  const dataApi = started.use(await createDataApi({ port: postgrest.port, ...secrets, log }));
+  const dataApi = started.use(createDataApi({ port: postgrest.port, ...secrets, log }));
   const edgeFunction = started.use(await startEdgeFunction({ apiUrl, secretKey, log }));
   started.use(startGateway({
     port: apiPort,

@@ -67,8 +67,8 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     ...settings,
   };
   const roles = new Map([
-    [publishableKey, await signJwt({ role: "anon", aud: "authenticated" }, jwtSecret)],
-    [secretKey, await signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
+    [publishableKey, signJwt({ role: "anon", aud: "authenticated" }, jwtSecret)],
+    [secretKey, signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
   ]);
   function run(command: string, onLine: (line: string) => void): ChildProcess {
     return startChildProcess("auth", { args: [command], clearEnv: true, env: environment, onLine });

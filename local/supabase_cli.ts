@@ -14,7 +14,7 @@ let found: Promise<string[]> | undefined;
  * @throws {Error} with the CLI's error message, if it fails or does not know a key of config.toml.
  */
 export async function supabase(...args: string[]): Promise<string> {
-  const [program = "", ...prefix] = await (found ??= findCli());
+  const [program = "", ...prefix] = await findSupabase();
   const command = new Deno.Command(program, { args: [...prefix, ...args], ...OPTIONS });
   const { success, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
@@ -26,7 +26,12 @@ export async function supabase(...args: string[]): Promise<string> {
   throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
 }
 
-/** The command that npx installs, or that Deno runs where there is no npx. It is found once: npx takes a second. */
+/** Finds the CLI once: npx takes a second, and longer if it has to download it. */
+export function findSupabase(): Promise<string[]> {
+  return found ??= findCli();
+}
+
+/** Returns the command that npx installs, or that Deno runs where there is no npx. */
 async function findCli(): Promise<string[]> {
   const args = ["--yes", `--package=${SPECIFIER}`, "--call=command -v supabase"];
   try {

@@ -17,16 +17,12 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
     auth: { persistSession: false, autoRefreshToken: false },
     db: { schema: "audit_log" },
   });
-  const credentials = { email: DEMO_EMAILS[0], password: DEMO_PASSWORD };
-  const { error: authError } = await client.auth.signInWithPassword(credentials);
-  if (authError) throw authError;
-  const { data: organizations, error } = await client.rpc("list_organizations");
-  if (error) throw error;
-  const { data: apiKey, error: rpcError } = await client.rpc("create_api_key", {
+  await client.auth.signInWithPassword({ email: DEMO_EMAILS[0], password: DEMO_PASSWORD });
+  const { data: organizations } = await client.rpc("list_organizations").throwOnError();
+  const { data: apiKey } = await client.rpc("create_api_key", {
     organization_id: organizations[0]?.id,
     name: "deno task start",
-  });
-  if (rpcError) throw rpcError;
+  }).throwOnError();
   await Deno.writeTextFile(path, apiKey.token, { mode: 0o600 });
   return apiKey.token;
 }

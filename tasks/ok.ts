@@ -1,6 +1,6 @@
 import { redocly } from "../docs/reference.ts";
 import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { CLOSING_LINE, closingLine, runTests } from "./run_tests.ts";
+import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
 
 const ROOT = new URL("..", import.meta.url);
@@ -21,7 +21,7 @@ async function main(): Promise<void> {
     if (await databaseTypes(stack.databaseUrl) === await Deno.readTextFile(TYPES_FILE)) return;
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
-  const others = testBeside("tests/browser", "tests/faults");
+  const others = testOthers();
   await test(stack, "tests/pure", "tests/stack", "tests/local");
   await test(stack, "tests/clients");
   await test(stack, "tests/attacks");
@@ -31,32 +31,14 @@ async function main(): Promise<void> {
 
 async function test(stack: TemporaryStack, ...folders: string[]): Promise<void> {
   console.log(`# ${folders.join(" ")}`);
-  const { passed, failed, skipped } = await runTests(stack, folders);
-  if (failed) console.log(stack.faults.join(""));
-  add(passed, failed, skipped);
+  const tested = await runTests(stack, folders);
+  if (tested.failed) console.log(stack.faults.join(""));
+  add(counts, tested);
 }
 
-/** Runs folders one after the other, on stacks of their own. Prints each when it has ended. */
-async function testBeside(...folders: string[]): Promise<void> {
-  for (const folder of folders) {
-    const command = new Deno.Command(Deno.execPath(), {
-      args: ["task", "test", folder],
-      cwd: ROOT,
-      stdout: "piped",
-      stderr: "piped",
-    });
-    const { stdout, stderr } = await command.output();
-    const [printed, errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
-    console.log(`# ${folder}\n${errors}${printed}`);
-    const counted = printed?.match(CLOSING_LINE)?.slice(1) ?? [0, 1];
-    add(...counted.map((count) => Number(count ?? 0)));
-  }
-}
-
-function add(passed = 0, failed = 0, skipped = 0): void {
-  counts.passed += passed;
-  counts.failed += failed;
-  counts.skipped += skipped;
+async function testOthers(): Promise<void> {
+  add(counts, await testBeside("tests/browser"));
+  add(counts, await testBeside("tests/faults"));
 }
 
 async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {

@@ -10,6 +10,7 @@ import { cp, glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { findSupabase } from "../local/supabase_cli.ts";
 import { lockPostgresVersions } from "./postgres/versions.ts";
 import { stdFlags } from "./std.ts";
 
@@ -37,11 +38,13 @@ if (isUpdate) {
   await updateFunctionLock();
   await lockPostgresVersions();
 } else {
+  const isFirst = !existsSync(join(ROOT, "node_modules"));
   // On standard error, because programs read the output of status.
-  if (!existsSync(join(ROOT, "node_modules"))) {
-    console.error("Installing packages into node_modules …");
-  }
+  if (isFirst) console.error("Installing packages into node_modules …");
+  // npx downloads the Supabase CLI meanwhile. If it cannot, start says why.
+  const cli = isFirst && findSupabase().catch(() => {});
   await install(ROOT, [AUTO, "--lock=deno.lock", "--frozen"], ENTRYPOINTS);
+  await cli;
   if (isDev) await install(ROOT, [AUTO, "--lock=dev.lock", "--frozen"], ENTRYPOINTS);
 }
 

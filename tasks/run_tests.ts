@@ -10,11 +10,18 @@ export interface TestCounts {
   skipped: number;
 }
 
+/** Adds the second to the first. */
+export function add(counts: TestCounts, more: TestCounts): void {
+  counts.passed += more.passed;
+  counts.failed += more.failed;
+  counts.skipped += more.skipped;
+}
+
 export function closingLine({ passed, failed, skipped }: TestCounts): string {
   return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
 }
 
-export const CLOSING_LINE = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/;
+const CLOSING_LINE = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/;
 
 /** Runs `deno test` against a stack, or without one against the project that the environment names. */
 export async function runTests(stack: StackInfo | null, args: string[]): Promise<TestCounts> {
@@ -23,6 +30,8 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
     args: [
       "test",
       "--allow-all",
+      // `deno task check` checks the types.
+      "--no-check",
       `--junit-path=${report}`,
       ...await stdFlags(),
       ...args,
@@ -43,6 +52,21 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
   // A file that does not compile, or a leak, fails without a test.
   if (!success && counts.failed === 0) counts.failed = 1;
   return counts;
+}
+
+/** Runs `deno task test` beside other tests, and prints what it printed when it has ended. */
+export async function testBeside(...args: string[]): Promise<TestCounts> {
+  const command = new Deno.Command(Deno.execPath(), {
+    args: ["task", "test", ...args],
+    cwd: ROOT,
+    stdout: "piped",
+    stderr: "piped",
+  });
+  const { stdout, stderr } = await command.output();
+  const [printed = "", errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  console.log(`# ${args.join(" ")}\n${errors}${printed}`);
+  const [passed, failed, skipped] = printed.match(CLOSING_LINE)?.slice(1).map(Number) ?? [0, 1];
+  return { passed: passed || 0, failed: failed || 0, skipped: skipped || 0 };
 }
 
 /** Counts the tests of a JUnit report, which also lists their groups. */

@@ -67,11 +67,9 @@ function checkPort(port: number, option: string): void {
   try {
     Deno.listen({ hostname: "127.0.0.1", port }).close();
   } catch (error) {
-    const other = taskCommand("start", { [option]: port < 65_000 ? port + 100 : port - 100 });
-    if (error instanceof Deno.errors.AddrInUse) {
-      throw new Error(`Port ${port} is taken. Stop what uses it, or choose another: ${other}`);
-    }
-    throw new Error(`Port ${port} cannot be used (${error}). Choose another: ${other}`);
+    const what = error instanceof Deno.errors.AddrInUse ? "is taken" : `cannot be used (${error})`;
+    const other = taskCommand("start", `--${option}=${port + 100}`);
+    throw new Error(`Port ${port} ${what}. Choose another: ${other}`);
   }
 }
 

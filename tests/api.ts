@@ -71,6 +71,18 @@ export async function getSeals(token: string, range: string = TWO_DAYS): Promise
   return await bodyOf(200, send(`/seals?${range}`, withKey(token)));
 }
 
+/** Reads a day of the log as NDJSON, from the pages of the API. */
+export async function readDay(token: string, day: string): Promise<string> {
+  let lines = "";
+  for (let offset = 0;; offset += 1000) {
+    const query = `?start=${day}&end=${day}&limit=1000&offset=${offset}`;
+    const answer = await send(query, withKey(token, { Accept: "application/x-ndjson" }));
+    const page = await answer.text();
+    if (page === "") return lines;
+    lines += page;
+  }
+}
+
 /** Returns the query string of a page's `next`. */
 export function nextOf({ next = "" }: Pick<Page, "next">): string {
   return new URL(next).search.slice(1);

@@ -60,6 +60,9 @@ export async function newLog(...entries: Entry[]): Promise<Organization> {
   return organization;
 }
 
+/** The largest number of entries that one piece of a deletion deletes, unless one day has more. */
+export const PIECE = 10_000;
+
 /** Counts the entries of an organization. */
 export async function entriesOf(id: string): Promise<number> {
   return await valueOf(

@@ -1,4 +1,5 @@
-import { assertRejects } from "@std/assert";
+// Only the test tasks can load @std. Benchmarks and citus/trial.ts import this file, too.
+import assert from "node:assert/strict";
 import postgres from "postgres";
 
 // Helpers that take a connection of the owner of a database, of whatever stack.
@@ -38,6 +39,21 @@ export async function addKeys(run: Run, id: string, count: number) {
       select audit_log_private.insert_api_key(${id}, 'test') as key from generate_series(1, ${count}::int)
     ) as made`;
   return [...keys];
+}
+
+/** Revokes an API key, without its administrators. */
+export async function revoke(run: Run, apiKeyId: string): Promise<void> {
+  await run`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+}
+
+/** Calls a function of the schema audit_log as a signed-in person, like the Data API. */
+export async function callAs<T>(sql: Sql, sub: string, call: string): Promise<T> {
+  const claims = JSON.stringify({ sub, email: `${sub}@example.com` });
+  return await valueOf<T>(sql.begin(async (run) => {
+    await run`select set_config('request.jwt.claims', ${claims}, true)`;
+    await run`set local role authenticated`;
+    return await run.unsafe(`select audit_log.${call}`);
+  }));
 }
 
 /** The fields that a test gives an entry by SQL. The rest is filled in. */
@@ -102,11 +118,16 @@ export async function askFeed(
   run: Run,
   id: string,
   after: string,
-  { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = {},
+  given: { start?: string; end?: string; action?: string; user_email?: string; limit?: number } =
+    {},
 ): Promise<FeedAnswer | null> {
+  const { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = given;
+  const { action = null, user_email = null } = given;
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
     select page::json from audit_log_private.read_feed(
-      ${id}, (${start}, ${end}, null, null, ${limit}, 0, false, ${after}::text)::audit_log.page_query
+      ${id}, (
+        ${start}, ${end}, ${action}, ${user_email}, ${limit}, 0, false, ${after}::text
+      )::audit_log.page_query
     )`);
   return page && { ...page, names: page.items.map((item) => item.agent_name) };
 }
@@ -117,6 +138,13 @@ export async function runUpkeep(run: Run): Promise<void> {
   const [, statement] = (await Deno.readTextFile(file)).match(/'(do [^']*)'/) ?? [];
   if (!statement) throw new Error("upkeep.sql schedules no statement");
   await run.unsafe(statement);
+}
+
+/** Deletes one piece of an organization's entries before a day, and says whether there may be more. */
+export async function deleteEntriesBefore(run: Run, id: string, day: string): Promise<boolean> {
+  return await valueOf(
+    run`select audit_log_private.delete_entries_before(${id}, ${day}::text::date)`,
+  );
 }
 
 /** Lists where an organization's counts differ from its entries. */
@@ -163,7 +191,9 @@ export async function rolledBack<T>(
 
 /** Returns the error with which a statement is refused. */
 export async function errorOf(statement: Promise<unknown>): Promise<postgres.PostgresError> {
-  return await assertRejects(() => statement, postgres.PostgresError);
+  const error = await statement.then(() => null, (error: unknown) => error);
+  assert(error instanceof postgres.PostgresError, `not refused by Postgres: ${error}`);
+  return error;
 }
 
 /** Returns the SQLSTATE with which a statement is refused. */

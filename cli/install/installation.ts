@@ -1,7 +1,7 @@
 // This and what it imports use Node's modules only, so that they also run where there is no Deno.
 
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
 import { allByHand, patchConfig } from "./patch_config.ts";
@@ -10,7 +10,7 @@ import { planMigrations } from "./plan_migrations.ts";
 const FUNCTION = "supabase/functions/public-audit-log";
 const CONFIG = "supabase/config.toml";
 
-/** Says what was installed. It is written last: where it is, a run has finished. */
+/** Says what was installed. It is written last, so it is there once a run has finished. */
 const MANIFEST = `${FUNCTION}/installed.json`;
 
 interface Manifest {
@@ -56,9 +56,7 @@ export function planInstallation(
     return plan(source, target, options);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    throw new InstallError(
-      `Nothing was changed: ${error.message}. Let this user read and write there, and run this again`,
-    );
+    throw new InstallError(`Nothing was changed: ${error.message}. Mend this, and run this again`);
   }
 }
 
@@ -165,14 +163,10 @@ function hash(text: string): string {
   return createHash("sha256").update(unixLines(text)).digest("hex");
 }
 
+/** Fails as the file system does, unless this user can write into a folder, or make it. */
 function assertWritable(folder: string): void {
   let existing = folder;
   while (!existsSync(existing)) existing = dirname(existing);
-  if (!statSync(existing).isDirectory()) {
-    throw new InstallError(
-      `Nothing was changed: ${existing} is a file, where a folder is needed. Rename it, and run ` +
-        `this again`,
-    );
-  }
-  accessSync(existing, constants.W_OK);
+  // The dot fails if a file is in the way.
+  accessSync(`${existing}/.`, constants.W_OK);
 }

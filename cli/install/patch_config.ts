@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse, patch } from "@decimalturn/toml-patch";
+import { messageOf } from "../client.ts";
 
 const SCHEMA = "audit_log";
 const LOCKFILE = "./functions/public-audit-log/deno.lock";
@@ -34,7 +35,7 @@ export function patchConfig(text: string): PatchedConfig {
   try {
     parse(text);
   } catch (error) {
-    return { text, byHand: allByHand(`the file is not valid TOML: ${reason(error)}`) };
+    return { text, byHand: allByHand(`the file is not valid TOML: ${messageOf(error)}`) };
   }
   const byHand: string[] = [];
   const withSchema = addSchema(text);
@@ -111,10 +112,4 @@ function checked(text: string, edit: () => string, expected: unknown): string | 
   } catch {
     return null;
   }
-}
-
-/** The library's message has the position, the line and what is wrong, on lines of their own. */
-function reason(error: unknown): string {
-  const lines = (error instanceof Error ? error.message : String(error)).split("\n");
-  return lines.length > 1 ? `${lines[0]}: ${lines.at(-1)}` : lines.join();
 }

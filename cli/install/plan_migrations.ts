@@ -5,7 +5,7 @@ import { type Change, InstallError, listFiles, readFile, unixLines } from "./fil
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
 
-/** A migration that leaves, as examples/adopting/leave.sql does. */
+/** Recognizes a migration that removes the service, as examples/adopting/leave.sql does. */
 const LEAVES = /^\s*drop\s+schema\b[^;]*\baudit_log\b/im;
 
 /** This file is the adopter's once it is installed: it says who their people and organizations are. */

@@ -38,7 +38,7 @@ export interface Guess {
 /** One request that an attacker makes with a guess. */
 export interface Attack {
   path: string;
-  init?: RequestInit | undefined;
+  init?: RequestInit & { headers: Record<string, string> } | undefined;
   /** It is about the attacker's own things: it may succeed, if both guesses get the same answer. */
   mayAnswer?: boolean;
 }
@@ -126,17 +126,9 @@ function attacksOnFunction(
     // With an organization of one's own, a call that writes may succeed.
     ...(writes && mayAnswer ? [] : [{ path, init: json(body), mayAnswer }]),
     ...[...COUNTS, ...PLANS, single].map((init) => ({ path: called, init, mayAnswer })),
-    ...filters.map((filter) => ({
-      path: `${called}&${filter}`,
-      init: prefer("count=planned"),
-      mayAnswer,
-    })),
+    ...filters.map((filter) => ({ path: `${called}&${filter}`, init: COUNTS[1], mayAnswer })),
     // It may succeed: nobody needs the result, so Postgres need not call a function that only reads.
-    ...COUNTS.map((init) => ({
-      path: called,
-      init: { ...init, method: "HEAD" },
-      mayAnswer: true,
-    })),
+    ...COUNTS.map((init) => ({ path: called, init: { ...init, method: "HEAD" }, mayAnswer: true })),
   ];
 }
 

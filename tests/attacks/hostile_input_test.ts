@@ -1,21 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import {
-  addKeys,
-  age,
-  AUDIT_LOG_URL,
-  exhaust,
-  newLog,
-  type Page,
-  type Problem,
-  randomFrom,
-  SECRET_KEY,
-  sql,
-  TWO_DAYS,
-  UNKNOWN_TOKEN,
-} from "../helpers.ts";
-import { assertDocumented } from "../contract.ts";
+import { AUDIT_LOG_URL, type Page, type Problem, SECRET_KEY, TWO_DAYS } from "../api.ts";
+import { UNKNOWN_TOKEN } from "../api.ts";
+import { assertDocumented, exampleOf } from "../contract.ts";
+import { newLog, sql } from "../helpers.ts";
+import { addKeys, age, exhaust } from "../project.ts";
+import { randomFrom } from "../random.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { type RawResponse, sendAndLeave, sendRaw, type Server } from "./raw_http.ts";
 import { type HttpRequest, judge, type Verdict } from "./second_reading.ts";
@@ -88,14 +79,6 @@ function headOf({ method, target, headers }: HttpRequest): string {
   return `${method} ${target} HTTP/1.1\r\n${lines.join("")}\r\n`;
 }
 
-const CODES = {
-  400: "invalid_parameters",
-  401: "unauthorized",
-  404: "not_found",
-  405: "method_not_allowed",
-  429: "rate_limited",
-};
-
 /** Asserts that an answer is as documented, and that the verdict allows it. */
 async function assertAnswer(
   { status, headers, body }: RawResponse,
@@ -112,7 +95,10 @@ async function assertAnswer(
   // The gateway itself answers about a path outside of the function's.
   if (status === 404 && answer.message) return;
   await assertDocumented(new Response(body, { status, headers }));
-  if (verdict.status !== 200) return assertEquals(answer.code, CODES[verdict.status]);
+  if (verdict.status !== 200) {
+    const example: Partial<Problem> = exampleOf(status);
+    return assertEquals(answer.code, example.code);
+  }
   const { start, end, action, person, limit, offset } = verdict.query;
   const { total, items, next, has_more, ...echo } = answer;
   // Only the feed has these two.

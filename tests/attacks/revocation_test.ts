@@ -1,22 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  AUDIT_LOG_URL,
-  createApiKey,
-  type NewApiKey,
-  newLog,
-  newOrganization,
-  type Person,
-  randomFrom,
-  revokeApiKey,
-  signUp,
-  sql,
-  statusOf,
-  statusOnly,
-  TWO_DAYS,
-  UNKNOWN_TOKEN,
-  withKey,
-} from "../helpers.ts";
+import { AUDIT_LOG_URL, statusOf, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
+import { newLog, sql } from "../helpers.ts";
+import { createApiKey, type NewApiKey, newOrganization, type Person } from "../people.ts";
+import { revokeApiKey, signUp } from "../people.ts";
+import { randomFrom } from "../random.ts";
 import { assertSameTimes } from "./timing.ts";
 
 /**

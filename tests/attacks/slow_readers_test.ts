@@ -1,16 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import {
-  API_URL,
-  insertEntries,
-  newLog,
-  SECRET_KEY,
-  sql,
-  statusOnly,
-  TWO_DAYS,
-  withKey,
-} from "../helpers.ts";
+import { API_URL, SECRET_KEY, statusOnly, TWO_DAYS, withKey } from "../api.ts";
+import { newLog, sql } from "../helpers.ts";
+import { insertEntries } from "../project.ts";
 import { SlowReader } from "./slow_reader.ts";
 
 const edgeFunction = await startEdgeFunction({

@@ -1,30 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import {
-  API_URL,
-  codeOf,
-  listApiKeys,
-  newOrganization,
-  type Person,
-  PUBLISHABLE_KEY,
-  rolledBack,
-  type Run,
-  signUp,
-  sql,
-  writeEntries,
-} from "../helpers.ts";
-import {
-  ABOUT_ONESELF,
-  type Attack,
-  attacksOf,
-  DAY,
-  type Guess,
-  json,
-  jsonValue,
-  servedFunctions,
-  value,
-  values,
-} from "./data_api_attacks.ts";
+import { API_URL, PUBLISHABLE_KEY } from "../api.ts";
+import { sql, writeEntries } from "../helpers.ts";
+import { listApiKeys, newOrganization, type Person, signUp } from "../people.ts";
+import { codeOf, rolledBack, type Run } from "../project.ts";
+import { ABOUT_ONESELF, type Attack, attacksOf, DAY, type Guess } from "./data_api_attacks.ts";
+import { json, jsonValue, servedFunctions, value, values } from "./data_api_attacks.ts";
 import { assertSameTimes } from "./timing.ts";
 
 // Attackers who do not belong to an organization ask the Data API whether an e-mail address occurs
@@ -61,38 +42,23 @@ await sql`update audit_log.organizations set external_id = ${RIGHT.email} where 
 await sql`analyze audit_log.audit_entries, audit_log.organizations, audit_log.organization_members`;
 
 const stranger = await attacker("a stranger", await signUp());
-const rivalPerson = await signUp();
-const { id: rivalId } = await newOrganization(rivalPerson);
-await writeEntries(rivalId, [{ user_email: rivalPerson.email }]);
-const rival = {
-  ...await attacker("another organization's administrator", rivalPerson),
-  organizationId: rivalId,
-};
+const rival = await attacker("another organization's administrator", await signUp());
+const { id: rivalId } = await newOrganization(rival.person);
+rival.organizationId = rivalId;
+await writeEntries(rivalId, [{ user_email: rival.person.email }]);
 
 async function attacker(name: string, person: Person): Promise<Attacker> {
   const { data } = await person.client.auth.getSession();
   return { name, person, authorization: `Bearer ${data.session?.access_token}` };
 }
 
-/** How the database refuses the caller, or says that nobody has what they ask for. */
-const REFUSALS = [
-  // Insufficient privilege.
-  "42501",
-  // The answer of a function has no such column, or no such operator.
-  "42703",
-  "42883",
-  // The Data API serves no plans, and counts no sums; there is no such relationship.
-  "PGRST107",
-  "PGRST123",
-  "PGRST200",
-];
+/** The caller lacks the privilege; there is no such column, operator or relationship; no plans, no sums. */
+const REFUSALS = ["42501", "42703", "42883", "PGRST200", "PGRST107", "PGRST123"];
 
 async function send({ authorization }: Attacker, { path, init }: Attack, guess: Guess) {
-  const headers = new Headers(init?.headers);
-  headers.set("apikey", PUBLISHABLE_KEY);
-  headers.set("Authorization", authorization);
-  headers.set("Accept-Profile", "audit_log");
-  headers.set("Content-Profile", "audit_log");
+  const profile = { "Accept-Profile": "audit_log", "Content-Profile": "audit_log" };
+  const caller = { apikey: PUBLISHABLE_KEY, Authorization: authorization };
+  const headers = { ...init?.headers, ...profile, ...caller };
   const response = await fetch(`${API_URL}/rest/v1/${path}`, { ...init, headers });
   const body = await response.text();
   const answered = [...response.headers].filter(([name]) => name !== "date");
@@ -155,10 +121,9 @@ async function scans(connection: Run) {
   ];
 }
 
-async function assertGuessesTakeTheSameTime(
-  what: string,
-  ask: (guess: Guess) => Promise<unknown>,
-): Promise<void> {
+type Ask = (guess: Guess) => Promise<unknown>;
+
+async function assertGuessesTakeTheSameTime(what: string, ask: Ask): Promise<void> {
   await assertSameTimes(what, () => ask(RIGHT), () => ask(WRONG));
 }
 

@@ -6,6 +6,7 @@ import {
   API_URL,
   DATABASE_URL,
   entriesOf,
+  insertEntries,
   newLog,
   rolledBack,
   runUpkeep,
@@ -26,15 +27,10 @@ async function sqlOf(page: string): Promise<string[]> {
 
 describe("docs/api.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
-    const days = Array.from({ length: 12 }, (_, n) => `2026-11-${String(n + 9).padStart(2, "0")}`);
-    const { token } = await newLog(
-      { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data: {} },
-      ...days.map((day) => ({
-        created_at: `${day}T12:00:00Z`,
-        action: "feedback_given",
-        data: {},
-      })),
-    );
+    const first = { created_at: "2026-10-08T07:30:00Z", action: "agent_added", data: {} };
+    const { id, token } = await newLog(first);
+    const given = { action: "feedback_given", every: "1 day" };
+    await insertEntries(sql, id, "2026-11-09 12:00", 12, given);
     await runUpkeep(sql);
 
     const { outputOf } = await runRecipes({ API_URL, DEMO_API_KEY: token }, "api.md");
@@ -114,10 +110,10 @@ describe("SECURITY.md", () => {
     const [administrators = "", keys = "", revocation = ""] = (await sqlOf("SECURITY.md"))
       .map((text) => text.replace("> '…'", "> now() - interval '1 hour'"))
       .map((text) => text.replace("'…'", `'${id}'`).replace("'…'", `'${named.apiKeyId}'`));
-    const ofMine = async (query: string, column: string) =>
-      (await sql.unsafe(query)).filter((row) => row["organization_id"] === id).map((row) =>
-        row[column]
-      );
+    const ofMine = async (query: string, column: string) => {
+      const rows = await sql.unsafe(query);
+      return rows.filter((row) => row["organization_id"] === id).map((row) => row[column]);
+    };
     assertEquals(await ofMine(administrators, "user_id"), [admin.id]);
     assertEquals((await ofMine(keys, "id")).length, 2);
     await sql.unsafe(revocation);

@@ -4,12 +4,13 @@ import { createHmac } from "node:crypto";
 import { AuditLogError, follow } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Batch, sinkFor } from "../../cli/sinks.ts";
-import { age, AUDIT_LOG_URL, type Organization, randomFrom, sql } from "../helpers.ts";
+import { age, AUDIT_LOG_URL, randomFrom, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import { type CliOptions, installCli, KILLED, mustRun, type Running, startCli } from "./cli.ts";
+import { installCli, mustRun, newFolder } from "./cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
+import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 
 const INSTALLED = await installCli("@aws-sdk/client-s3@3");
 const SECRET = "a secret of 24 bytes, ok";
@@ -97,35 +98,29 @@ function startSink(take: Kind["take"], fault: SinkFault = () => {}) {
 }
 
 /** How a test runs the command. */
-interface Run extends Omit<CliOptions, "env"> {
+interface Run extends CliOptions {
   kind?: keyof typeof KINDS;
   sink: { url: string };
-  organization: Organization;
   state: string;
-  to?: string;
-  token?: string;
   args?: string[];
 }
 
-function start(run: Run): Running {
-  const { kind = "webhook", sink, organization, state, args = ["--once"], ...options } = run;
-  const { to = KINDS[kind].to(sink.url), token = KINDS[kind].token } = run;
+function start({ kind = "webhook", sink, state, args = ["--once"], ...options }: Run): Running {
+  const { to, token } = KINDS[kind];
   const env = {
-    AUDIT_LOG_URL,
-    AUDIT_LOG_API_KEY: organization.token,
     FORWARD_TOKEN: token,
     AWS_ENDPOINT_URL_S3: sink.url,
     AWS_ACCESS_KEY_ID: "a",
     AWS_SECRET_ACCESS_KEY: "b",
     AWS_REGION: "eu-central-1",
   };
-  const all = ["forward", `--to=${to}`, `--state=${state}`, ...args];
+  const all = ["forward", `--to=${to(sink.url)}`, `--state=${state}`, ...args];
   return startCli(INSTALLED, all, { env, ...options });
 }
 
 /** A path for a state file in a new folder. */
-async function newState(): Promise<string> {
-  return `${await Deno.makeTempDir()}/audit.state`;
+function newState(): string {
+  return `${newFolder()}/audit.state`;
 }
 
 /** What a sink does with its first requests instead of taking them. */
@@ -141,51 +136,48 @@ const FAULTS: ((kind: string) => Response | void)[] = [
 describe("public-audit-log forward", () => {
   for (const kind of ["webhook", "splunk", "elasticsearch", "s3"] as const) {
     it(`delivers every entry to ${kind}, through failures of the sink, and new ones later`, async () => {
-      const organization = await newFilledLog(2_200);
-      const fault: SinkFault = (number) => FAULTS[number - 1]?.(kind);
-      await using sink = startSink(KINDS[kind].take, fault);
-      const run = { kind, sink, organization, state: await newState() };
+      const log = await newFilledLog(2_200);
+      await using sink = startSink(KINDS[kind].take, (number) => FAULTS[number - 1]?.(kind));
+      const run: Run = { kind, sink, key: log.token, state: newState() };
       assertMatch((await mustRun(start(run).output)).stdout, /^2200 entries were delivered to /);
       const [limited = 0, next = 0] = sink.requestedAt.slice(2);
       // AWS's library does not read Retry-After.
       assert(kind === "s3" || next - limited >= 990);
-      await writeOutOfOrder(organization, 4);
-      await mustRun(start(kind === "s3" ? run : { ...run, on: "Deno" }).output);
-      assertEquals(sink.received.toSorted(), await idsOfLog(organization));
+      await writeOutOfOrder(log, 4);
+      await mustRun(start({ ...run, on: kind === "s3" ? "Node" : "Deno" }).output);
+      assertEquals(sink.received.toSorted(), await idsOfLog(log));
     });
   }
 
-  for (const kind of ["webhook", "s3"] as const) {
-    const times = kind === "s3" ? "exactly" : "at least";
+  for (const [kind, times] of [["webhook", "at least"], ["s3", "exactly"]] as const) {
     it(`delivers each entry ${times} once to ${kind}, through eight kills`, async () => {
       console.log(`FORWARD_SEED=${SEED}`);
       const random = randomFrom(SEED);
-      const organization = await newFilledLog(3_000);
-      let process: Deno.ChildProcess | undefined;
-      let isLast = false;
+      const log = await newFilledLog(3_000);
+      let running: Running | undefined;
       await using sink = startSink(KINDS[kind].take, () => {
-        if (!isLast) setTimeout(() => process?.kill("SIGKILL"), random(15));
+        if (running) setTimeout(() => running?.process.kill("SIGKILL"), random(15));
       });
-      const run = { kind, sink, organization, state: await newState() };
+      const run = { kind, sink, key: log.token, state: newState() };
       for (let kill = 0; kill < 8; kill++) {
-        const running = start({ ...run, args: [] });
-        process = running.process;
-        await age(sql, organization.apiKeyId, "1 minute");
-        await fill(organization, 1 + random(400));
+        running = start({ ...run, args: [] });
+        await age(sql, log.apiKeyId, "1 minute");
+        await fill(log, 1 + random(400));
         const { code, stderr } = await running.output;
         assertEquals(code, KILLED, stderr);
       }
-      isLast = true;
+      running = undefined;
       await mustRun(start(run).output);
-      const delivered = kind === "s3" ? [...sink.objects.values()].flat() : sink.received;
-      const ids = kind === "s3" ? delivered : [...new Set(delivered)];
-      assertEquals(ids.sort(), await idsOfLog(organization));
+      const delivered = kind === "s3"
+        ? [...sink.objects.values()].flat()
+        : [...new Set(sink.received)];
+      assertEquals(delivered.sort(), await idsOfLog(log));
     });
   }
 
   it("gives a repeated batch the same name, also after polls without entries", async () => {
-    const organization = await newFilledLog(10);
-    const state = await newState();
+    const log = await newFilledLog(10);
+    const state = newState();
     const names: string[] = [];
     const ended = new AbortController();
     let [waits, isKilled] = [0, false];
@@ -197,10 +189,10 @@ describe("public-audit-log forward", () => {
     };
     const wait = async () => {
       if (isKilled) ended.abort();
-      else if (waits++ === 3) await fill(organization, 5);
+      else if (waits++ === 3) await fill(log, 5);
     };
-    const api = { url: AUDIT_LOG_URL, key: organization.token };
-    const options = { ...api, everyMs: 1, signal: ended.signal, wait };
+    const { signal } = ended;
+    const options = { url: AUDIT_LOG_URL, key: log.token, everyMs: 1, signal, wait };
     await assertRejects(() => forward(sink, { ...options, state }), Error, "killed");
     await Deno.copyFile(state, `${state}.then`);
     await assertRejects(() => forward(sink, { ...options, state: `${state}.then` }), DOMException);
@@ -209,33 +201,27 @@ describe("public-audit-log forward", () => {
 
   for (const broken of ["sink", "API"]) {
     it(`misses nothing while its ${broken} is down for an hour`, async () => {
-      const organization = await newFilledLog(1_500);
+      const log = await newFilledLog(1_500);
       let now = 0;
-      const isDown = (side: string) => side === broken && now > 10_000 && now < 3_610_000;
-      const down = () => new Response("", { status: 503 });
+      const faultOf = (side: string) =>
+        side === broken && now > 10_000 && now < 3_610_000
+          ? new Response("", { status: 503 })
+          : undefined;
       const { to, token, take } = KINDS.splunk;
-      await using sink = startSink(take, () => isDown("sink") ? down() : undefined);
-      await using api = startProxy(async (_number, forward) => {
-        await age(sql, organization.apiKeyId, "1 minute");
-        return isDown("API") ? down() : await forward();
-      });
+      await using sink = startSink(take, () => faultOf("sink"));
+      await using api = startProxy((_number, forward) => faultOf("API") ?? forward(), log);
       const ended = new AbortController();
       const wait = async (ms: number) => {
         const quarter = Math.floor(now / 900_000);
         now += ms;
-        if (Math.floor(now / 900_000) > quarter) await fill(organization, 700);
+        if (Math.floor(now / 900_000) > quarter) await fill(log, 700);
         if (now > 3_700_000) ended.abort();
       };
-      await forward(await sinkFor(to(sink.url), token), {
-        url: api.url,
-        key: organization.token,
-        state: await newState(),
-        everyMs: 5_000,
-        signal: ended.signal,
-        wait,
-      }).catch(() => {});
+      const { signal } = ended;
+      const options = { url: api.url, key: log.token, state: newState(), everyMs: 5_000, wait };
+      await forward(await sinkFor(to(sink.url), token), { ...options, signal }).catch(() => {});
       assert(now > 3_700_000);
-      assertEquals(sink.received.toSorted(), await idsOfLog(organization));
+      assertEquals(sink.received.toSorted(), await idsOfLog(log));
     });
   }
 
@@ -260,50 +246,46 @@ describe("public-audit-log forward", () => {
   });
 
   it("stops and says what to do: a second forwarder, a damaged state file, a sink or an API that refuses", async () => {
-    const organization = await newFilledLog(10);
-    const state = await newState();
-    const second = Promise.withResolvers<Ended>();
+    const log = await newFilledLog(10);
+    let second: Ended | undefined;
     let isRefusing = false;
     await using sink = startSink(KINDS.webhook.take, async () => {
+      second ??= await start(run).output;
       if (isRefusing) return new Response("not you", { status: 401 });
-      second.resolve(start(run).output);
-      await second.promise;
     });
-    const run = { sink, organization, state };
+    const run: Run = { sink, key: log.token, state: newState() };
     await mustRun(start(run).output);
-    const saved = await Deno.readTextFile(state);
-    await Deno.writeTextFile(state, saved.slice(0, saved.length / 2));
+    const saved = Deno.readTextFileSync(run.state);
+    Deno.writeTextFileSync(run.state, saved.slice(0, saved.length / 2));
     const damaged = await start(run).output;
-    await Deno.writeTextFile(state, saved);
-    await fill(organization, 1);
+    Deno.writeTextFileSync(run.state, saved);
+    await fill(log, 1);
     isRefusing = true;
-    const refused: [Ended, number, RegExp][] = [
-      [await second.promise, 2, /in use/],
-      [damaged, 2, /damaged/],
-      [await start(run).output, 2, /refuses the entries \(401\)/],
-      [await start({ ...run, token: "" }).output, 2, /FORWARD_TOKEN/],
-      [await start({ ...run, to: "ftp://x" }).output, 2, /--to: /],
-      [
-        await start({ ...run, to: `${sink.url}/b` }).output,
-        2,
-        /is the state of .*\/audit: give each/,
-      ],
+    const otherSink = start({ ...run, args: [`--to=${sink.url}/b`] });
+    const refused: [Ended | undefined, RegExp][] = [
+      [second, /in use/],
+      [damaged, /damaged/],
+      [await otherSink.output, /is the state of .*\/audit: give each/],
+      [await start(run).output, /refuses the entries \(401\)/],
+      [await start({ ...run, env: {} }).output, /FORWARD_TOKEN/],
+      [await start({ ...run, args: ["--to=ftp://x"] }).output, /--to: /],
     ];
-    await sql`
-      update audit_log_private.api_keys set revoked_at = now() where id = ${organization.apiKeyId}`;
-    const revoked = /^The API refuses the key: .* Set an active one in AUDIT_LOG_API_KEY/;
-    refused.push([await start({ ...run, args: [] }).output, 3, revoked]);
-    for (const [{ code, stderr }, expected, message] of refused) {
-      assertEquals(code, expected, stderr);
-      assertMatch(stderr, message);
+    for (const [ended, message] of refused) {
+      assertEquals(ended?.code, 2);
+      assertMatch(ended?.stderr ?? "", message);
     }
-    assertEquals(Deno.readTextFileSync(state), saved);
+    await sql`
+      update audit_log_private.api_keys set revoked_at = now() where id = ${log.apiKeyId}`;
+    const { code, stderr } = await start({ ...run, args: [] }).output;
+    assertEquals(code, 3);
+    assertMatch(stderr, /^The API refuses the key: .* Set an active one in AUDIT_LOG_API_KEY/);
+    assertEquals(Deno.readTextFileSync(run.state), saved);
   });
 
   it("ends with code 1 when the disk is full, and then delivers the batch once more", async () => {
-    const organization = await newFilledLog(10);
+    const { token: key } = await newFilledLog(10);
     await using sink = startSink(KINDS.webhook.take);
-    const run = { sink, organization, state: await newState() };
+    const run = { sink, key, state: newState() };
     const { code, stderr } = await start({ ...run, longestFile: 0 }).output;
     assertEquals(code, 1);
     assertMatch(stderr, /audit\.state\S* cannot be written: .*\. Then run the same command again/);
@@ -315,22 +297,20 @@ describe("public-audit-log forward", () => {
 describe("public-audit-log follow", () => {
   for (const on of ["Node 20", "Node 22", "Deno"] as const) {
     it(`prints each entry as the API wrote it, and goes on from its state file, on ${on}`, async () => {
-      const organization = await newFilledLog(1_100);
-      const state = await newState();
-      await Deno.writeTextFile(`${state}.key`, `${organization.token}\n`);
-      const env = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY_FILE: `${state}.key` };
-      const args = ["follow", "--once", `--state=${state}`];
-      const first = await startCli(INSTALLED, args, { env, on }).output;
-      assertMatch(first.stdout, /9007199254740993/);
-      await fill(organization, 2);
-      const second = await startCli(INSTALLED, args, { env, on }).output;
-      assertEquals(idsOf(first.stdout + second.stdout), await idsOfLog(organization));
+      const log = await newFilledLog(1_100);
+      const args = ["follow", "--once", `--state=${newState()}`];
+      const follow = () => mustRun(startCli(INSTALLED, args, { key: log.token, on }).output);
+      const { stdout: first } = await follow();
+      assertMatch(first, /9007199254740993/);
+      await fill(log, 2);
+      const { stdout: second } = await follow();
+      assertEquals(idsOf(first + second), await idsOfLog(log));
     });
   }
 
   it("reads its key file for each request, waits while it is empty, and names it when the key is refused", async () => {
-    const organization = await newFilledLog(2_500);
-    const file = await newState();
+    const { token } = await newFilledLog(2_500);
+    const file = newState();
     const next = ["", "pck_new\n", "pck_revoked\n"];
     const shown: (string | null)[] = [];
     await using api = serveOnLoopback(async ({ url, headers }) => {
@@ -338,12 +318,11 @@ describe("public-audit-log follow", () => {
       if (shown.at(-1) === "Bearer pck_revoked") return new Response("No", { status: 401 });
       await Deno.writeTextFile(file, next.shift() ?? "");
       if (next.length === 2) setTimeout(() => Deno.writeTextFile(file, next.shift() ?? ""), 1_500);
-      const authorization = `Bearer ${organization.token}`;
-      return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, { headers: { authorization } });
+      return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, withKey(token));
     });
     await Deno.writeTextFile(file, "pck_old\n");
-    const env = { AUDIT_LOG_URL: api.url, AUDIT_LOG_API_KEY_FILE: file };
-    const { code, stderr } = await startCli(INSTALLED, ["follow"], { env }).output;
+    const options = { url: api.url, env: { AUDIT_LOG_API_KEY_FILE: file } };
+    const { code, stderr } = await startCli(INSTALLED, ["follow"], options).output;
     assertEquals(shown, ["pck_old", "pck_new", "pck_revoked"].map((key) => `Bearer ${key}`));
     assertEquals(code, 3);
     assertMatch(
@@ -351,7 +330,7 @@ describe("public-audit-log follow", () => {
       /^\S+audit\.state is empty\. Trying again[^]*Set an active one in \S+audit\.state,/,
     );
     await Deno.remove(file);
-    const { stderr: missing } = await startCli(INSTALLED, ["follow"], { env }).output;
+    const { stderr: missing } = await startCli(INSTALLED, ["follow"], options).output;
     assertMatch(missing, /^AUDIT_LOG_API_KEY_FILE: there is no file \S+audit\.state\.\n$/);
   });
 

@@ -1,16 +1,14 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
-import { afterAll, describe, it } from "@std/testing/bdd";
+import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, getPage, newLog, type Organization } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import { installCli, mustRun } from "./cli.ts";
+import { installCli, mustRun, newFolder } from "./cli.ts";
 import { idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 import { runRecipes, unpackRecipes } from "./recipes.ts";
 
 const INSTALLED = await installCli();
-const folder = await Deno.makeTempDir();
-afterAll(() => Deno.remove(folder, { recursive: true }));
 
 /** The page's daily sync in each language. */
 const LANGUAGES: Record<string, string[]> = {
@@ -20,7 +18,7 @@ const LANGUAGES: Record<string, string[]> = {
 
 /** Makes a folder with the recipes of the page. */
 async function newReader(): Promise<string> {
-  const path = await Deno.makeTempDir({ dir: folder });
+  const path = newFolder();
   await unpackRecipes(path);
   return path;
 }
@@ -48,11 +46,7 @@ function syncedTo(path: string): string[] {
 
 describe("docs/integrating.md", () => {
   it("has commands that all run and find every entry", async () => {
-    const entries = Array.from({ length: 30 }, (_, i) => ({
-      created_at: `2026-11-${String(i % 20 + 1).padStart(2, "0")}T10:00:${i}Z`,
-    }));
-    const last = { created_at: "2026-11-20T23:59:59.999Z", action: "agent_added", data: {} };
-    const organization = await newLog(...entries, last);
+    const organization = await newFilledLog(31, 11, 10);
     const { outputs, outputOf } = await runRecipes({
       AUDIT_LOG_URL,
       AUDIT_LOG_API_KEY: organization.token,
@@ -91,25 +85,24 @@ describe("docs/integrating.md", () => {
         assertEquals(syncedTo(path).length, 10);
       });
 
-      it("stops when the key is refused or the address has moved, and shows the key nowhere else", async () => {
+      it("stops and delivers nothing when the key is refused, the address has moved or the answer is no page", async () => {
         const organization = await newLog();
+        const path = await newReader();
         const shown: (string | null)[] = [];
-        await using other = serveOnLoopback(({ headers }) => {
+        await using refusing = serveOnLoopback(({ headers }) => {
           shown.push(headers.get("Authorization"));
           return new Response(null, { status: 401 });
         });
-        await using moved = startProxy(() => Response.redirect(other.url, 302));
-        assertNotEquals((await run(sync, await newReader(), organization, moved.url)).code, 0);
+        await using moved = startProxy(() => Response.redirect(refusing.url, 302));
+        await using page = serveOnLoopback(() => new Response("<html>Sign in</html>"));
+        for (const { url } of [moved, page]) {
+          assertNotEquals((await run(sync, path, organization, url)).code, 0);
+        }
+        // The key does not go to where the address has moved.
         assert(shown.every((authorization) => authorization === null));
-        const { code, stderr } = await run(sync, await newReader(), organization, other.url);
+        const { code, stderr } = await run(sync, path, organization, refusing.url);
         assertNotEquals(code, 0);
         assertMatch(stderr, /401/);
-      });
-
-      it("delivers nothing from an answer that is no page", async () => {
-        const path = await newReader();
-        await using page = serveOnLoopback(() => new Response("<html>Sign in</html>"));
-        assertNotEquals((await run(sync, path, await newLog(), page.url)).code, 0);
         await assertRejects(() => Deno.stat(`${path}/audit.ndjson`), Deno.errors.NotFound);
       });
     });

@@ -9,35 +9,30 @@ import { AUDIT_LOG_URL, newLog, type Page, writeEntries } from "../helpers.ts";
 
 type Query = Record<string, string>;
 
-/** Sends a query to the base address, or asks an address from `Link`. */
-type Ask = (to: Query | string) => Promise<{ page: Page; link: unknown }>;
+/** Asks an address from `Link`, or sends a query to the base address. */
+type Ask = (next: string, query?: Query) => Promise<{ page: Page; link: unknown }>;
 
 /** Sets each client up with a base address and a key, as people do. */
-const CLIENTS: Record<string, (base: string, Authorization: string) => Ask> = {
-  axios: (baseURL, Authorization) => {
-    const client = axios.create({ baseURL, headers: { Authorization } });
-    return async (to) => {
-      const { data, headers } = typeof to === "string"
-        ? await client.get(to)
-        : await client.get("", { params: to });
+const CLIENTS: Record<string, (base: string, headers: Query) => Ask> = {
+  axios(baseURL, headers) {
+    const client = axios.create({ baseURL, headers });
+    return async (next, params) => {
+      const { data, headers } = await client.get(next, { params });
       return { page: data, link: headers["link"] };
     };
   },
-  ky: (prefix, Authorization) => {
-    const client = ky.create({ headers: { Authorization }, retry: 0 });
-    return async (to) => {
-      const response = typeof to === "string"
-        ? await client.get(to)
-        : await client.get("", { prefix, searchParams: to });
+  ky(prefix, headers) {
+    const client = ky.create({ headers, retry: 0 });
+    return async (next, searchParams) => {
+      const response = await client.get(next, searchParams ? { prefix, searchParams } : {});
       return { page: await response.json(), link: response.headers.get("Link") };
     };
   },
-  got: (prefixUrl, authorization) => {
-    const client = got.extend({ headers: { authorization }, retry: { limit: 0 } });
-    return async (to) => {
-      const { body, headers } = typeof to === "string"
-        ? await client.get(to)
-        : await client.get("", { prefixUrl, searchParams: to });
+  got(prefixUrl, headers) {
+    const client = got.extend({ headers, retry: { limit: 0 } });
+    return async (next, searchParams) => {
+      const options = searchParams ? { prefixUrl, searchParams } : {};
+      const { body, headers } = await client.get(next, options);
       return { page: JSON.parse(body), link: headers["link"] };
     };
   },
@@ -57,10 +52,10 @@ describe("a client that follows Link", () => {
       it(`reads all pages and then new entries: ${name}, from ${new URL(base).pathname}`, async () => {
         const names = ["a", "b", "c", "d", "e"];
         const { id, token } = await newLog(...names.map((agent_name) => ({ agent_name })));
-        const ask = newClient(base, `Bearer ${token}`);
+        const ask = newClient(base, { Authorization: `Bearer ${token}` });
         const query = { start: "2026-03-01", end: "2026-03-02", limit: "2" };
         for (const feed of [{}, { after: "beginning" }]) {
-          let { page, link } = await ask({ ...query, ...feed });
+          let { page, link } = await ask("", { ...query, ...feed });
           const seen = page.items;
           let next = nextOf(link);
           while (page.has_more !== false && next) {

@@ -1,4 +1,4 @@
-import { newLog, type Organization, sql, writeEntries } from "../helpers.ts";
+import { insertEntry, newLog, type Organization, sql, writeEntries } from "../helpers.ts";
 
 /** Careless programs break these values when they write or read JSON or CSV. */
 const AWKWARD = [
@@ -51,11 +51,7 @@ export async function fill(
  */
 export async function writeOutOfOrder({ id }: Organization, rounds: number): Promise<void> {
   const writer = await sql.reserve();
-  const write = (hour: number) =>
-    writer`
-      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-      values (${id}, '2026-11-20Z'::timestamptz + ${hour}::int * interval '1 hour', 'agent_added',
-        'late@example.com', 'Late')`;
+  const write = (hour: number) => insertEntry(writer, id, { created_at: `2026-11-20 ${hour}:00Z` });
   for (let round = 0; round < rounds; round++) {
     await writer`begin`;
     await write(round * 7 % 24);

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { runProgram } from "../run_program.ts";
+import { newFolder } from "./cli.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
@@ -21,12 +22,10 @@ export async function runRecipes(
   page = "integrating.md",
   files: Record<string, string> = {},
 ): Promise<Ran> {
-  const folder = await Deno.makeTempDir();
+  const folder = newFolder();
   for (const [name, text] of Object.entries(files)) {
     await Deno.writeTextFile(join(folder, name), text);
   }
-  await using cleanUp = new AsyncDisposableStack();
-  cleanUp.defer(() => Deno.remove(folder, { recursive: true }));
   const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { code, stdout, stderr } = await runProgram("bash", {

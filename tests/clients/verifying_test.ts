@@ -7,80 +7,73 @@ import {
 } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
+  ALL_DAYS,
   AUDIT_LOG_URL,
+  getSeals,
   insertEntries,
   letChecksGrowOld,
   newLog,
   type Organization,
+  readDay,
   runUpkeep,
-  send,
+  type SealsPage,
   silently,
   sql,
   UNKNOWN_TOKEN,
   writeEntries,
 } from "../helpers.ts";
-import { installCli, startCli } from "./cli.ts";
+import { installCli, newFolder } from "./cli.ts";
 import { runRecipes } from "./recipes.ts";
-import { requestTimeStamp, startTimeStamping } from "./time_stamping.ts";
+import { startCli } from "./run_cli.ts";
+import { startTimeStamping } from "./time_stamping.ts";
 
 const INSTALLED = await installCli();
-
+const PATH = `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`;
 const DAYS = ["2026-11-18", "2026-11-19", "2026-11-20"];
 
 /** Makes an organization with sealed days: of less than a block, of one block, and of more. */
 async function newSealedLog(): Promise<Organization> {
   const organization = await newLog();
+  const given = { user_email: "ada@analytical.example" };
   for (const [n, day] of DAYS.entries()) {
-    const user_email = "ada@analytical.example";
-    await insertEntries(sql, organization.id, day, [2, 1000, 1201][n] ?? 0, { user_email });
+    await insertEntries(sql, organization.id, day, [2, 1000, 1201][n] ?? 0, given);
   }
   await runUpkeep(sql);
   return organization;
 }
 
-type Seals = Record<string, unknown>[];
-
 /** The days of an organization in a folder, for the command to check. */
 class Export {
-  readonly #folder = Deno.makeTempDirSync();
+  readonly folder = newFolder();
 
   constructor(readonly id: string, readonly token: string) {}
 
+  file(day: string): string {
+    return `${this.folder}/${day}.ndjson`;
+  }
+
+  edit(day: string, change: (text: string) => string): void {
+    Deno.writeTextFileSync(this.file(day), change(Deno.readTextFileSync(this.file(day))));
+  }
+
   async fetch(...days: string[]): Promise<void> {
-    for (const day of days) {
-      let lines = "";
-      for (let offset = 0, page = ""; offset === 0 || page !== ""; offset += 1000) {
-        page = await this.#get(`?start=${day}&end=${day}&limit=1000&offset=${offset}`);
-        lines += page;
-      }
-      await Deno.writeTextFile(`${this.#folder}/${day}.ndjson`, lines);
-    }
+    for (const day of days) Deno.writeTextFileSync(this.file(day), await readDay(this.token, day));
   }
 
-  /** Saves the seals of now with some changes. */
-  async saveSeals(change: (items: Seals) => void = () => {}): Promise<void> {
-    const page = JSON.parse(await this.#get("/seals?start=0001-01-01&end=9999-12-31&limit=1000"));
+  /** Saves the seals of now with some changes. Returns the option to check against them. */
+  async saveSeals(change: (items: SealsPage["items"]) => void = () => {}): Promise<string> {
+    const page = await getSeals(this.token, `${ALL_DAYS}&limit=1000`);
     change(page.items);
-    await Deno.writeTextFile(`${this.#folder}.json`, JSON.stringify(page));
+    await Deno.writeTextFile(`${this.folder}.json`, JSON.stringify(page));
+    return `--seals=${this.folder}.json`;
   }
 
-  async rename(day: string, name: string): Promise<void> {
-    await Deno.rename(`${this.#folder}/${day}.ndjson`, `${this.#folder}/${name}`);
-  }
-
-  async edit(day: string, change: (text: string) => string): Promise<void> {
-    const file = `${this.#folder}/${day}.ndjson`;
-    await Deno.writeTextFile(file, change(await Deno.readTextFile(file)));
-  }
-
-  /** Runs the command on the API's seals, or with "--seals" on those that were saved. */
+  /** Runs the command. With saved seals, it has no API to ask. */
   async verify(...options: string[]): Promise<{ code: number; lines: string[] }> {
-    const saved = `--seals=${this.#folder}.json`;
-    const args = options.map((option) => option === "--seals" ? saved : option);
-    const url = args.includes(saved) ? "" : AUDIT_LOG_URL;
-    const env = { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: this.token };
-    const all = ["verify", `--folder=${this.#folder}`, ...args];
-    const { code, stdout, stderr } = await startCli(INSTALLED, all, { env }).output;
+    const isOffline = options.some((option) => option.startsWith("--seals"));
+    const args = ["verify", `--folder=${this.folder}`, ...options];
+    const how = isOffline ? { url: "" } : { key: this.token };
+    const { code, stdout, stderr } = await startCli(INSTALLED, args, how).output;
     return { code, lines: `${stdout}${stderr}`.trimEnd().split("\n") };
   }
 
@@ -98,12 +91,6 @@ class Export {
     assertMatch(lines[0] ?? "", message);
     return lines;
   }
-
-  async #get(address: string): Promise<string> {
-    const Accept = address.startsWith("/seals") ? "application/json" : "application/x-ndjson";
-    const headers = { Authorization: `Bearer ${this.token}`, Accept };
-    return await (await send(address, { headers })).text();
-  }
 }
 
 async function newExport(): Promise<Export> {
@@ -118,15 +105,9 @@ describe("docs/verifying.md", () => {
     const { token } = await newSealedLog();
     await using authority = await startTimeStamping();
     const { outputs, outputOf } = await runRecipes(
-      {
-        PATH: `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`,
-        AUDIT_LOG_URL,
-        AUDIT_LOG_API_KEY: token,
-        TSA_URL: authority.url,
-        NO_COLOR: "1",
-      },
+      { PATH, AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token, TSA_URL: authority.url, NO_COLOR: "1" },
       "verifying.md",
-      { "tsa.pem": authority.certificate },
+      { "tsa.pem": Deno.readTextFileSync(authority.certificates) },
     );
     assertMatch(outputOf("wc -l days"), /\b1201 days\/2026-11-20/);
     const [ofFile, ofSeal] = outputOf("--filter=sha256sum").split("\n");
@@ -144,12 +125,8 @@ describe("docs/verifying.md", () => {
   });
 
   it("has an export that stops and shows the answer when a request is refused", async () => {
-    const environment = { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: UNKNOWN_TOKEN };
-    const running = runRecipes(
-      { PATH: Deno.env.get("PATH") ?? "", ...environment },
-      "verifying.md",
-    );
-    const { message } = await assertRejects(() => running, Error);
+    const environment = { PATH, AUDIT_LOG_URL, AUDIT_LOG_API_KEY: UNKNOWN_TOKEN };
+    const { message } = await assertRejects(() => runRecipes(environment, "verifying.md"), Error);
     assertMatch(message, /^failed: # Calls curl [^]*"status":401/);
   });
 });
@@ -158,8 +135,7 @@ describe("public-audit-log verify", () => {
   it("finds a log as it was sealed, from the API or from a saved answer, and says what it does not prove", async () => {
     const exported = await newExport();
     const kept = await exported.keep();
-    await exported.saveSeals();
-    for (const source of [[], ["--seals"]]) {
+    for (const source of [[], [await exported.saveSeals()]]) {
       const { code, lines } = await exported.verify(`--kept=${kept}`, ...source);
       assertEquals(code, 0);
       assertEquals(lines, [
@@ -167,7 +143,7 @@ describe("public-audit-log verify", () => {
       ]);
     }
     await exported.fetch("2026-11-17", "2026-11-21");
-    await exported.edit("2026-11-21", () => "{}\n");
+    exported.edit("2026-11-21", () => "{}\n");
     const { code, lines: [first, second = ""] } = await exported.verify();
     assertEquals([code, first], [0, "2026-11-21 is not sealed yet: nothing is proven of it"]);
     assertStringIncludes(second, "without --kept that is all this shows");
@@ -186,7 +162,7 @@ describe("public-audit-log verify", () => {
       [whole, (text) => `${text}{}`, /^2026-11-19 differs .*: 1000 .*, the file has 1001;/],
     ];
     for (const [day, change, message] of changes) {
-      await exported.edit(day, change);
+      exported.edit(day, change);
       assertEquals((await exported.assertDiffers(message)).length, 2);
       await exported.fetch(day);
     }
@@ -205,11 +181,11 @@ describe("public-audit-log verify", () => {
 
   it("names a sealed day that has no file between the first and the last, or --start and --end, and other files", async () => {
     const exported = await newExport();
-    await exported.rename("2026-11-19", "middle.ndjson");
+    Deno.renameSync(exported.file("2026-11-19"), exported.file("middle"));
     const missing = /^Sealed days that have no file here: 2026-11-19$/;
     const [, other] = await exported.assertDiffers(missing);
     assertEquals(other, "Not checked, because their names are no days: middle.ndjson");
-    await exported.rename("2026-11-18", "first.ndjson");
+    Deno.renameSync(exported.file("2026-11-18"), exported.file("first"));
     const { code, lines: [outside] } = await exported.verify();
     const expected = "Sealed days outside 2026-11-20 to 2026-11-20 that have no file here: 2";
     assertEquals([code, outside], [0, expected]);
@@ -249,7 +225,7 @@ describe("public-audit-log verify", () => {
   });
 
   it("finds seals that were edited, left out or put in another order", async () => {
-    const changes: [(items: Seals) => void, RegExp][] = [
+    const changes: [(items: SealsPage["items"]) => void, RegExp][] = [
       [(items) => Object.assign(items[1] ?? {}, { added: 1 }), /^Seal 2 .* not the hash/],
       [(items) => items.splice(1, 1), /^Seal 3 .* follows 1: seals are missing/],
       [(items) => items.shift(), /^Seal 2 .* follows nothing/],
@@ -257,8 +233,7 @@ describe("public-audit-log verify", () => {
     ];
     const exported = await newExport();
     for (const [change, problem] of changes) {
-      await exported.saveSeals(change);
-      await exported.assertDiffers(problem, "--seals");
+      await exported.assertDiffers(problem, await exported.saveSeals(change));
     }
   });
 
@@ -285,14 +260,12 @@ describe("public-audit-log verify", () => {
     const exported = await newExport();
     const kept = await exported.keep();
     await using authority = await startTimeStamping();
-    const certificates = await Deno.makeTempFile();
-    await Deno.writeTextFile(certificates, authority.certificate);
-    const args = [`--kept=${kept}`, `--authorities=${certificates}`];
-    const own = `--timestamp=${await requestTimeStamp(authority.url, kept)}`;
+    const args = [`--kept=${kept}`, `--authorities=${authority.certificates}`];
+    const own = `--timestamp=${await authority.stamp(kept)}`;
     const { code, lines } = await exported.verify(...args, own);
     assertEquals(code, 0);
     assertMatch(lines[0] ?? "", /^The seal that you kept existed at 20\d\d-.*Z$/);
-    const other = `--timestamp=${await requestTimeStamp(authority.url, `1${kept}`)}`;
+    const other = `--timestamp=${await authority.stamp(`1${kept}`)}`;
     await exported.assertDiffers(/is no token of the seal that you kept/, ...args, other);
     assertEquals((await exported.verify(...args.slice(1), own)).code, 2);
   });

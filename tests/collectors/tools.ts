@@ -15,13 +15,10 @@ const DATA = fileURLToPath(new URL("../../local/data/collectors", import.meta.ur
  */
 export async function built(name: string, script: string) {
   const folder = `${DATA}/${name}`;
-  if (await Deno.stat(`${folder}/built`).then(() => true, () => false)) return { folder, it: test };
   await Deno.mkdir(folder, { recursive: true });
-  const { code, stderr } = await runProgram("sh", { args: ["-ec", script], cwd: folder });
-  if (code === 0) {
-    await Deno.writeTextFile(`${folder}/built`, "");
-    return { folder, it: test };
-  }
+  const once = `[ ! -e built ] || exit 0\n${script}\ntouch built`;
+  const { code, stderr } = await runProgram("sh", { args: ["-ec", once], cwd: folder });
+  if (code === 0) return { folder, it: test };
   console.log(`Skipped: ${name} could not be built: ${stderr.trim().split("\n").at(-1)}`);
   return { folder, it: test.skip };
 }
@@ -31,12 +28,12 @@ export function example(path: string): string {
   return fileURLToPath(new URL(`../../examples/${path}`, import.meta.url));
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   /** Its configuration in examples/. */
   config: string;
   /** Starts it in a folder with the configuration. It writes its files `audit…` there. */
   command: (folder: string) => string[];
-  /** It pauses at least so long when it has caught up, in milliseconds. */
+  /** When it has caught up, it pauses at least so many milliseconds. */
   pause: number;
 }
 

@@ -3,39 +3,15 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { freePort } from "../../local/free_port.ts";
-import {
-  majorVersion,
-  type PostgresOptions,
-  startPostgres,
-  stopPostgres,
-} from "../../local/postgres.ts";
+import { majorVersion } from "../../local/postgres.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
-import type { Ended } from "../run_program.ts";
 import * as cluster from "./cluster.ts";
-import {
-  ask,
-  assertExact,
-  cursorOf,
-  read,
-  revoke,
-  scrub,
-  spendTransactions,
-  write,
-} from "./log.ts";
-import {
-  addKeys,
-  addOrganization,
-  codeOf,
-  countMismatches,
-  insertEntries,
-  insertEntry,
-  runUpkeep,
-  type Sql,
-} from "../project.ts";
+import { ask, assertExact, cursorOf, read, scrub, spendTransactions, write } from "./log.ts";
+import { addKeys, addOrganization, callAs, codeOf, countMismatches } from "../project.ts";
+import { insertEntries, insertEntry, revoke, runUpkeep, type Sql, valueOf } from "../project.ts";
 
-/** So many that statistics and batches matter. */
-const ENTRIES = 150_000;
-const DAYS = Array.from({ length: 30 }, (_, n) => `2025-01-${String(n + 1).padStart(2, "0")}`);
+/** Enough entries to make statistics and batches matter. */
+const [ENTRIES, DAYS] = [150_000, 30];
 
 const version = await majorVersion(Deno.env.get("POSTGRES_PROGRAMS"));
 /** Hosted projects of this version are upgraded to that one. */
@@ -53,10 +29,7 @@ const withLog = (name: string, run: (log: Log) => Promise<void>, isPossible = tr
 describe("docs/restoring.md, followed with the real programs,", () => {
   withLog("moves a log to another project with a dump of the data", async (log) => {
     await using other = await startTemporaryStack();
-    await using shell = await newShell(programs, {
-      OLD_DB_URL: log.stack.databaseUrl,
-      NEW_DB_URL: other.databaseUrl,
-    });
+    await using shell = await newShell(programs, [log.stack.databaseUrl, other.databaseUrl]);
     const [dump = "", load = ""] = await commandsOf("A dump of the data");
     assertMatch((await shell.run(dump)).stdout, /dump complete/);
     assertMatch((await shell.run(load)).stdout, /\(0 rows\)\n*$/);
@@ -67,12 +40,9 @@ describe("docs/restoring.md, followed with the real programs,", () => {
   });
 
   withLog("restores a dump of everything in another cluster", async (log) => {
-    const { postgres: options } = log.stack;
-    const target = { ...options, port: freePort() };
-    await using shell = await newShell(programs, {
-      OLD_DB_URL: cluster.adminUrl(options),
-      NEW_DB_URL: cluster.adminUrl(target),
-    });
+    const { postgres: old } = log.stack;
+    const target = { ...old, port: freePort() };
+    await using shell = await newShell(programs, [old, target].map(cluster.adminUrl));
     const dataDir = join(shell.folder, "new");
     await using restored = await cluster.startCluster({ ...target, dataDir });
     const [dump = "", load = ""] = await commandsOf("A dump of everything");
@@ -85,22 +55,22 @@ describe("docs/restoring.md, followed with the real programs,", () => {
   });
 
   withLog("brings a server back to a point in time, and no revoked key", async (log) => {
-    const { postgres: options } = log.stack;
-    const target = { ...options, port: freePort() };
-    await using shell = await newShell(programs, {
-      OLD_DB_URL: cluster.adminUrl(options),
-      NEW_DB_URL: cluster.adminUrl(target),
-    });
-    const [backup = "", restore = ""] = (await commandsOf("A base backup and a point in time"))
-      .map((text) => text.replaceAll("/backup", shell.folder));
+    const old = await cluster.snapshot(log.stack.postgres);
+    const target = { ...old, port: freePort() };
+    await using shell = await newShell(programs, [old, target].map(cluster.adminUrl));
+    const inFolder = async (language: string) =>
+      (await commandsOf("A base backup and a point in time", language))
+        .map((text) => text.replaceAll("/backup", shell.folder));
+    const [backup = "", restore = ""] = await inFolder("bash");
+    const [settings = ""] = await inFolder("text");
     await shell.run("mkdir wal");
-    await using original = await archive(options, shell.folder);
+    await using original = await cluster.startCluster(old, settings);
     await shell.run(backup);
     const { sql } = original;
     const { id: smallId } = await addOrganization(sql);
     await write(sql, smallId, "in time");
     const access = await addAccess(sql);
-    const [moment] = await sql`select clock_timestamp()::text as now`;
+    const moment = await valueOf(sql`select clock_timestamp()::text`);
     await write(sql, smallId, "too late");
     const cursor = await cursorOf(sql, smallId);
     const expected = await access.change();
@@ -109,11 +79,10 @@ describe("docs/restoring.md, followed with the real programs,", () => {
     await sql`select pg_switch_wal()`;
 
     const copy = { ...target, dataDir: join(shell.folder, "restored") };
-    const settings = `port = ${copy.port}\nunix_socket_directories = ''`;
-    const until = `$1${moment?.["now"]}'\n${settings}`;
-    await shell.run(restore.replace(/(recovery_target_time = ').*'/, until));
+    const server = `port = ${copy.port}\nunix_socket_directories = ''`;
+    await shell.run(restore.replace(/(recovery_target_time = ').*'/, `$1${moment}'\n${server}`));
     await using restored = cluster.attach(copy);
-    await cluster.isPromoted(restored.sql);
+    while (await valueOf(restored.sql`select pg_is_in_recovery()`));
     const [finish = ""] = await commandsOf("After every restore");
     await shell.run(finish);
     assertEquals(await access.of(restored.sql), expected);
@@ -122,7 +91,7 @@ describe("docs/restoring.md, followed with the real programs,", () => {
 
   withLog(`takes the log to Postgres ${newer} with pg_upgrade`, async (log) => {
     const old = await cluster.snapshot(log.stack.postgres);
-    await using shell = await newShell(newerPrograms, { PGPASSWORD: old.adminPassword });
+    await using shell = await newShell(newerPrograms, [], { PGPASSWORD: old.adminPassword });
     await shell.run(
       `initdb --pgdata=new --username=supabase_admin ${newer < 18 ? "" : "--no-data-checksums"}
       pg_upgrade --old-bindir="${programs}" --new-bindir="${newerPrograms}" \
@@ -150,70 +119,65 @@ async function makeLog() {
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
     values (${largeId}, ${data.user?.id ?? ""}, 'admin')`;
-  for (const day of DAYS) await insertEntries(sql, largeId, day, ENTRIES / DAYS.length);
+  const every = `${DAYS * 24 * 60 * 60 / ENTRIES} seconds`;
+  await insertEntries(sql, largeId, "2025-01-01", ENTRIES, { every });
   await runUpkeep(sql);
   const [revoked] = await addKeys(sql, largeId, 1);
-  const revokedToken = revoked?.token ?? "";
-  await revoke(sql, revokedToken);
+  await revoke(sql, `${revoked?.apiKeyId}`);
   await spendTransactions(sql);
   const names = ["a", "b"];
   await write(sql, smallId, ...names);
   const cursor = await cursorOf(sql, smallId);
   const seals = await sealsOf(sql);
-  assertEquals(seals.length, DAYS.length);
-  return { stack, largeId, token, revokedToken, smallId, names, cursor, seals, person };
+  assertEquals(seals.length, DAYS);
+  return { stack, largeId, token, revoked, smallId, names, cursor, seals, person };
 }
 
-/** Keys, members and an organization; `change()` takes some away, and answers with who may read then. */
+/** Makes keys, members and organizations. `change()` takes some away and adds others, and returns who may read then. */
 async function addAccess(sql: Sql) {
-  const { id, token: revoked } = await addOrganization(sql);
-  const [rotated, kept] = await addKeys(sql, id, 2);
-  const { id: leavingId, token: left } = await addOrganization(sql);
+  const [staying, leaving] = [await addOrganization(sql), await addOrganization(sql)];
+  const [rotated, kept] = await addKeys(sql, staying.id, 2);
+  const tokens: Record<string, string> = {
+    ...{ revoked: staying.token, left: leaving.token },
+    ...{ rotated: `${rotated?.token}`, kept: `${kept?.token}` },
+  };
   await sql`
     insert into audit_log.organization_members (organization_id, user_id, role)
-    values (${id}, 'ada', 'admin'), (${id}, 'bob', 'admin'), (${leavingId}, 'bob', 'admin')`;
-  const tokens = new Map([["revoked", revoked], ["left", left]])
-    .set("rotated", rotated?.token ?? "").set("kept", kept?.token ?? "");
+    values (${staying.id}, 'ada', 'admin'), (${staying.id}, 'bob', 'admin'), (${leaving.id}, 'bob', 'admin')`;
   const of = async (sql: Sql) => {
-    const keys: string[] = [];
-    for (const [name, token] of tokens) {
-      const [row] = await sql`
-        select audit_log.public_audit_log(encode(sha256(convert_to(${token}, 'UTF8')), 'hex'), 'actions')::text::json
-          ->> 'decision' as decision`;
-      if (row?.["decision"] !== "unauthorized") keys.push(name);
-    }
     const [row] = await sql`
       select array(
-        select user_id from audit_log.organization_members where organization_id in (${id}, ${leavingId})
+        select name from unnest(${Object.keys(tokens)}::text[], ${
+      Object.values(tokens)
+    }::text[]) as t (name, token)
+        where audit_log.public_audit_log(encode(sha256(token::bytea), 'hex'), 'actions')::text::json ->> 'decision' <> 'unauthorized'
+      ) as keys, array(
+        select user_id from audit_log.organization_members where organization_id in (${staying.id}, ${leaving.id})
       ) as members, array(select reason from audit_log_private.holds) as holds`;
-    return { keys, ...row };
+    return { ...row };
   };
   const change = async () => {
-    assertEquals((await of(sql)).keys, ["revoked", "left", "rotated", "kept"]);
-    await revoke(sql, revoked);
-    await sql.begin(async (transaction) => {
-      await transaction`select set_config('request.jwt.claims', '{"sub": "ada"}', true)`;
-      const [row] = await transaction`
-        select audit_log.rotate_api_key(${id}, ${
-        rotated?.apiKeyId ?? ""
-      }, '0') ->> 'token' as token`;
-      tokens.set("successor", row?.["token"]);
-    });
+    const keys = Object.keys(tokens);
+    assertEquals(await of(sql), { keys, members: ["ada", "bob", "bob"], holds: [] });
+    await revoke(sql, staying.apiKeyId);
+    const rotation = `rotate_api_key('${staying.id}', '${rotated?.apiKeyId}', '0')`;
+    tokens["successor"] = (await callAs<{ token: string }>(sql, "ada", rotation)).token;
     await sql`delete from audit_log.organization_members where user_id = 'bob'`;
-    await sql`select audit_log_private.hold(${id}, 'Matter 7', 'Grace')`;
-    await sql`delete from audit_log.organizations where id = ${leavingId}`;
-    tokens.set("newcomer", (await addOrganization(sql)).token);
-    const keys = ["kept", "successor", "newcomer"];
-    assertEquals(await of(sql), { keys, members: ["ada"], holds: ["Matter 7"] });
-    return await of(sql);
+    await sql`select audit_log_private.hold(${staying.id}, 'Matter 7', 'Grace')`;
+    await sql`delete from audit_log.organizations where id = ${leaving.id}`;
+    tokens["newcomer"] = (await addOrganization(sql)).token;
+    const changed = await of(sql);
+    const left = { keys: ["kept", "successor", "newcomer"], members: ["ada"], holds: ["Matter 7"] };
+    assertEquals(changed, left);
+    return changed;
   };
   return { of, change };
 }
 
 async function sealsOf(sql: Sql): Promise<string[]> {
-  const rows = await sql`
-    select seal from audit_log_private.seals order by organization_id, sequence`;
-  return rows.map(({ seal }) => seal);
+  const seals = sql`
+    select array_agg(seal order by organization_id, sequence) from audit_log_private.seals`;
+  return await valueOf(seals);
 }
 
 /** Asserts that nobody can follow a dump that is loaded into a cluster with fewer transactions. */
@@ -242,7 +206,7 @@ async function assertRestored(sql: Sql, log: Log): Promise<void> {
       concat_ws(' ', added, removed, entries) as last
     from audit_log_private.seals, to_jsonb(audit_log_private.health()) as h
     where organization_id = ${log.largeId} order by sequence desc limit 1`;
-  const last = `1 0 ${ENTRIES / DAYS.length + 1}`;
+  const last = `1 0 ${ENTRIES / DAYS + 1}`;
   assertEquals({ ...row }, { health: "null [] [] true", last });
 }
 
@@ -254,7 +218,7 @@ async function assertAnswers(stack: TemporaryStack, log: Log): Promise<void> {
   };
   assertEquals(await get(log.token, `limit=1&offset=${ENTRIES - 1}`), ENTRIES + 1);
   assertEquals(await get(log.token, `after=${log.cursor}`), "invalid_parameters");
-  assertEquals(await get(log.revokedToken, "limit=1"), "unauthorized");
+  assertEquals(await get(`${log.revoked?.token}`, "limit=1"), "unauthorized");
   const { error } = await auth(stack).signInWithPassword(log.person);
   assertEquals(error, null);
 }
@@ -284,40 +248,17 @@ async function commandsOf(heading: string, language = "bash"): Promise<string[]>
   return Array.from(blocks, ([, block = ""]) => block);
 }
 
-/** Gives a server the page's settings for the archive, and takes them back in the end. */
-async function archive(options: PostgresOptions, folder: string) {
-  const sql = cluster.connect(options);
-  const [text = ""] = await commandsOf("A base backup and a point in time", "text");
-  const settings = text.replaceAll("/backup", folder).trim().split("\n");
-  const change = async (...changes: string[]) => {
-    for (const each of changes) await sql.unsafe(`alter system ${each}`);
-    await stopPostgres(options.dataDir);
-    await startPostgres(options);
-  };
-  await change(...settings.map((setting) => `set ${setting}`));
-  return {
-    sql,
-    async [Symbol.asyncDispose]() {
-      await change("reset archive_mode", "reset archive_command");
-      await sql[Symbol.asyncDispose]();
-    },
-  };
-}
-
-/** Makes a shell in a folder of its own, with some programs and variables. Its commands must succeed. */
-async function newShell(programs: string, variables: Record<string, string>) {
+/** Makes a folder for commands, which get some programs and the addresses of the old and the new database. */
+async function newShell(
+  programs: string,
+  [OLD_DB_URL = "", NEW_DB_URL = ""]: string[],
+  more: Record<string, string> = {},
+) {
   const folder = await cluster.newFolder();
+  const env = { ...more, OLD_DB_URL, NEW_DB_URL, PATH: `${programs}:${Deno.env.get("PATH")}` };
   return {
     folder,
-    async run(commands: string): Promise<Ended> {
-      const ended = await cluster.runAsPostgres(["bash", "-euo", "pipefail", "-c", commands], {
-        cwd: folder,
-        env: { ...variables, PATH: `${programs}:${Deno.env.get("PATH")}` },
-        stdin: "null",
-      });
-      if (ended.code === 0) return ended;
-      throw new Error(`failed: ${commands}\n${ended.stdout}${ended.stderr}`);
-    },
+    run: (script: string) => cluster.runAsPostgres(script, { cwd: folder, env }),
     [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
   };
 }

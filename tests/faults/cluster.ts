@@ -7,15 +7,13 @@ import {
   startPostgres,
   stopPostgres,
 } from "../../local/postgres.ts";
+import { type Sql, valueOf } from "../project.ts";
 import { type Ended, runProgram } from "../run_program.ts";
 
-export type Connection = postgres.Sql & AsyncDisposable;
+export type Connection = Sql & AsyncDisposable;
 
 /** A server that a test has started. */
-export interface Cluster extends AsyncDisposable {
-  sql: Connection;
-  options: PostgresOptions;
-}
+export type Cluster = ReturnType<typeof attach>;
 
 export function adminUrl({ port, adminPassword }: PostgresOptions): string {
   return databaseUrl(port, "supabase_admin", adminPassword);
@@ -31,13 +29,18 @@ export function connect(
   return Object.assign(sql, { [Symbol.asyncDispose]: () => sql.end({ timeout: 5 }) });
 }
 
-export async function startCluster(options: PostgresOptions): Promise<Cluster> {
+/** Starts a server, with more lines in its file of settings. */
+export async function startCluster(options: PostgresOptions, settings = ""): Promise<Cluster> {
+  if (settings) {
+    const file = join(options.dataDir, "postgresql.auto.conf");
+    await Deno.writeTextFile(file, settings, { append: true });
+  }
   await startPostgres(options);
   return attach(options);
 }
 
 /** Connects to a server that runs. Stops it and deletes its folder in the end. */
-export function attach(options: PostgresOptions): Cluster {
+export function attach(options: PostgresOptions) {
   const sql = connect(options);
   return {
     sql,
@@ -69,18 +72,11 @@ export async function startStandby(
   const settings = `
 restore_command = 'cp "${join(original.dataDir, "pg_wal")}/%f" "%p"'
 recovery_target_name = '${restorePoint}'`;
-  const file = join(copy.dataDir, "postgresql.auto.conf");
-  await Deno.writeTextFile(file, settings, { append: true });
   await Deno.writeTextFile(join(copy.dataDir, "standby.signal"), "");
-  const standby = await startCluster(copy);
-  const state = () => standby.sql`select pg_get_wal_replay_pause_state() as state`;
-  while ((await state())[0]?.["state"] !== "paused");
+  const standby = await startCluster(copy, settings);
+  const state = () => valueOf(standby.sql`select pg_get_wal_replay_pause_state()`);
+  while (await state() !== "paused");
   return standby;
-}
-
-/** Resolves when a server that recovers takes writes. */
-export async function isPromoted(sql: postgres.Sql): Promise<void> {
-  while ((await sql`select pg_is_in_recovery() as recovers`)[0]?.["recovers"]);
 }
 
 /** The process ids of a server and all its processes. */
@@ -144,14 +140,14 @@ export async function newFolder(): Promise<string> {
   return path;
 }
 
-/** Runs a program as the user of the servers. */
-export async function runAsPostgres(
-  command: string[],
-  options: Deno.CommandOptions,
-): Promise<Ended> {
+/** Runs a script as the user of the servers. Throws if one of its commands fails. */
+export async function runAsPostgres(script: string, options: Deno.CommandOptions): Promise<Ended> {
   const user = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];
-  const [program = "", ...args] = Deno.uid() === 0 ? [...user, ...command] : command;
-  return await runProgram(program, { ...options, args });
+  const shell = ["bash", "-euo", "pipefail", "-c", script];
+  const [program = "", ...args] = Deno.uid() === 0 ? [...user, ...shell] : shell;
+  const ended = await runProgram(program, { ...options, args, stdin: "null" });
+  if (ended.code === 0) return ended;
+  throw new Error(`failed: ${script}\n${ended.stdout}${ended.stderr}`);
 }
 
 /** Freezes all rows of all databases of a server. */
@@ -173,8 +169,8 @@ export async function resetWal(
   // The states of 2^20 transactions are in a file, which must be there.
   const name = Math.floor(next / 2 ** 20).toString(16).toUpperCase().padStart(4, "0");
   const states = `pg_xact/${name}`;
-  const script = `[ -e ${states} ] || head -c 262144 /dev/zero > ${states}; ` +
-    `"${programs}/pg_resetwal" -x ${next} .`;
-  const { code, stderr } = await runAsPostgres(["sh", "-ec", script], { cwd: dataDir });
-  if (code !== 0) throw new Error(`pg_resetwal failed: ${stderr}`);
+  await runAsPostgres(
+    `[ -e ${states} ] || head -c 262144 /dev/zero > ${states}; "${programs}/pg_resetwal" -x ${next} .`,
+    { cwd: dataDir },
+  );
 }

@@ -1,29 +1,25 @@
-// Does not import @std, which only the test tasks can load: citus/trial.ts imports this file, too.
+// Only the test tasks can load @std. citus/trial.ts imports this file, too.
 import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
+import { addKeys, addOrganization, countMismatches } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
-import { newOrganization } from "./feed_load.ts";
+import { postEntries } from "./log.ts";
 
 export interface GroupLoadOptions {
-  /** Stacks that serve one log. Each request goes to any of them. */
-  stacks: Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
-  /** So many write, and as many read, at once. */
+  /** These serve one log. Each request goes to any of them. */
+  stacks: readonly Pick<StackInfo, "apiUrl" | "databaseUrl" | "secretKey">[];
+  /** The number of writers, and of readers. */
   atOnce: number;
 }
 
-/** What a run has done so far. */
+/** Counts what a run has done so far. */
 export interface GroupFigures {
   writes: number;
   deletions: number;
   reads: number;
-  /** The entries that were read. */
-  items: number;
-  /** In milliseconds. */
-  longestWrite: number;
-  /** Why writes, deletions and reads failed. */
+  /** The messages of writes, deletions and reads that failed. */
   failures: string[];
 }
 
@@ -33,7 +29,7 @@ interface Entry {
 }
 
 const ORGANIZATIONS = 18;
-/** So many for each organization that none is asked more often than 60 times a minute. */
+/** Readers take an organization's keys in turn. With so many, they use none more than 60 times a minute. */
 const KEYS = 20;
 
 /**
@@ -49,33 +45,26 @@ export async function besideGroups(
   const nodes = stacks.map((stack) => {
     const sql = postgres(stack.databaseUrl, { max: atOnce, onnotice: () => {}, prepare: false });
     ended.defer(() => sql.end());
-    const auth = { persistSession: false, autoRefreshToken: false };
-    const db = { schema: "audit_log" };
-    return { ...stack, sql, platform: createClient(stack.apiUrl, stack.secretKey, { auth, db }) };
+    return { ...stack, sql };
   });
   const [first] = nodes;
   assert(first);
-  const organizations = await Promise.all(
-    Array.from({ length: ORGANIZATIONS }, () => newOrganization(first.sql, "Groups", KEYS)),
-  );
-  const figures: GroupFigures = {
-    ...{ writes: 0, deletions: 0, reads: 0, items: 0, longestWrite: 0 },
-    failures: [],
-  };
+  const organizations = await Promise.all(Array.from({ length: ORGANIZATIONS }, async () => {
+    const { id } = await addOrganization(first.sql, "Groups");
+    return { id, keys: await addKeys(first.sql, id, KEYS) };
+  }));
+  const figures: GroupFigures = { writes: 0, deletions: 0, reads: 0, failures: [] };
   const kept = new Set<string>();
   const write = async (random: Random) => {
     const { id } = pick(random, organizations);
-    const [agent_name, size, start] = [crypto.randomUUID(), 1 + random(5), performance.now()];
+    const [agent_name, size] = [crypto.randomUUID(), 1 + random(5)];
     const entries = Array.from({ length: size }, () => ({
-      organization_id: id,
       created_at: `2026-03-0${1 + random(9)}T12:00:00Z`,
       action: pick(random, ["agent_added", "feedback_given"]),
-      user_email: "ada@example.com",
       agent_name,
       data: { size },
     }));
-    await pick(random, nodes).platform.from("audit_entries").insert(entries).throwOnError();
-    figures.longestWrite = Math.max(figures.longestWrite, performance.now() - start);
+    await postEntries(pick(random, nodes), id, entries);
     figures.writes++;
     if (random(5) === 0) return void kept.add(agent_name);
     // The delay leaves some to be read; the deletion keeps pages small.
@@ -86,11 +75,11 @@ export async function besideGroups(
     figures.deletions++;
   };
   const read = async (random: Random) => {
-    const { tokens } = pick(random, organizations);
+    const { keys } = pick(random, organizations);
     const url = `${pick(random, nodes).apiUrl}/functions/v1/public-audit-log`;
     const order = pick(random, ["asc", "desc"]);
     const query = `?start=2026-03-01&end=2026-03-10&limit=1000&order=${order}`;
-    const headers = { Authorization: `Bearer ${tokens[figures.reads % KEYS]}` };
+    const headers = { Authorization: `Bearer ${keys[figures.reads % KEYS]?.token}` };
     const response = await fetch(`${url}${query}`, { headers });
     const text = await response.text();
     if (response.status !== 200) throw new Error(`${response.status} ${text}`);
@@ -98,7 +87,6 @@ export async function besideGroups(
     assertWhole(items);
     assertEquals(items.length, total);
     figures.reads++;
-    figures.items += items.length;
   };
   let isRunning = true;
   const repeating = [write, read].flatMap((step) =>
@@ -118,8 +106,7 @@ export async function besideGroups(
   const sql = postgres(first.databaseUrl, { max: 1, onnotice: () => {} });
   ended.defer(() => sql.end());
   for (const id of ids) {
-    const mismatches = await sql`select * from audit_log_private.entry_count_mismatches(${id})`;
-    assertEquals([...mismatches], []);
+    assertEquals(await countMismatches(sql, id), []);
     const entries = await sql<Entry[]>`
       select agent_name, data from audit_log.audit_entries where organization_id = ${id}`;
     for (const group of assertWhole(entries)) kept.delete(group);

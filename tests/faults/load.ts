@@ -1,16 +1,23 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { setTimeout as delay } from "node:timers/promises";
-import postgres from "postgres";
 import type { TemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
+import type { Page } from "../../supabase/functions/public-audit-log/page_schema.ts";
 import { problem } from "../../supabase/functions/public-audit-log/problem.ts";
-import { addOrganization, countMismatches, exhaust, type Organization } from "../project.ts";
-import { revoke } from "./log.ts";
+import {
+  addOrganization,
+  countMismatches,
+  exhaust,
+  type Organization,
+  revoke,
+} from "../project.ts";
+import { connect } from "./cluster.ts";
+import { postEntries } from "./log.ts";
 
 const KEYS = 40;
 const CONNECTIONS = 8;
 
-/** How many keys' organizations get entries: few, so that counts are updated and not only begun. */
+/** Only a few organizations get entries, so that counts are updated and not only begun. */
 const WRITTEN = 8;
 /** Milliseconds from one request of a connection to its next: no key comes to 60 in half a minute. */
 const PACE = 160;
@@ -35,52 +42,69 @@ export type Fault = (load: Load) => Promise<void>;
  * nothing is lost or miscounted.
  */
 export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
-  const sql = postgres(options.stack.databaseUrl, { max: 1, onnotice: () => {} });
-  const load = new Load(options, await makeKeys(sql));
-  await sql.end();
+  const keys = await makeKeys(options.stack);
+  const load = new Load(options, keys);
   try {
-    await load.isHealthy(10);
+    await load.waitUntilHealthy();
     await fault(load);
-    await load.isHealthy(10);
+    await load.waitUntilHealthy();
   } finally {
     await load.end();
   }
-  await load.assertLawful();
+  load.assertLawful();
+  await assertKept(options.stack, keys);
 }
 
 /** A key of an organization of its own. */
 interface Key extends Organization {
   /** The status of its answers, unless a fault makes it 500. A fault must not look like a 401. */
   due: 200 | 401 | 429;
-  /** How many entries were sent, and how many inserts of them were acknowledged. */
+  /** The number of entries that were sent, and of those that were acknowledged. */
   begun: number;
   written: number;
-  /** How many requests were sent, and how many were answered with 200. */
+  /** The number of requests, and of those that were answered with 200. */
   asked: number;
   accepted: number;
 }
 
 /** Makes keys: one revoked, one whose limit is used up, the others fresh. */
-async function makeKeys(sql: postgres.Sql): Promise<Key[]> {
+async function makeKeys({ postgres }: TemporaryStack): Promise<Key[]> {
+  await using sql = connect(postgres, { max: 1 });
   const keys: Key[] = [];
   for (let n = 0; n < KEYS; n++) {
-    const organization = await addOrganization(sql);
-    const due = n === 0 ? 401 : n === 1 ? 429 : 200;
-    if (due === 401) await revoke(sql, organization.token);
-    if (due === 429) await exhaust(sql, organization.apiKeyId);
-    keys.push({ ...organization, due, begun: 0, written: 0, asked: 0, accepted: 0 });
+    const due = ([401, 429] as const)[n] ?? 200;
+    keys.push({ ...await addOrganization(sql), due, begun: 0, written: 0, asked: 0, accepted: 0 });
   }
+  const [revoked, exhausted] = keys.map(({ apiKeyId }) => apiKeyId);
+  await revoke(sql, `${revoked}`);
+  await exhaust(sql, `${exhausted}`);
   return keys;
+}
+
+/** Asserts that the database has what the answers promised. */
+async function assertKept({ postgres }: TemporaryStack, keys: Key[]): Promise<void> {
+  await using sql = connect(postgres, { max: 1 });
+  for (const { id, apiKeyId, due, written, begun, accepted, asked } of keys) {
+    const [row] = await sql`
+      select
+        (select count(*)::int from audit_log.audit_entries where organization_id = ${id}) as entries,
+        (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
+    assertEquals(await countMismatches(sql, id), []);
+    assertWithin(row?.["entries"], [written, begun], "entries kept");
+    // The limit of one was used up from the beginning.
+    if (due !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
+  }
 }
 
 /** Sends requests of all keys in turn on a few connections, and writes entries. */
 export class Load {
+  /** Most of them, among these the last, must be answered with 200. */
+  readonly keys: readonly Key[];
   readonly #options: LoadOptions;
-  readonly #keys: Key[];
   readonly #answers: { key: Key; sent: number; status: number }[] = [];
-  /** When the last acknowledged write was sent. */
+  /** The time at which the last acknowledged write was sent. */
   #lastWrite = -Infinity;
-  /** Why answers were not lawful. */
+  /** The messages of assertions about answers that failed. */
   readonly #wrongs: string[] = [];
   /** The ids of requests that were answered with 500. */
   readonly #failures: string[] = [];
@@ -89,7 +113,7 @@ export class Load {
 
   constructor(options: LoadOptions, keys: Key[]) {
     this.#options = options;
-    this.#keys = keys;
+    this.keys = keys;
     const toRead = inTurn(keys);
     const toWrite = inTurn(keys.slice(-WRITTEN));
     const read = () => this.#repeat(() => this.#read(toRead.next().value));
@@ -99,24 +123,17 @@ export class Load {
     ];
   }
 
-  /** The keys that must be answered with 200. */
-  get apiKeyIds(): string[] {
-    return this.#keys.filter(({ due }) => due === 200).map(({ apiKeyId }) => apiKeyId);
-  }
-
   /** Resolves when so many requests that are sent from now on are answered, with `status` if given. */
-  async answers(count: number, status?: number): Promise<void> {
-    const now = performance.now();
-    await this.#until(`${count} answers of ${status ?? "any status"}`, 30, () => {
+  async waitForAnswers(count: number, status?: number): Promise<void> {
+    await this.#until(`${count} answers of ${status ?? "any status"}`, 30, (now) => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       return answers.filter((answer) => !status || answer.status === status).length >= count;
     });
   }
 
   /** Resolves when entries were written, and every key was answered without a 500 in between. */
-  async isHealthy(seconds: number): Promise<void> {
-    const now = performance.now();
-    await this.#until("the service healthy", seconds, () => {
+  async waitUntilHealthy(): Promise<void> {
+    await this.#until("the service healthy", 10, (now) => {
       const answers = this.#answers.filter(({ sent }) => sent >= now);
       const inARow = answers.slice(answers.findLastIndex(({ status }) => status === 500) + 1);
       return this.#lastWrite >= now && new Set(inARow.map(({ key }) => key)).size === KEYS;
@@ -129,25 +146,9 @@ export class Load {
     await Promise.all(this.#running);
   }
 
-  /** Asserts that all answers were lawful, and that the database has what they promised. */
-  async assertLawful(): Promise<void> {
+  /** Asserts that all answers were lawful, and that the cause of each 500 was logged once. */
+  assertLawful(): void {
     assertEquals(this.#wrongs, []);
-    this.#assertCausesLogged();
-    const sql = postgres(this.#options.stack.databaseUrl, { max: 1 });
-    for (const { id, apiKeyId, due, written, begun, accepted, asked } of this.#keys) {
-      const [row] = await sql`
-        select
-          (select count(*)::int from audit_log.audit_entries where organization_id = ${id}) as entries,
-          (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
-      assertEquals(await countMismatches(sql, id), [], "counts of entries are exact");
-      assertWithin(row?.["entries"], [written, begun], "entries kept");
-      // The limit of one was used up from the beginning.
-      if (due !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
-    }
-    await sql.end();
-  }
-
-  #assertCausesLogged(): void {
     const { stack, edgeFunction = stack, causes } = this.#options;
     const lines = edgeFunction.faults
       .filter((line) => line.startsWith("{"))
@@ -163,26 +164,17 @@ export class Load {
     while (!this.#ended) await Promise.all([step(), delay(PACE)]);
   }
 
-  /** Writes two entries as the platform does. Even without an acknowledgement they may be there. */
+  /** Writes two entries. Even without an acknowledgement they may be there. */
   async #write(key: Key): Promise<void> {
-    const { apiUrl, secretKey: apikey } = this.#options.stack;
-    const entries = [`${QUERY.start}T23:59:59.999Z`, `${QUERY.end}T00:00:00Z`].map((time) => ({
-      organization_id: key.id,
-      user_email: "a@example.com",
-      agent_name: "",
-      action: "agent_added",
-      created_at: time,
-    }));
+    const entries = [`${QUERY.start}T23:59:59.999Z`, `${QUERY.end}T00:00:00Z`]
+      .map((created_at) => ({ created_at }));
     key.begun += entries.length;
     const sent = performance.now();
-    const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
-      method: "POST",
-      headers: { apikey, "Content-Type": "application/json", "Content-Profile": "audit_log" },
-      body: JSON.stringify(entries),
-      signal: AbortSignal.timeout(LONGEST),
-    }).catch(() => null);
-    await response?.body?.cancel();
-    if (response?.status !== 201) return;
+    try {
+      await postEntries(this.#options.stack, key.id, entries);
+    } catch {
+      return;
+    }
     key.written += entries.length;
     this.#lastWrite = sent;
   }
@@ -221,14 +213,13 @@ export class Load {
     assertEquals(headers.get("RateLimit"), null);
   }
 
-  async #until(what: string, seconds: number, condition: () => boolean): Promise<void> {
-    const deadline = performance.now() + seconds * 1000;
-    while (!condition()) {
+  async #until(what: string, seconds: number, condition: (now: number) => boolean) {
+    const now = performance.now();
+    while (!condition(now)) {
       if (this.#wrongs.length > 0) throw new Error(this.#wrongs[0]);
       const last = this.#answers.slice(-20).map(({ status }) => status);
-      if (performance.now() > deadline) {
-        throw new Error(`Not within ${seconds} s: ${what}. The last: ${last}`);
-      }
+      const isLate = performance.now() > now + seconds * 1000;
+      assert(!isLate, `Not within ${seconds} s: ${what}. The last: ${last}`);
       await delay(20);
     }
   }
@@ -245,12 +236,11 @@ function assertWithin(value: unknown, [least, most]: [number, number], what: str
 }
 
 /** Asserts that a page is of the key's organization, and has all that was acknowledged before the request. */
-function assertPage(page: Record<string, unknown>, key: Key, written: number): void {
-  const { total, items, ...rest } = page;
+function assertPage({ total, items, ...rest }: Page, key: Key, written: number): void {
   key.accepted++;
-  assertEquals(rest, { organization_id: key.id, ...QUERY });
+  assertEquals({ ...rest }, { organization_id: key.id, ...QUERY });
   assertWithin(total, [written, key.begun], "total");
-  assertEquals((items as unknown[]).length, Math.min(QUERY.limit, Number(total)));
+  assertEquals(items.length, Math.min(QUERY.limit, total));
 }
 
 /** Asserts that one more request is possible within a minute. */

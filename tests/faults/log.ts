@@ -1,7 +1,8 @@
 // Tests use a log on a stack of their own with these: over a connection of the owner, or over HTTP.
-import { assertEquals } from "@std/assert";
+// Only the test tasks can load @std. citus/trial.ts imports this file, too.
+import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../local/stack.ts";
-import { askFeed, type Run, runUpkeep, type Sql } from "../project.ts";
+import { askFeed, type Run, runUpkeep, type Sql, valueOf } from "../project.ts";
 
 /** All days, and the longest page. */
 export const ALL = "start=0001-01-01&end=9999-12-31&limit=1000";
@@ -16,12 +17,21 @@ export async function write(run: Run, id: string, ...names: string[]): Promise<v
   }
 }
 
-/** Revokes the key that has a token. */
-export async function revoke(run: Run, token: string): Promise<void> {
-  await run`
-    update audit_log_private.api_keys k set revoked_at = now()
-    from audit_log_private.api_key_hashes h
-    where h.api_key_id = k.id and h.token_hash = sha256(convert_to(${token}, 'UTF8'))`;
+/** Writes entries in one statement, as the platform does. */
+export async function postEntries(
+  { apiUrl, secretKey: apikey }: Pick<StackInfo, "apiUrl" | "secretKey">,
+  organization_id: string,
+  entries: { created_at: string; action?: string; agent_name?: string; data?: unknown }[],
+): Promise<void> {
+  const given = { organization_id, action: "agent_added", user_email: "ada@example.com" };
+  const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
+    method: "POST",
+    headers: { apikey, "Content-Type": "application/json", "Content-Profile": "audit_log" },
+    body: JSON.stringify(entries.map((entry) => ({ agent_name: "Assistant", ...given, ...entry }))),
+    signal: AbortSignal.timeout(10_000),
+  });
+  const text = await response.text();
+  if (response.status !== 201) throw new Error(`${response.status} ${text}`);
 }
 
 /** Asks the API. `after` is the cursor in its `Link`. */
@@ -56,14 +66,13 @@ export async function assertExact(run: Run, id: string, names: string[]): Promis
 
 /** Adopts a restored log. Returns the number of the epoch that begins. */
 export async function adopt(run: Run): Promise<number> {
-  const [row] = await run`select audit_log_private.adopt_restored_log()::int as adopted`;
-  assertEquals(row?.["adopted"], await epochOf(run));
-  return row?.["adopted"];
+  const epoch: number = await valueOf(run`select audit_log_private.adopt_restored_log()::int`);
+  assertEquals(epoch, await epochOf(run));
+  return epoch;
 }
 
 export async function epochOf(run: Run): Promise<number> {
-  const [row] = await run`select audit_log_private.log_epoch()::int as epoch`;
-  return row?.["epoch"];
+  return await valueOf(run`select audit_log_private.log_epoch()::int`);
 }
 
 /** Uses up numbers of transactions, so that new entries have numbers that other servers have not reached. */

@@ -1,25 +1,25 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type EdgeFunction, startEdgeFunction } from "../../local/edge_function.ts";
+import { startEdgeFunction } from "../../local/edge_function.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { pidOf, type Sql } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
-import { type Fault, type LoadOptions, underLoad } from "./load.ts";
+import { type Fault, type Load, underLoad } from "./load.ts";
 
 const stack = await startTemporaryStack();
 afterAll(() => stack[Symbol.asyncDispose]());
 
-/** How many connections the server takes (local/postgres.ts). */
+/** The server takes this many connections (local/postgres.ts). */
 const MAX_CONNECTIONS = 60;
 
 /** Connects as the superuser, who gets the server's last connections. */
-function connectAsAdmin(onclose = () => {}): Connection {
+function connectAsAdmin(): Connection {
   // A connection that is cut while the driver asks for types rejects a promise that nobody can catch.
-  return connect(stack.postgres, { max: 1, fetch_types: false, onclose });
+  return connect(stack.postgres, { max: 1, fetch_types: false });
 }
 
 async function cutOtherConnections(admin: Sql): Promise<void> {
@@ -36,103 +36,101 @@ async function cutOtherConnections(admin: Sql): Promise<void> {
 const GONE = /503 PGRST00[0-3]|57P0[1-3]|failed: 400$/;
 
 /** Tests that the service recovers from a fault. Without `causes`, no request may fail. */
-function recovers(when: string, causes: RegExp | null, fault: Fault): void {
-  it(when, () => underLoad({ stack, causes }, fault));
+function recovers(
+  when: string,
+  causes: RegExp | null,
+  fault: (load: Load, admin: Connection) => Promise<void>,
+): void {
+  it(when, async () => {
+    await using admin = connectAsAdmin();
+    await underLoad({ stack, causes }, (load) => fault(load, admin));
+  });
 }
 
 describe("the service gives only lawful answers, and recovers, when", () => {
-  recovers("all connections to the database are cut, five times", GONE, async (load) => {
-    await using admin = connectAsAdmin();
+  recovers("all connections to the database are cut, five times", GONE, async (load, admin) => {
     for (let cut = 0; cut < 5; cut++) {
       await cutOtherConnections(admin);
-      await load.answers(20);
+      await load.waitForAnswers(20);
     }
   });
 
   recovers("the database is killed, and started again", GONE, async (load) => {
     await crash(stack.postgres);
-    await load.answers(40, 500);
+    await load.waitForAnswers(40, 500);
     await startPostgres(stack.postgres);
   });
 
-  recovers("one of the database's processes is killed", GONE, async (load) => {
-    let isClosed = false;
-    await using admin = connectAsAdmin(() => isClosed = true);
-    signal([await pidOf(admin)], "SIGKILL");
-    await load.answers(40);
-    assert(isClosed, "the process was not killed");
+  recovers("one of the database's processes is killed", GONE, async (load, admin) => {
+    const pid = await pidOf(admin);
+    signal([pid], "SIGKILL");
+    await load.waitForAnswers(40);
+    await load.waitUntilHealthy();
+    assertNotEquals(await pidOf(admin), pid);
   });
 
   recovers("the database stands still", /TimeoutError/, async (load) => {
     const pids = await processesOf(stack.postgres);
     signal(pids, "SIGSTOP");
-    await load.answers(8, 500).finally(() => signal(pids, "SIGCONT"));
+    await load.waitForAnswers(8, 500).finally(() => signal(pids, "SIGCONT"));
   });
 
-  recovers("the database has no connection left", GONE, async (load) => {
-    await using admin = connectAsAdmin();
+  recovers("the database has no connection left", GONE, async (load, admin) => {
     await cutOtherConnections(admin);
     const others = Array.from({ length: MAX_CONNECTIONS }, () => connectAsAdmin());
     await Promise.allSettled(others.map((other) => other`select 1`));
-    await load.answers(40, 500);
+    await load.waitForAnswers(40, 500);
     await Promise.all(others.map((other) => other.end()));
   });
 
   const standbyOrGone = new RegExp(`cannot set transaction read-write mode|${GONE.source}`);
-  recovers("the database is a standby until it is promoted", standbyOrGone, async (load) => {
+  recovers("the database is a standby until it is promoted", standbyOrGone, async (load, admin) => {
     const { dataDir } = stack.postgres;
     await stopPostgres(dataDir, "fast");
     await Deno.writeTextFile(join(dataDir, "standby.signal"), "");
     await startPostgres(stack.postgres);
-    await load.answers(40, 500);
-    await using admin = connectAsAdmin();
+    await load.waitForAnswers(40, 500);
     await admin`select pg_promote()`;
   });
 
   // The platform makes transactions read-only when a disk is almost full. PostgREST asks for others.
-  recovers(
-    "transactions are read-only by default, and then no request fails",
-    null,
-    async (load) => {
-      await using admin = connectAsAdmin();
-      // So that this connection can reset the setting.
-      await admin`set default_transaction_read_only = off`;
-      await admin`alter system set default_transaction_read_only = on`;
-      await admin`select pg_reload_conf()`;
-      try {
-        await load.answers(100);
-      } finally {
-        await admin`alter system reset default_transaction_read_only`;
-        await admin`select pg_reload_conf()`;
-      }
-    },
-  );
+  recovers("transactions are read-only by default: no request fails", null, async (load, admin) => {
+    // So that this connection can reset the setting.
+    await admin`set default_transaction_read_only = off`;
+    await admin`alter system set default_transaction_read_only = on`;
+    await admin`select pg_reload_conf()`;
+    await load.waitForAnswers(100);
+    await admin`alter system reset default_transaction_read_only`;
+    await admin`select pg_reload_conf()`;
+  });
 
-  recovers("somebody locks the counters of all keys", /TimeoutError/, async (load) => {
-    await using admin = connectAsAdmin();
+  recovers("somebody locks the counters of all keys", /TimeoutError/, async (load, admin) => {
     await admin.begin(async (transaction) => {
       await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
-      await load.answers(8, 500);
+      await load.waitForAnswers(8, 500);
     });
   });
 
-  recovers("somebody locks the counters of some keys: others are served", /55P03/, async (load) => {
-    await using admin = connectAsAdmin();
-    await admin.begin(async (transaction) => {
-      const some = transaction(load.apiKeyIds.slice(0, 5));
-      await transaction`
+  recovers(
+    "somebody locks the counters of some keys: others are served",
+    /55P03/,
+    async (load, admin) => {
+      await admin.begin(async (transaction) => {
+        const some = transaction(load.keys.slice(-5).map(({ apiKeyId }) => apiKeyId));
+        await transaction`
         select from audit_log_private.rate_limits where api_key_id in ${some} for update`;
-      await load.answers(5, 500);
-      await load.answers(50, 200);
-    });
-  });
+        await load.waitForAnswers(5, 500);
+        await load.waitForAnswers(50, 200);
+      });
+    },
+  );
 
   const cutOff = /503|error reading a body|connection/;
   recovers("PostgREST is killed, and once more as soon as it is back", cutOff, async (load) => {
     for (let kill = 0; kill < 2; kill++) {
       Deno.kill(stack.postgrest.pid, "SIGKILL");
-      await load.answers(8, 500);
-      await load.answers(8, 200);
+      await load.waitForAnswers(8, 500);
+      await load.waitForAnswers(8, 200);
     }
   });
 
@@ -157,41 +155,38 @@ describe("the service gives only lawful answers, and recovers, when", () => {
       });
       return new Response(half, { headers: { "Content-Length": `${whole.length}` } });
     });
-    const log: string[] = [];
-    await using edgeFunction = await startLoggedFunction(dataApi.url, log);
     const causes = /TimeoutError|error reading a body/;
-    await underLoad(to(edgeFunction, log, causes), async (load) => {
+    const log = await underLoadOfItsOwn({ apiUrl: dataApi.url, causes }, async (load) => {
       isBroken = true;
-      await load.answers(16, 500).finally(() => isBroken = false);
+      await load.waitForAnswers(16, 500).finally(() => isBroken = false);
     });
-    for (const cause of causes.source.split("|")) assertMatch(log.join(), new RegExp(cause));
+    for (const cause of causes.source.split("|")) assertMatch(log, new RegExp(cause));
   });
 });
 
-function startLoggedFunction(apiUrl: string, log: string[], main?: URL): Promise<EdgeFunction> {
-  const { secretKey } = stack;
-  return startEdgeFunction({
-    apiUrl,
-    secretKey,
-    log: (line) => log.push(line),
-    ...main && { main },
-  });
-}
-
-/** Sends the load to a function of the test's own. */
-function to({ port }: EdgeFunction, faults: string[], causes: RegExp | null): LoadOptions {
-  const url = `http://127.0.0.1:${port}/public-audit-log`;
-  return { stack, edgeFunction: { url, faults }, causes };
+/** Sends the load to a function of the test's own. Returns what that logged. */
+async function underLoadOfItsOwn(
+  { causes, ...options }: { apiUrl?: string; main?: URL; causes: RegExp | null },
+  fault: Fault,
+): Promise<string> {
+  const faults: string[] = [];
+  const { apiUrl, secretKey } = stack;
+  const log = (line: string) => faults.push(line);
+  await using own = await startEdgeFunction({ apiUrl, secretKey, log, ...options });
+  const url = `http://127.0.0.1:${own.port}/public-audit-log`;
+  await underLoad({ stack, edgeFunction: { url, faults }, causes }, fault);
+  return faults.join("");
 }
 
 describe("no answer depends on the clock of the function's machine, even if it is", () => {
   for (const [is, days] of [["a day ahead", 1], ["a day behind", -1]] as const) {
     it(is, async () => {
-      const log: string[] = [];
       const main = new URL(`wrong_clock.ts?days=${days}`, import.meta.url);
-      await using wrong = await startLoggedFunction(stack.apiUrl, log, main);
-      await underLoad(to(wrong, log, null), (load) => load.answers(40));
-      const [, itsTime = ""] = log.join("").match(/^The clock says (.*)$/m) ?? [];
+      const log = await underLoadOfItsOwn(
+        { main, causes: null },
+        (load) => load.waitForAnswers(40),
+      );
+      const [, itsTime = ""] = log.match(/^The clock says (.*)$/m) ?? [];
       const wrongBy = (Date.parse(itsTime) - Date.now()) / (24 * 60 * 60 * 1000);
       assertEquals(Math.round(wrongBy), days);
     });

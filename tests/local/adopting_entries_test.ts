@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import postgres from "postgres";
+import type postgres from "postgres";
 import { runRecipes } from "../clients/recipes.ts";
-import { runUpkeep } from "../project.ts";
+import { codeOf, runUpkeep, valueOf } from "../project.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 
 // Follows the section "Write entries" of docs/adopting.md, with the recipes entries.sql and events.sql.
@@ -10,12 +10,12 @@ import { blockOf, ExistingProject } from "./existing_project.ts";
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());
 const { sql } = project;
-await project.install();
+project.install();
 project.addRecipes("values", "organizations", "entries", "events");
 await project.push();
 const person = await project.signUp();
 
-/** The entries of an organization of theirs, oldest first. */
+/** Reads the entries of an organization of theirs, oldest first. */
 async function entriesOf(externalId: string) {
   const { id } = await project.organization(externalId);
   return await sql<{ action: string; user_email: string; agent_name: string; data: unknown }[]>`
@@ -165,8 +165,7 @@ describe("a trigger on their tables", () => {
     const acme = await project.newOrganization();
     await sql`delete from audit_log.organizations where external_id = ${acme}`;
     const insert = sql`insert into public.agents (organization_id, name) values (${acme}, 'Agent')`;
-    const { code } = await assertRejects(() => insert, postgres.PostgresError);
-    assertEquals(code, "23502");
+    assertEquals(await codeOf(insert), "23502");
     assertEquals((await sql`select from public.agents where organization_id = ${acme}`).length, 0);
   });
 });
@@ -202,18 +201,16 @@ describe("a table of events", () => {
       select ${acme}, '2026-02-10Z', 'message.sent' from generate_series(1, 10)`;
     assertEquals((await entriesOf(acme)).length, 10);
 
-    const [last] = await sql`select max(id) as id from public.events`;
-    const newest = Number(last?.["id"]) - 20_000;
-    const piece = await sql`select recorded::int from audit_log_private.custom_backfill(${newest})`;
-    assertEquals(piece[0]?.["recorded"], 8_000);
+    // One piece is written, as if the backfill had been interrupted.
+    const piece = valueOf(sql`
+      select recorded::int
+      from audit_log_private.custom_backfill((select max(id) - 20000 from public.events))`);
+    assertEquals(await piece, 8_000);
     const backfill = blockOf("sql", "custom_backfill");
-    const count = async () =>
-      (await sql`select count(*)::int as entries from audit_log.audit_entries`)[0]?.["entries"];
-    await sql.unsafe(backfill);
-    assertEquals((await entriesOf(acme)).length, 20_010);
-    const total = await count();
-    await sql.unsafe(backfill);
-    assertEquals(await count(), total);
+    for (let run = 0; run < 2; run++) {
+      await sql.unsafe(backfill);
+      assertEquals((await entriesOf(acme)).length, 20_010);
+    }
     await assertCountsExact();
 
     await runUpkeep(sql);
@@ -224,8 +221,8 @@ describe("a table of events", () => {
     assertEquals({ ...seals }, { days: 36, entries: 20_010 });
     await sql.unsafe(backfill);
     await runUpkeep(sql);
-    const [health] = await sql`select audit_log_private.health() as state`;
-    const { altered_days, miscounted_days, oldest_unsealed_day } = health?.["state"];
+    const health = await valueOf<Record<string, unknown>>(sql`select audit_log_private.health()`);
+    const { altered_days, miscounted_days, oldest_unsealed_day } = health;
     assertEquals([altered_days, miscounted_days, oldest_unsealed_day], [[], [], null]);
   });
 });

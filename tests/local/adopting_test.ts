@@ -1,14 +1,8 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertRejects,
-  assertStringIncludes,
-} from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
-import postgres from "postgres";
-import { everythingElse } from "../everything_else.ts";
+import { everythingElse } from "./everything_else.ts";
+import { codeOf } from "../project.ts";
 import { runProgram } from "../run_program.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
@@ -40,21 +34,21 @@ const people = {
 };
 let before: Set<string>;
 
-/** Everything in the database that is outside our two schemas. */
+/** Lists everything in the database that is outside our two schemas. */
 async function thingsOutside(): Promise<Set<string>> {
   // The names of these triggers end with a number that Postgres gives.
   const unnumbered = (thing: string) => thing.replace(/(RI_ConstraintTrigger_.)_\d+/, "$1");
   return new Set((await everythingElse(sql)).map(unnumbered));
 }
 
-/** What changed there since before the installation. */
+/** Lists what has changed there since before the installation. */
 async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
   const now = await thingsOutside();
   return { added: [...now.difference(before)], gone: [...before.difference(now)] };
 }
 
 describe("1. Install", () => {
-  it("a push that fails in the middle has applied whole files, and the next one goes on", async () => {
+  it("a push that fails in the middle has applied whole files, and the next push goes on", async () => {
     await sql`
       insert into public.organizations (id, name)
       values ('acme', 'Acme'), ('blank', ' '), ('long', repeat('x', 300)), ('none', null)`;
@@ -62,41 +56,22 @@ describe("1. Install", () => {
       insert into public.memberships (organization_id, user_id, level)
       values ('acme', ${people.owner.id}, 90), ('acme', ${people.reader.id}, 10)`;
     before = await thingsOutside();
-    const printed = await project.install();
-    for (
-      const step of [
-        "npx supabase db push",
-        "audit_log to the exposed schemas",
-        "npx supabase functions deploy public-audit-log",
-        "insert into audit_log.organizations",
-        "docs/adopting.md",
-      ]
-    ) assertStringIncludes(printed, step);
+    const printed = project.install();
+    const steps =
+      /supabase db push.*exposed schemas.*functions deploy.*insert into audit_log.*docs\/adopting/s;
+    assertMatch(printed, steps);
 
     const files = project.migrations();
-    const ours = files.filter((name) => name.includes("_audit_log_"));
     const failing = files.find((name) => name.endsWith("_pages.sql")) ?? "";
     const text = await Deno.readTextFile(join(project.folder, MIGRATIONS, failing));
     project.write(`${MIGRATIONS}/${failing}`, `${text}\nselect 1 / 0;\n`);
-    const error = await assertRejects(() => project.push(), Error);
-    assertMatch(error.message, /division by zero/);
+    await assertRejects(() => project.push(), Error, "division by zero");
     assertEquals(await project.pushed(), files.slice(0, files.indexOf(failing)));
-    // The file has a body in SQL (begin atomic … end). That end must not end a transaction.
-    assertMatch(text, /^begin atomic$/m);
-    const made = Array.from(
-      text.matchAll(/^create (?:type|function) ([\w.]+)/gm),
-      ([, name]) => name,
-    );
-    const left = await sql`
-      select name from unnest(${made as string[]}::text[]) as name
-      where coalesce(to_regtype(name)::oid, to_regproc(name)::oid) is not null`;
-    assertEquals([...left], []);
-
+    // If something of this file were left in the database, it could not be pushed again.
     project.write(`${MIGRATIONS}/${failing}`, text);
-    assertStringIncludes(await project.install(), "nothing to change");
+    assertStringIncludes(project.install(), "nothing to change");
     await project.push();
     assertEquals(await project.pushed(), files);
-    assert(ours.length > 10);
   });
 
   it("changes nothing outside two schemas, and serves audit_log", async () => {
@@ -122,24 +97,17 @@ describe("2. Your organizations and people", () => {
   it("a push fails if a recipe names a column that they do not have", async () => {
     const recipes = ["values.sql", "organizations.sql", "people.sql", "entries.sql", "events.sql"];
     const renamed: [string, string, string][] = [
-      [
-        "organizations.sql",
-        "text(c.name, c.id::text) from changed",
-        "text(c.title, '') from changed",
-      ],
+      ["organizations.sql", "c.id::text) from changed", "c.key::text) from changed"],
       ["people.sql", "m.level >= 50", "m.grade >= 50"],
       ["entries.sql", "c.agent_id::text", "c.bot_id::text"],
       ["entries.sql", "f.thumb", "f.rating"],
       ["events.sql", "e.agent,", "e.bot,"],
     ];
     for (const [name, right, wrong] of renamed) {
-      const texts = recipes.slice(0, recipes.indexOf(name) + 1).map(recipe);
-      const text = texts.pop() ?? "";
-      assertStringIncludes(text, right);
-      texts.push(text.replace(right, wrong));
+      const before = recipes.slice(0, recipes.indexOf(name)).map(recipe);
+      const texts = [...before, recipe(name).replace(right, wrong)];
       const push = sql.begin((run) => run.unsafe(texts.join("\n")));
-      const { code } = await assertRejects(() => push, postgres.PostgresError, undefined, wrong);
-      assertEquals(code, "42703");
+      assertEquals(await codeOf(push), "42703", wrong);
     }
   });
 
@@ -231,38 +199,27 @@ describe("2. Your organizations and people", () => {
     assertEquals(await list(await project.personWith({ sub: crypto.randomUUID() })), "42501");
   });
 
-  const PROVIDERS = {
-    "Clerk's tokens of version 2": {
-      recipe: "people_clerk.sql",
-      claims: (id: string, role: string) => ({ v: 2, o: { id, rol: role, slg: "acme" } }),
-      email: (email: string) => ({ email }),
-    },
-    "Clerk's tokens of version 1": {
-      recipe: "people_clerk.sql",
-      claims: (id: string, role: string) => ({ org_id: id, org_role: `org:${role}` }),
-      email: (email: string) => ({ email }),
-    },
-    "Auth0's tokens": {
-      recipe: "people_auth0.sql",
-      claims: (id: string, role: string) => ({ org_id: id, "https://example.com/roles": [role] }),
-      email: (email: string) => ({ "https://example.com/email": email }),
-    },
-  };
-  for (const [name, provider] of Object.entries(PROVIDERS)) {
-    it(`${name} name the organization and the role`, async () => {
-      await sql.unsafe(recipe(provider.recipe));
+  const [email, sub] = ["ada@example.com", "user_2NNEqL2nrIRdJ194ndJqAHwEfxC"];
+  const url = "https://example.com";
+  type Claims = (id: string, role: string) => Record<string, unknown>;
+  const providers: [tokens: string, recipe: string, claims: Claims][] = [
+    ["Clerk's tokens of version 2", "people_clerk.sql", (id, rol) => ({ email, o: { id, rol } })],
+    ["Clerk's tokens of version 1", "people_clerk.sql", (id, role) => {
+      return { email, org_id: id, org_role: `org:${role}` };
+    }],
+    ["Auth0's tokens", "people_auth0.sql", (id, role) => {
+      return { org_id: id, [`${url}/email`]: email, [`${url}/roles`]: [role] };
+    }],
+  ];
+  for (const [tokens, name, claims] of providers) {
+    it(`${tokens} name the organization and the role`, async () => {
+      await sql.unsafe(recipe(name));
       const [mine, other] = [`org_${crypto.randomUUID()}`, `org_${crypto.randomUUID()}`];
       await sql`
         insert into audit_log.organizations (name, external_id)
         values ('Theirs', ${mine}), ('Others', ${other})`;
       const { id } = await project.organization(mine);
-      const sub = "user_2NNEqL2nrIRdJ194ndJqAHwEfxC";
-      const as = (role: string) =>
-        project.personWith({
-          sub,
-          ...provider.email("ada@example.com"),
-          ...provider.claims(mine, role),
-        });
+      const as = (role: string) => project.personWith({ sub, ...claims(mine, role) });
       const [admin, member] = [await as("admin"), await as("member")];
       const none = await project.personWith({ sub });
       const list = (client: typeof admin) => project.call(client, "list_organizations");
@@ -276,7 +233,7 @@ describe("2. Your organizations and people", () => {
       const { data } = await project.call(admin, "list_api_keys", { organization_id: id }) as {
         data: { created_by_email: string }[];
       };
-      assertEquals(data.map((key) => key.created_by_email), ["ada@example.com"]);
+      assertEquals(data.map((key) => key.created_by_email), [email]);
       for (const client of [admin, member, none]) {
         const refused = client === admin ? (await project.organization(other)).id : id;
         for (const organization_id of [refused, UNKNOWN]) {
@@ -286,17 +243,6 @@ describe("2. Your organizations and people", () => {
       }
     });
   }
-
-  it("their own tables can decide again", async () => {
-    await sql.unsafe(recipe("people.sql"));
-    await sql.unsafe(`
-      create or replace function audit_log_private.caller(out id text, out email text)
-      language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-      begin
-        id := auth.jwt() ->> 'sub';
-        email := auth.jwt() ->> 'email';
-      end $$`);
-  });
 });
 
 describe("5. Leave", () => {
@@ -321,32 +267,18 @@ describe("5. Leave", () => {
     assertEquals((await client.from("agents").insert(agent)).error, null);
   });
 
-  it("installing again works once the files have other names, also from an empty database", async () => {
+  it("installing again works once the files have other names", async () => {
     const { code, stderr } = await runProgram("bash", {
       args: ["-euc", blockOf("bash", "former")],
       cwd: project.folder,
     });
     assertEquals(code, 0, stderr);
-    assertStringIncludes(await project.install(), "Next, in that project:");
+    assertStringIncludes(project.install(), "Next, in that project:");
     project.addRecipes("values", "organizations", "people");
     await project.push();
     assertEquals((await project.pushed()).length, project.migrations().length);
     const { id } = await project.organization("acme");
     const { total } = await project.page(await project.keyOf(people.owner.client, id));
     assertEquals(total, 0);
-
-    // A colleague, or a preview branch, begins so.
-    await sql.unsafe(`
-      drop schema audit_log, audit_log_private, supabase_migrations, private cascade;
-      drop table public.organizations, public.memberships, public.agents, public.conversations,
-        public.messages, public.feedback, public.events, public.audit_entries cascade;
-      drop type public.audit_action;
-      drop function public.create_api_key`);
-    await project.push();
-    const { added, gone } = await changesOutside();
-    assertEquals([added, gone], [
-      ["trigger organizationsaudit_log_insertO", "trigger organizationsaudit_log_updateO"],
-      [],
-    ]);
   });
 });

@@ -8,12 +8,8 @@ const REFUSALS = {
   "write a file": /Requires write access/,
   "run a program": /Requires run access/,
   "read another variable": /Requires env access/,
-  "load a library": /Requires ffi access/,
-  "learn the host's name": /Requires sys access/,
   "call a stranger": /Requires net access/,
-  "ask a name server": /Requires net access/,
   "listen on a port of its choice": /Requires net access/,
-  "import from a stranger": /Requires import access/,
   "import from esm.sh": /Requires import access/,
   "import from npm": /Could not find a matching package for .* in the node_modules directory/,
 };
@@ -22,15 +18,12 @@ describe("the function's process", () => {
   it(`cannot ${Object.keys(REFUSALS).join(", ")}`, async () => {
     const main = new URL("permission_probe.ts", import.meta.url);
     const options = { apiUrl: API_URL, secretKey: SECRET_KEY, main, log: () => {} };
-    const lockfile = new URL("../../deno.lock", import.meta.url);
-    const locked = await Deno.readTextFile(lockfile);
     await using probe = await startEdgeFunction(options);
-    using stranger = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const url = `http://127.0.0.1:${probe.port}/?stranger=127.0.0.1:${stranger.addr.port}`;
-    // If a call to the stranger were permitted, there would be no answer.
-    const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
-    const errors = await response.json();
-    for (const [name, refusal] of Object.entries(REFUSALS)) assertMatch(errors[name], refusal);
-    assertEquals(await Deno.readTextFile(lockfile), locked);
+    const answer = await fetch(`http://127.0.0.1:${probe.port}`);
+    const errors: Record<string, string> = await answer.json();
+    assertEquals(Object.keys(errors), Object.keys(REFUSALS));
+    for (const [name, refusal] of Object.entries(REFUSALS)) {
+      assertMatch(errors[name] ?? "", refusal);
+    }
   });
 });

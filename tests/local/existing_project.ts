@@ -3,10 +3,10 @@ import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import postgres from "postgres";
+import { install } from "../../cli/install/install.ts";
 import { signJwt } from "../../local/data_api.ts";
 import { supabase } from "../../local/supabase_cli.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
-import { runDeno } from "../run_program.ts";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MIGRATIONS = "supabase/migrations";
@@ -103,19 +103,14 @@ export class ExistingProject implements AsyncDisposable {
     Deno.writeTextFileSync(join(this.folder, path), text);
   }
 
-  /** The names of the files, in order. */
+  /** Lists the names of the files, in order. */
   migrations(): string[] {
     return Array.from(Deno.readDirSync(join(this.folder, MIGRATIONS)), ({ name }) => name).sort();
   }
 
-  /** Runs `deno task install`. Returns what it printed. */
-  async install(): Promise<string> {
-    const { code, stdout, stderr } = await runDeno({
-      args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", "."],
-      env: { INIT_CWD: this.folder },
-    });
-    if (code !== 0) throw new Error(stderr);
-    return stdout;
+  /** Installs this version, or upgrades to it. Returns what `deno task install` prints. */
+  install(): string {
+    return install(ROOT, this.folder, false);
   }
 
   async push(): Promise<void> {
@@ -123,7 +118,7 @@ export class ExistingProject implements AsyncDisposable {
     await supabase("db", "push", `--workdir=${this.folder}`, `--remote=${databaseUrl}`, "--yes");
   }
 
-  /** The names of the files that were pushed, in order. */
+  /** Lists the names of the files that were pushed, in order. */
   async pushed(): Promise<string[]> {
     const rows = await this.sql`
       select version || '_' || name || '.sql' as file from supabase_migrations.schema_migrations
@@ -196,7 +191,7 @@ export class ExistingProject implements AsyncDisposable {
   async personWith(claims: Record<string, unknown>): Promise<SupabaseClient> {
     const secrets = join(dirname(this.stack.postgres.dataDir), "secrets.json");
     const { jwtSecret } = JSON.parse(await Deno.readTextFile(secrets));
-    return this.client(await signJwt({ role: "authenticated", ...claims }, jwtSecret));
+    return this.client(signJwt({ role: "authenticated", ...claims }, jwtSecret));
   }
 
   /** Calls a function of the log as a person. */
@@ -230,7 +225,7 @@ export class ExistingProject implements AsyncDisposable {
     }
   }
 
-  /** A page of all entries. */
+  /** Reads a page of all entries. */
   async page(token: string) {
     return await (await this.get(token, "?start=0001-01-01&end=9999-12-31&limit=1000")).json();
   }
@@ -242,14 +237,14 @@ export class ExistingProject implements AsyncDisposable {
   }
 }
 
-/** A file of examples/adopting. */
+/** Reads a file of examples/adopting. */
 export function recipe(name: string): string {
   return Deno.readTextFileSync(join(ROOT, "examples/adopting", name));
 }
 
 const page = await Deno.readTextFile(join(ROOT, "docs/adopting.md"));
 
-/** The block of docs/adopting.md that contains a text. */
+/** Finds the block of docs/adopting.md that contains a text. */
 export function blockOf(language: string, part: string): string {
   const blocks = page.matchAll(new RegExp(`^ *\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
   for (const [, block = ""] of blocks) if (block.includes(part)) return block;

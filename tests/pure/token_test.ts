@@ -1,29 +1,15 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { bearerToken, isWellFormed } from "../../supabase/functions/public-audit-log/token.ts";
-import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { isWellFormed } from "../../supabase/functions/public-audit-log/token.ts";
+
+// tests/attacks/hostile_input_test.ts tests the scheme before a token.
 
 /** Made by audit_log_private.new_token() in Postgres, which computes the checksum, too. */
-const TOKENS = [
-  "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk",
-  "pck_5zgQj7yk1m1xkVDJfMaITQiGfJ3DvyFu48O33h",
-  "pck_8w59D9S0VndTdyzb7XT9qoUvI3WTV1OE3b1Zfr",
-];
-const [TOKEN = ""] = TOKENS;
+const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
 describe("a token", () => {
-  it("follows the scheme in any case and any number of spaces, and nothing else", () => {
-    const headers = ["Bearer x", "bearer x", "BEARER   x"];
-    const others = [null, "", "Bearer", "Bearerx", "Basic x", "x", " Bearer x"];
-    assertEquals(headers.map(bearerToken), ["x", "x", "x"]);
-    assertEquals(others.map(bearerToken), others.map(() => null));
-  });
-
-  it("is well-formed if Postgres has made it", async () => {
-    for (const token of TOKENS) assertEquals(await isWellFormed(token), true, token);
-  });
-
-  it("is not well-formed with any one character changed, or in any other shape", async () => {
+  it("is well-formed as Postgres made it, and not with any one character changed or in any other shape", async () => {
+    assertEquals(await isWellFormed(TOKEN), true);
     const typos = Array.from(
       TOKEN,
       (character, n) => TOKEN.slice(0, n) + (character === "0" ? "1" : "0") + TOKEN.slice(n + 1),
@@ -34,10 +20,5 @@ describe("a token", () => {
     for (const token of [...typos, ...others]) {
       assertEquals(await isWellFormed(token), false, JSON.stringify(token));
     }
-  });
-
-  it("is known by its SHA-256 in hexadecimal", async () => {
-    const hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assertEquals(await tokenHash("abc"), hash);
   });
 });

@@ -12,7 +12,6 @@ async function newAction(required: string[] = [], code = `test.${crypto.randomUU
   return code;
 }
 
-/** Writes an entry with an action. */
 async function write(id: string, action: string, data: object = {}, run: Run = sql): Promise<void> {
   await insertEntry(run, id, { action, data: JSON.stringify(data), created_at: "2026-03-01" });
 }
@@ -125,12 +124,10 @@ describe("an action", () => {
 
   it("is refused with 400 if it does not exist, together with every other bad parameter", async () => {
     const { token } = await newLog();
-    for (const action of ["", "a%00b", "x".repeat(64), "Agent_Added"]) {
-      const query = `start=2026-02-30&end=2026-03-01&action=${action}&limit=0`;
-      const { errors = [] } = await getProblem(400, token, query);
-      assertEquals(errors.map(({ parameter }) => parameter), ["start", "action", "limit"]);
-      assertMatch(errors[1]?.detail ?? "", /must be one of: agent_added, conversation_created,/);
-    }
+    const query = "start=2026-02-30&end=2026-03-01&action=Agent_Added&limit=0";
+    const { errors = [] } = await getProblem(400, token, query);
+    assertEquals(errors.map(({ parameter }) => parameter), ["start", "action", "limit"]);
+    assertMatch(errors[1]?.detail ?? "", /must be one of: agent_added, conversation_created,/);
   });
 });
 

@@ -56,10 +56,9 @@ describe("a plain insert", () => {
   });
 
   it("is refused when it is repeated with the same id and time", async () => {
-    const { id } = await newLog();
-    const row = { ...entry(id), id: crypto.randomUUID() };
-    await platform.from("audit_entries").insert(row).throwOnError();
-    const { error } = await platform.from("audit_entries").insert(row);
+    const given = { id: crypto.randomUUID() };
+    const { id } = await newLog(given);
+    const { error } = await platform.from("audit_entries").insert(entry(id, given));
     assertEquals([error?.code, await entriesOf(id)], ["23505", 1]);
   });
 
@@ -80,7 +79,6 @@ describe("record_entries()", () => {
     const given = entries(log.id, 10_000);
     assertEquals(await record(given.slice(0, 20)), 20);
     assertEquals(await record([...given, { ...given[29], agent_name: "later" }]), 9_980);
-    assertEquals(await record(given), 0);
     assertEquals(await record([]), 0);
     await assertExact(log, 10_000);
   });
@@ -106,14 +104,13 @@ describe("record_entries()", () => {
     await assertExact(log, 400);
   });
 
-  it("finds the first bad entry of 1,000, wherever it is", async () => {
+  it("finds the first bad entry of 100, wherever it is", async () => {
     const { id } = await newLog();
-    const given = entries(id, 1_000);
-    for (const index of [0, 1, 499, 500, 777, 999]) {
+    const given = entries(id, 100);
+    for (const index of [0, 1, 49, 50, 77, 99]) {
       const bad = given.map((entry, n) =>
-        n < index || n % 2 ? entry : { ...entry, user_email: "" }
+        n === index || n > index && n % 2 ? { ...entry, user_email: "" } : entry
       );
-      bad[index] = { ...given[index], user_email: "" };
       const { message } = await refusal(bad);
       assertMatch(message, new RegExp(`^entries\\[${index}\\] .*user_email_is_address`));
     }
@@ -189,22 +186,11 @@ describe("every entry of a call is refused if one of them", () => {
 });
 
 describe("the log", () => {
-  it("can be written by the platform only, which may insert and nothing else", async () => {
-    const { id } = await newLog({});
-    const log = () => platform.from("audit_entries");
-    const answers = await Promise.all([
-      log().update({ user_email: "eve@example.com" }).eq("organization_id", id),
-      log().delete().eq("organization_id", id),
-      log().upsert({ ...entry(id), id: crypto.randomUUID() }),
-      client("anon").from("audit_entries").insert(entry(id)),
-    ]);
-    assertEquals(answers.map(({ error }) => error?.code), Array(4).fill("42501"));
-    assertEquals(await entriesOf(id), 1);
-  });
-
-  it("refuses updates and truncation by the owner, also if no row is touched", async () => {
+  // permissions_test.ts lists what each role may do.
+  it("refuses updates and truncation, also by the owner, and also if no row is touched", async () => {
     const statements = [
       "set role service_role; truncate audit_log.audit_entries",
+      "set role service_role; delete from audit_log.audit_entries where false",
       "update audit_log.audit_entries set user_email = 'eve@example.com'",
       "update audit_log.audit_entries set data = '{}' where false",
       "truncate audit_log.audit_entries",
@@ -214,13 +200,5 @@ describe("the log", () => {
       const code = await rolledBack(sql, (run) => codeOf(run.unsafe(statement)));
       assertEquals(code, "42501", statement);
     }
-  });
-
-  it("keeps its organization, which cannot be deleted while it has entries", async () => {
-    const { id } = await newLog({});
-    const deletion = sql`delete from audit_log.organizations where id = ${id}`;
-    assertEquals(await codeOf(deletion), "23503");
-    const { error } = await platform.from("organizations").delete().eq("id", id);
-    assertEquals([error?.code, await entriesOf(id)], ["23503", 1]);
   });
 });

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../helpers.ts";
-import { addOrganization, type Run } from "../project.ts";
+import { addOrganization, type FeedAnswer, type Run } from "../project.ts";
 
 type Outcome = "commit" | "rollback";
 
@@ -9,11 +9,12 @@ type Outcome = "commit" | "rollback";
 interface Follower {
   cursor: string;
   seen: number[];
+  hasMore: boolean;
 }
 
-/** The number of writers. Each writes, then ends. */
+/** Each writes, then ends. */
 const WRITERS = 3;
-/** The number of entries of each writer. The writers' first entries have times in the opposite order. */
+/** Entries of each writer. The writers' first entries have times in the opposite order. */
 const ENTRIES = 2;
 
 /** Lists all orders in which the writers can take their two steps. The writers are numbered as they begin. */
@@ -34,7 +35,6 @@ function outcomes(writers = WRITERS): Outcome[][] {
   ]);
 }
 
-/** Numbers the entries of a writer. */
 function entriesOf(writer: number): number[] {
   return Array.from({ length: ENTRIES }, (_, n) => ENTRIES * writer + n);
 }
@@ -54,7 +54,7 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 
 /** Lets followers ask for one page each, and returns them as they are then. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
-  const rows = await sql<{ answer: { items: { agent_name: string }[]; next: string } }[]>`
+  const rows = await sql<{ answer: Omit<FeedAnswer, "names"> }[]>`
     select feed.page::json as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
     cross join lateral audit_log_private.read_feed(
@@ -62,8 +62,8 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
     ) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {
-    const { items = [], next: cursor = "" } = rows[n]?.answer ?? {};
-    return { cursor, seen: [...seen, ...items.map((item) => +item.agent_name)] };
+    const { items = [], next: cursor = "", has_more: hasMore = false } = rows[n]?.answer ?? {};
+    return { cursor, seen: [...seen, ...items.map((item) => +item.agent_name)], hasMore };
   });
 }
 
@@ -71,11 +71,11 @@ async function poll(id: string, followers: Follower[], limit: number): Promise<F
 async function play(sessions: Run[], order: number[], ends: Outcome[]): Promise<number> {
   const { id } = await addOrganization(sql);
   const begun = new Set<number>();
-  const hasNotAsked: Follower[] = [{ cursor: "beginning", seen: [] }];
+  const hasNotAsked: Follower = { cursor: "beginning", seen: [], hasMore: true };
   const askedOnce: Follower[] = [];
   const askedTwice: Follower[] = [];
   for (const writer of [...order, null]) {
-    const [first, ...second] = await poll(id, [...hasNotAsked, ...askedOnce], 1);
+    const [first, ...second] = await poll(id, [hasNotAsked, ...askedOnce], 1);
     if (first) askedOnce.push(first);
     askedTwice.push(...second);
     if (writer === null) break;
@@ -85,12 +85,14 @@ async function play(sessions: Run[], order: number[], ends: Outcome[]): Promise<
     else await write(session, id, writer);
     begun.add(writer);
   }
-  let followers = [...hasNotAsked, ...askedOnce, ...askedTwice];
+  const followers = [hasNotAsked, ...askedOnce, ...askedTwice];
   const due = ends.flatMap((end, writer) => end === "commit" ? entriesOf(writer) : []);
-  // They read pages of two entries until one is not full.
-  for (let read = 0; read <= due.length; read += 2) followers = await poll(id, followers, 2);
-  for (const { seen } of followers) {
-    assertEquals(seen.toSorted(), due, `${order}: ${ends}: ${seen}`);
+  for (let reading = followers; reading.length > 0;) {
+    const read = await poll(id, reading, 2);
+    for (const { seen, hasMore } of read) {
+      if (!hasMore) assertEquals(seen.toSorted(), due, `${order}: ${ends}: ${seen}`);
+    }
+    reading = read.filter(({ hasMore }) => hasMore);
   }
   return followers.length;
 }

@@ -1,22 +1,20 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, getPage, getProblem } from "../api.ts";
-import { assertExact, beside, entriesOf, killWithin, newLog, sql } from "../helpers.ts";
+import { assertExact, beside, entriesOf, killWithin, newLog, PIECE, sql } from "../helpers.ts";
 import { call, client, newOrganization, pageQuery, signUp } from "../people.ts";
-import { codeOf, errorOf, insertEntries, type Organization, pidOf, type Run } from "../project.ts";
-import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
+import { codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
+import { type Organization, pidOf, rolledBack, type Run, runUpkeep } from "../project.ts";
+import { somebodyWaitsFor, valueOf } from "../project.ts";
 
 // An organization can be deleted, unless a hold keeps its entries.
 
 const admin = await signUp();
 
-/** The largest number of entries that one piece deletes. */
-const PIECE = 10_000;
 const SEALED_DAYS = pageQuery("2020-01-01", "2020-01-01");
 
-/** Deletes one piece of the entries before February 2020. */
 async function deleteEntries(run: Run, id: string): Promise<void> {
-  await run`select audit_log_private.delete_entries_before(${id}, '2020-02-01')`;
+  await deleteEntriesBefore(run, id, "2020-02-01");
 }
 
 /** Deletes one piece of an organization, and says whether there is more. */
@@ -37,11 +35,6 @@ async function hold(id: string | null, reason: string | null): Promise<void> {
 
 async function release(id: string | null, reason: string | null): Promise<void> {
   await sql`select audit_log_private.release(${id}, ${reason}, 'Hedy, Legal')`;
-}
-
-interface Hold {
-  reason: string;
-  held_by: string;
 }
 
 describe("a hold", () => {
@@ -72,6 +65,7 @@ describe("a hold", () => {
     await sql`select audit_log_private.hold(${id}, 'Matter 8')`;
     const shown = async () => {
       const given = { organization_id: id, query: SEALED_DAYS };
+      type Hold = { reason: string; held_by: string };
       const { holds } = await call<{ holds: Hold[] }>(admin, "list_seals", given);
       const reasons = await valueOf<string[]>(sql`
         select array(
@@ -230,54 +224,56 @@ describe("delete_organization()", () => {
   it("waits for a writer that has not committed, and deletes what it wrote", async () => {
     const { id } = await newLog();
     await insertEntries(sql, id, "2020-01-01", 1);
-    const [writer, deletion] = [await sql.reserve(), await sql.reserve()];
-    await writer`begin`;
-    await insertEntries(writer, id, "2020-01-01", 1);
+    const deletion = await sql.reserve();
     const pid = await pidOf(deletion);
-    const deleted = deleteOrganization(deletion, id);
-    // The deletion sleeps between two attempts.
-    const asleep = () =>
-      sql`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`;
-    const sleeps = async () => {
-      while ((await asleep()).length === 0);
-    };
-    await Promise.race([deleted, sleeps()]);
-    await writer`commit`;
+    const { deleted } = await sql.begin(async (writer) => {
+      await insertEntries(writer, id, "2020-01-01", 1);
+      let isDeleted = false;
+      const deleted = deleteOrganization(deletion, id).finally(() => isDeleted = true);
+      // The deletion sleeps between two attempts.
+      const asleep = () =>
+        sql`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`;
+      while (!isDeleted && (await asleep()).length === 0);
+      return { deleted };
+    });
     await deleted;
-    for (const connection of [writer, deletion]) connection.release();
+    deletion.release();
     await assertGone(id);
   });
 
   it("gives up after 5 seconds if a writer does not commit, so that the upkeep can go on", async () => {
     const { id } = await newLog();
     assert(await deletePiece(sql, id));
-    const writer = await sql.reserve();
-    await writer`begin`;
-    await insertEntries(writer, id, "2020-01-01", 1);
-    assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
-    await runUpkeep(sql);
-    await writer`rollback`;
-    writer.release();
+    await rolledBack(sql, async (writer) => {
+      await insertEntries(writer, id, "2020-01-01", 1);
+      assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
+      await runUpkeep(sql);
+    });
     assertEquals(await deletePiece(sql, id), false);
   });
 
-  it("is the only way to delete seals: neither one alone, nor with the organization", async () => {
-    const { id } = await newLog();
-    await insertEntries(sql, id, "2020-01-01", 1);
+  it("is the only way to delete an organization with entries or seals, and seals cannot be changed", async () => {
+    const { id } = await newLog({});
+    const byPlatform = client("service_role").from("organizations").delete().eq("id", id);
+    const deletion = "delete from audit_log.organizations where id = $1";
+    assertEquals(await codeOf(sql.unsafe(deletion, [id])), "23503");
     await runUpkeep(sql);
-    await deleteEntries(sql, id);
-    const one =
-      sql`delete from audit_log_private.seals where organization_id = ${id} and sequence = 1`;
-    assertEquals(await codeOf(one), "42501");
-    const atTheEnd = sql.begin(async (transaction) => {
-      await transaction`set constraints all deferred`;
-      await transaction`delete from audit_log_private.seals where organization_id = ${id}`;
-    });
-    assertEquals(await codeOf(atTheEnd), "42501");
-    const organizations = client("service_role").from("organizations");
-    const { error } = await organizations.delete().eq("id", id);
-    const byOwner = sql`delete from audit_log.organizations where id = ${id}`;
-    assertEquals([error?.code, await codeOf(byOwner)], ["23503", "23503"]);
-    assertEquals((await rowsOf(id))["audit_log_private.seals"]?.length, 1);
+    await deleteEntriesBefore(sql, id, "2026-04-01");
+    const attempts = {
+      [deletion]: "23503",
+      "delete from audit_log_private.seals where organization_id = $1": "42501",
+      "update audit_log_private.seals set entries = 0 where organization_id = $1": "42501",
+    };
+    for (const [attempt, code] of Object.entries(attempts)) {
+      for (const checked of ["immediate", "deferred"]) {
+        const change = sql.begin(async (transaction) => {
+          await transaction.unsafe(`set constraints all ${checked}`);
+          await transaction.unsafe(attempt, [id]);
+        });
+        assertEquals(await codeOf(change), code, attempt);
+      }
+    }
+    assertEquals((await byPlatform).error?.code, "23503");
+    assertEquals(await codeOf(sql`truncate audit_log_private.seals`), "42501");
   });
 });

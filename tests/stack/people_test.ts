@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
+import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
 import { getPage, TWO_DAYS } from "../api.ts";
 import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
 import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
@@ -10,24 +11,17 @@ import { insertEntries, type Organization, rolledBack, type Run, valueOf } from 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
 const admin = await signUp();
-const QUERY = "('2026-03-01', '2026-03-02', null, null, 100, 0, false, null)";
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
+const FUNCTIONS = (await servedFunctions(sql))
+  .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"));
 
-/** Lists every call of a person about an organization. */
-const CALLS = (id: string) => [
-  `audit_log.list_api_keys('${id}')`,
-  `audit_log.create_api_key('${id}', 'made')`,
-  `audit_log.create_api_key('${id}', ' ')`,
-  `audit_log.rotate_api_key('${id}', '${UNKNOWN}')`,
-  `audit_log.revoke_api_key('${id}', '${UNKNOWN}')`,
-  `audit_log.api_key_usage('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.read_audit_log('${id}', ${QUERY})`,
-  `audit_log.read_entry('${id}', '2026-03-01', '${UNKNOWN}')`,
-  `audit_log.daily_entry_counts('${id}', '2026-03-01', '2026-03-02')`,
-  `audit_log.list_seals('${id}', ${QUERY})`,
-  `audit_log.latest_seal('${id}')`,
-  `audit_log.list_actions('${id}')`,
-];
+/** Lists a call of every function about an organization. A key without a name is refused later. */
+function callsAbout(organizationId: string): string[] {
+  const guess = { organizationId, apiKeyId: UNKNOWN, entryId: UNKNOWN, email: " " };
+  return FUNCTIONS.map(({ name, parameters }) =>
+    `audit_log.${name}(${parameters.map((each) => `${each.name} => '${value(each, guess)}'`)})`
+  );
+}
 
 /** Takes the rights of a signed-in person, as the Data API does. */
 async function as(run: Run, claims: object): Promise<void> {
@@ -52,7 +46,7 @@ async function outcomes(id: string, person: Person, replacement = "select"): Pro
     await run.unsafe(replacement);
     await as(run, { sub: person.id, email: person.email, role: "authenticated" });
     const seen = new Set<string>();
-    for (const call of CALLS(id)) seen.add(await outcomeOf(run, call));
+    for (const call of callsAbout(id)) seen.add(await outcomeOf(run, call));
     return [...seen];
   });
 }
@@ -63,13 +57,8 @@ function replaced(signature: string, body: string): string {
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$ begin ${body} end $$`;
 }
 
-function administers(body: string): string {
-  return replaced("administers(organization_id uuid) returns boolean", body);
-}
-
-function caller(body: string): string {
-  return replaced("caller(out id text, out email text)", body);
-}
+const ADMINISTERS = "administers(organization_id uuid) returns boolean";
+const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
   it("is refused to strangers and members, as about an organization that does not exist", async () => {
@@ -89,15 +78,16 @@ describe("every call about an organization", () => {
     }
   });
 
-  const failures: Record<string, [replacement: string, code: string]> = {
-    "administers() gives null": [administers("return null;"), "42501"],
-    "administers() raises an error": [administers("raise exception 'down';"), "P0001"],
-    "caller() gives nobody": [caller("id := null;"), "42501"],
-    "caller() raises an error": [caller("raise exception 'down';"), "P0001"],
-  };
-  for (const [failure, [replacement, code]] of Object.entries(failures)) {
+  const failures = [
+    ["administers() gives null", ADMINISTERS, "return null;", "42501"],
+    ["administers() raises an error", ADMINISTERS, "raise exception 'down';", "P0001"],
+    ["caller() gives nobody", CALLER, "id := null;", "42501"],
+    ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
+  ] as const;
+  for (const [failure, signature, body, code] of failures) {
     it(`is refused if ${failure}, also about an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
+      const replacement = replaced(signature, body);
       const [refusal, ...others] = await outcomes(id, admin, replacement);
       assertEquals([refusal?.slice(0, 5), others], [code, []]);
       assertEquals(await outcomes(UNKNOWN, admin, replacement), [refusal]);
@@ -105,7 +95,8 @@ describe("every call about an organization", () => {
   }
 
   it("is refused about an organization that does not exist, even if administers() is always true", async () => {
-    const [refusal, ...others] = await outcomes(UNKNOWN, admin, administers("return true;"));
+    const always = replaced(ADMINISTERS, "return true;");
+    const [refusal, ...others] = await outcomes(UNKNOWN, admin, always);
     assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
   });
 });
@@ -207,7 +198,10 @@ describe("an administrator", () => {
     const usage = await rolledBack(sql, async (run) => {
       await as(run, { sub: admin.id, email: admin.email });
       for (let i = 0; i < 3; i++) {
-        await run.unsafe(`select audit_log.read_audit_log('${id}', ${QUERY})`);
+        await run`
+          select audit_log.read_audit_log(
+            ${id}, ('2026-03-01', '2026-03-02', null, null, 100, 0, false, null)
+          )`;
       }
       await run`reset role`;
       const reader: string = await valueOf(run`

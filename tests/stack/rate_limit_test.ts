@@ -174,9 +174,9 @@ describe("the rate limit of the API", () => {
     await sql.begin(async (transaction) => {
       await transaction`
         select from audit_log_private.rate_limits where api_key_id = ${locked.apiKeyId} for update`;
-      const waiting = Array.from({ length: 4 }, () => statusOf(locked.token));
+      const waiting = [statusOf(locked.token), statusOf(locked.token)];
       assertEquals(await statusOf(other.token), 200);
-      assertEquals(await Promise.all(waiting), Array(4).fill(500));
+      assertEquals(await Promise.all(waiting), [500, 500]);
     });
     assertEquals(await statusOf(locked.token), 200);
   });

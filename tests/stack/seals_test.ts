@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
-import { ALL_DAYS, getSeals, type SealsPage, send, statusOnly, withKey } from "../api.ts";
+import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
 import { type Entry, inTokyo, letChecksGrowOld, newLog, silently, sql } from "../helpers.ts";
 import { writeEntries } from "../helpers.ts";
 import { call, newOrganization, pageQuery, signUp } from "../people.ts";
@@ -14,18 +14,6 @@ type Seal = SealsPage["items"][number];
 
 function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
-}
-
-/** Reads a day of the log as NDJSON, from the pages of the API. */
-async function ndjson(token: string, day: string): Promise<string> {
-  let lines = "";
-  for (let offset = 0;; offset += 1000) {
-    const query = `?start=${day}&end=${day}&limit=1000&offset=${offset}`;
-    const response = await send(query, withKey(token, { Accept: "application/x-ndjson" }));
-    const page = await response.text();
-    if (page === "") return lines;
-    lines += page;
-  }
 }
 
 /** Hashes a file as `split -l 1000 --filter=sha256sum | cut -c1-64 | sha256sum` does. */
@@ -48,23 +36,22 @@ function countsOf({ items }: SealsPage): (string | number)[][] {
 
 /** Fails unless a seal is the hash of its fields, and of its day as the API gives it. */
 async function assertTrue(token: string, seal: Seal): Promise<void> {
-  assertEquals(seal.sha256, hashOf(await ndjson(token, seal.day)));
+  assertEquals(seal.sha256, hashOf(await readDay(token, seal.day)));
   const { format, previous, sequence, day, entries, added, removed, sealed_at } = seal;
   const line = [format, previous, sequence, day, entries, added, removed, seal.sha256, sealed_at];
   assertEquals(seal.seal, sha256(line.join(" ")));
 }
 
-function entriesOn(day: string, count: number, given: Entry = {}): Entry[] {
+function entriesOn(day: string, count: number): Entry[] {
   return Array.from({ length: count }, (_, n) => ({
-    created_at: `${day}T12:00:${String(n % 60).padStart(2, "0")}.${n % 1000}Z`,
+    created_at: `${day}T12:00:0${n}.999Z`,
     agent_name: `agent ${n}`,
-    ...given,
   }));
 }
 
 /** Makes a log with one sealed day. */
-async function sealedDay(count = 5): Promise<Organization> {
-  const log = await newLog(...entriesOn("2026-03-01", count));
+async function sealedDay(): Promise<Organization> {
+  const log = await newLog(...entriesOn("2026-03-01", 5));
   await runUpkeep(sql);
   return log;
 }
@@ -101,12 +88,15 @@ describe("the upkeep", () => {
   });
 
   it("hashes a day in blocks of 1000 lines, also at the edges of a block", async () => {
-    for (const count of [999, 1000, 1001, 2000]) {
-      const { token } = await sealedDay(count);
-      const { items } = await getSeals(token);
-      assertEquals(items.map(({ entries }) => entries), [count]);
-      for (const seal of items) await assertTrue(token, seal);
+    const { id, token } = await newLog();
+    const counts = [999, 1000, 1001, 2000];
+    for (const [n, count] of counts.entries()) {
+      await insertEntries(sql, id, `2026-03-0${n + 1}`, count);
     }
+    await runUpkeep(sql);
+    const { items } = await getSeals(token, MARCH);
+    assertEquals(items.map(({ entries }) => entries), counts);
+    for (const seal of items) await assertTrue(token, seal);
   });
 
   it("checks each sealed day again within 30 nights, and few days in one night", async () => {
@@ -200,16 +190,6 @@ describe("seals", () => {
     assertEquals(seals.altered, []);
     assertEquals(countsOf(seals), [["01", 2, 0], ["01", 3, 1]]);
   });
-
-  it("are append-only, also for the owner", async () => {
-    const { id } = await sealedDay();
-    const statements = [
-      sql`update audit_log_private.seals set entries = 0 where organization_id = ${id}`,
-      sql`delete from audit_log_private.seals where organization_id = ${id}`,
-      sql`truncate audit_log_private.seals`,
-    ];
-    for (const statement of statements) assertEquals(await codeOf(statement), "42501");
-  });
 });
 
 /** Reads the days of an organization that health() reports. */
@@ -221,54 +201,51 @@ async function wrongDays(id: string, kind: "altered_days" | "miscounted_days") {
     )`);
 }
 
-/** Changes an entry past the triggers. */
-const change = (id: string) =>
-  silently((run) =>
-    run`
-      update audit_log.audit_entries set user_email = 'eve@example.com'
-      where organization_id = ${id} and agent_name = 'agent 1'`
-  );
+type Change = (id: string) => Promise<unknown>;
 
-/** Deletes an entry past the triggers. */
-const remove = (id: string) =>
-  silently((run) =>
-    run`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
-  );
+/** A change past the triggers. */
+function silent(statement: string): Change {
+  return (id) => silently((run) => run.unsafe(statement, [id]));
+}
 
-const writeLate = (id: string) => writeEntries(id, [{ agent_name: "late" }]);
+const AGENT_1 = "organization_id = $1 and agent_name = 'agent 1'";
+const change = silent(`update audit_log.audit_entries set user_email = 'eve@x.y' where ${AGENT_1}`);
+const remove = silent(`delete from audit_log.audit_entries where ${AGENT_1}`);
+const smuggle = silent(`
+  insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
+  select organization_id, created_at, action, user_email, 'smuggled', data, transaction_id
+  from audit_log.audit_entries where ${AGENT_1}`);
+const writeLate: Change = (id) => writeEntries(id, [{ agent_name: "late" }]);
+const removeOpenly: Change = (id) =>
+  sql`delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
 
-/** Ways to change a sealed day past the triggers. */
-const SILENT: Record<string, (id: string) => Promise<unknown>> = {
-  "an address is changed": change,
-  "an address is changed before a late entry comes": (id) => change(id).then(() => writeLate(id)),
-  "an address is changed before a late entry is sealed": (id) =>
-    writeLate(id).then(() => change(id)),
-  "an entry is deleted": remove,
-  "an entry is deleted, and another openly": async (id) => {
-    await remove(id);
-    await sql`
-      delete from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 2'`;
-  },
-  "an entry is inserted with an old transaction number": (id) =>
-    silently((run) =>
-      run`
-        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data, transaction_id)
-        select organization_id, created_at, action, user_email, 'smuggled', data, transaction_id
-        from audit_log.audit_entries where organization_id = ${id} and agent_name = 'agent 1'`
-    ),
+const SILENT: Record<string, Change[]> = {
+  "an address is changed": [change],
+  "an address is changed before a late entry comes": [change, writeLate],
+  "an address is changed before a late entry is sealed": [writeLate, change],
+  "an entry is deleted": [remove],
+  "an entry is deleted, and another openly": [remove, removeOpenly],
+  "an entry is inserted with an old transaction number": [smuggle],
 };
 
 describe("a change past the triggers", () => {
-  for (const [what, alter] of Object.entries(SILENT)) {
-    it(`is found, and never sealed, if ${what}`, async () => {
-      const log = await sealedDay();
-      await alter(log.id);
-      await checkAgain(log);
-      const { total, altered } = await getSeals(log.token);
-      assertEquals([total, altered], [1, ["2026-03-01"]]);
-      assertEquals((await wrongDays(log.id, "altered_days")).length, 1);
-    });
-  }
+  it("is found, and never sealed, whatever it is", async () => {
+    const logs = new Map<string, Organization>();
+    for (const what of Object.keys(SILENT)) {
+      logs.set(what, await newLog(...entriesOn("2026-03-01", 5)));
+    }
+    await runUpkeep(sql);
+    for (const [what, { id }] of logs) {
+      for (const step of SILENT[what] ?? []) await step(id);
+      await letChecksGrowOld(id);
+    }
+    await runUpkeep(sql);
+    for (const [what, { id, token }] of logs) {
+      const { total, altered } = await getSeals(token);
+      assertEquals([total, altered], [1, ["2026-03-01"]], what);
+      assertEquals((await wrongDays(id, "altered_days")).length, 1);
+    }
+  });
 
   it("is declared by the next seal, and found as a wrong count, if it is an ordinary insert", async () => {
     const log = await sealedDay();

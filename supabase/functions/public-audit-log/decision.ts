@@ -122,7 +122,7 @@ function isArray(bytes?: Uint8Array<ArrayBuffer>): bytes is Uint8Array<ArrayBuff
   return bytes?.at(0) === "[".charCodeAt(0) && bytes.at(-1) === "]".charCodeAt(0);
 }
 
-/** What to log about a failed call. The answer may come from any proxy on the way and hold anything. */
+/** Describes a failed call for the log. The answer may come from any proxy on the way, and may hold anything. */
 function describe(error: PostgrestError, status: number): string {
   if (error.code === "PGRST106") return "PGRST106: expose audit_log in the Data API's settings";
   const message = String(error.message);

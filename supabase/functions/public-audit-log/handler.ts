@@ -31,7 +31,7 @@ export interface HandlerOptions {
 /** Log fields collected while handling the request. */
 type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
 
-/** The whole service as one function, from request to response. It never rejects. */
+/** Makes the function that answers every request. It never rejects. */
 export function createHandler(options: HandlerOptions) {
   const turns = new Turns();
   return async function handle(request: Request): Promise<Response> {

@@ -77,7 +77,7 @@ export function parseQuery(
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
-/** The errors of a query that only the database can refuse; none if it has no reason to. */
+/** Explains why the database refused a query; `undefined` if it had no reason to. */
 export function refusal(
   decision: string,
   { after, user_email }: Partial<Query> = {},
@@ -102,7 +102,7 @@ function seen(given: string[]): string {
   return JSON.stringify(redacted(given[0] ?? ""));
 }
 
-/** The start of what a caller sent, without tokens: people paste errors into tickets and chats. */
+/** Shortens what a caller sent, and leaves out tokens: people paste errors into tickets and chats. */
 function redacted(text: string): string {
   text = text.replace(/pck_\w+/g, "pck_…");
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;

@@ -73,7 +73,7 @@ export const EntriesQuery = z.strictObject({
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
 }).refine(isInOrder, NOT_IN_ORDER);
 
-/** The same, once the database has said which actions there are. */
+/** The same query, which may only ask for these actions. */
 export function entriesQueryOf(actions: string[]) {
   return EntriesQuery.safeExtend({ action: oneOf(actions).optional() });
 }

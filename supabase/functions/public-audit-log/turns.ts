@@ -4,16 +4,16 @@
 /** For the pages of all requests, in bytes: small ones never wait for large ones. */
 const ROOM = { large: 16 * 1024 ** 2, small: 8 * 1024 ** 2 };
 
-/** A page that asks for more entries is large. */
+/** A page of more entries is large. */
 const SMALL_PAGE = 100;
 
-/** What an entry takes at the most, in bytes of JSON. */
+/** The most bytes of JSON that an entry takes. */
 const LONGEST_ENTRY = 7_500;
 
 /** In milliseconds, in all. Supabase ends a request after 150 seconds without an answer. */
 const LONGEST_WAIT = 120_000;
 
-/** An amount that requests share. One that finds too little left waits: first come, first served. */
+/** An amount that requests share. A request that finds too little left waits; the first that waits is served first. */
 class Budget {
   #taken = 0;
   readonly #waiting = new Set<{ amount: number; resolve: () => void }>();
@@ -70,7 +70,7 @@ export class Turns {
   }
 
   /**
-   * Waits for the turn of a request with this token hash, which need not be that of a key, and for room for its page.
+   * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's.
    *
    * @throws {Error} after two minutes.
    */

@@ -4,7 +4,7 @@ const SCHEMAS = `(select oid from pg_namespace
   where nspname not in ('audit_log', 'audit_log_private') and nspname !~ '^pg_(toast|temp)')`;
 const RELATIONS = `(select oid from pg_class where relnamespace in ${SCHEMAS})`;
 
-/** Kinds of things: what is told of each, and where it is found. */
+/** For each kind of thing: the columns that describe it, and the catalogue that has it. */
 const THINGS = {
   "schema": ["nspname, nspacl", `pg_namespace where oid in ${SCHEMAS}`],
   "relation": [
