@@ -1,4 +1,4 @@
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import * as z from "zod/mini";
 import { useApiKeys } from "../keys/data.ts";
 import { KeepsUp } from "../keys/key_state.tsx";
@@ -60,9 +60,12 @@ export function Access() {
       <Head title="Access" />
       <Lead>
         These keys and administrators have read the log of{" "}
-        <bdi>{organization.name}</bdi>. Others did not read on these days. A request with a mistake
-        got 400; those that got 401 or 429 are not counted. Usage is counted by day (UTC) and kept
-        for 400 days.
+        <bdi>{organization.name}</bdi>. A key that read nothing on these days is only in the list of
+        {" "}
+        <Link from="/$organizationId/access" to="/$organizationId/keys">API keys</Link>. A key can
+        be behind only if it follows the log; one that reads by pages cannot. A request with a
+        mistake got 400; those that got 401 or 429 are not counted. Requests are counted by day
+        (UTC), and the counts are kept for 400 days.
       </Lead>
       <RangePicker address={address} preset="30d" onChange={change} />
       <Answer query={reads} what="readers">

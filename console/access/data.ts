@@ -6,7 +6,7 @@ import { call } from "../shared/transport.ts";
 import { useOrganization } from "../shell/organization.tsx";
 
 const REFRESH_INTERVAL_MS = 60_000;
-/** For each row: a month of 1,000 keys weighs megabytes, and is read once an hour. */
+/** A long answer is read less often: a month of 1,000 keys weighs megabytes, and is read once an hour. */
 const INTERVAL_OF_A_ROW_MS = 100;
 
 const READS = z.object({

@@ -5,7 +5,6 @@ import { check, fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/tran
 /** Providers whose name is not their code with a capital. */
 const NAMES: Record<string, string> = {
   azure: "Microsoft",
-  bitbucket: "Bitbucket",
   github: "GitHub",
   gitlab: "GitLab",
   linkedin_oidc: "LinkedIn",
@@ -14,11 +13,6 @@ const NAMES: Record<string, string> = {
 };
 /** Auth lists these beside the providers. */
 const NO_PROVIDERS = ["email", "phone", "anonymous_users", "saml"];
-
-export interface Provider {
-  id: string;
-  name: string;
-}
 
 const SETTINGS = z.object({
   external: z.record(z.string(), z.boolean()),

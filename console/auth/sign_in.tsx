@@ -157,7 +157,7 @@ export function SignIn({ reason }: { reason: string }) {
   );
 }
 
-/** Frames what a person sees before the console. */
+/** The page around the forms that a person sees before the console. */
 export function Page({ children }: { children: ReactNode }) {
   return (
     <Box component="main" mih="100vh" px="md" pt="12vh" bg="var(--soft)">

@@ -8,7 +8,7 @@ export async function sendCode(email: string): Promise<void> {
   if (error?.code !== "otp_disabled" && error?.code !== "user_not_found") settle({ error });
 }
 
-/** Sends a code to set a new password with, likewise. */
+/** Sends a code to set a new password with to an address that has an account. */
 export async function sendResetCode(email: string): Promise<void> {
   settle(await auth.resetPasswordForEmail(email));
 }
@@ -34,12 +34,12 @@ function here(): string {
   return `${location.origin}${location.pathname}`;
 }
 
-/** Whether the address has an answer of Auth. It is read at once, because auth-js removes the code. */
+/** Whether Auth has added its answer to the address. Read at once, because auth-js removes the code. */
 let isAnswer = /[?#&](code|error|access_token)=/.test(location.href);
 
 /**
- * Removes what Auth has added to the address, and goes where the person was before they left for a provider.
- * Returns whether they come from one. The console never shows what the address says.
+ * Removes Auth's answer from the address, and goes back to where the person was before they left for a provider.
+ * Returns whether they come from a provider. The console never shows a text out of the address.
  */
 export function comeBack(): boolean {
   if (IS_EMBEDDED) return false;

@@ -1,6 +1,7 @@
 import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
+import { curl } from "../keys/collectors.ts";
 import type { LogFilter } from "../log/data.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
@@ -61,7 +62,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
         />
         <Hint>
           {format === "csv"
-            ? "A spreadsheet runs values that begin with = + - @ as formulas. Import all columns as text."
+            ? "A spreadsheet may run a value that begins with = + - @ as a formula. When you import the file, set all columns to text."
             : "Each line is one entry, byte for byte as the API answers."}
         </Hint>
       </Group>
@@ -105,16 +106,15 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       <Divider />
       <Copyable
         title="The same with an API key, 1,000 entries at a time"
-        label="curl"
-        text={curl(filter, format)}
+        text={command(filter, format)}
       />
     </Dialog>
   );
 }
 
-function curl({ start, end, action, person }: LogFilter, format: Format): string {
+function command({ start, end, action, person }: LogFilter, format: Format): string {
   const filter = { ...action && { action }, ...person && { user_email: person } };
   const query = new URLSearchParams({ start, end, ...filter, limit: "1000" });
-  const accept = format === "ndjson" ? ` \\\n  -H "Accept: application/x-ndjson"` : "";
-  return `curl "${AUDIT_LOG_URL}?${query}" \\\n  -H "Authorization: Bearer $API_KEY"${accept}`;
+  const accept = format === "ndjson" ? '--header "Accept: application/x-ndjson" ' : "";
+  return curl(`${AUDIT_LOG_URL}?${query}`, accept);
 }

@@ -10,11 +10,17 @@ interface Collector {
 // docs/integrating.md has all of them. tests/clients and tests/collectors run them.
 
 const COMMAND =
-  "Run public-audit-log, the command of this project, on Node or Deno. After a stop it goes on where it was.";
+  "Needs Node or Deno, and the command public-audit-log: docs/integrating.md of this project says how to install it. After a stop it goes on where it was.";
 
-/** All collectors read these variables. A key in a command's arguments could be seen by others. */
+/** All collectors read these variables, because others could see a key in a command's arguments. */
 function environment(url: string, token: string): string {
   return `export AUDIT_LOG_URL=${url}\nexport AUDIT_LOG_API_KEY=${token}`;
+}
+
+/** Asks for an address. curl reads the key from its input. */
+export function curl(url: string, options = ""): string {
+  return `printf 'Authorization: Bearer %s' "$AUDIT_LOG_API_KEY" |\n` +
+    `  curl --header @- ${options}"${url}"`;
 }
 
 function forwardTo(name: string, sink: string, secret = "export FORWARD_TOKEN=…\n"): Collector {
@@ -33,7 +39,7 @@ export const COLLECTORS: Collector[] = [
     instructions: "Ask once for today's entries, to see that the key works.",
     text: (url, token) => {
       const day = new Date().toISOString().slice(0, 10);
-      return `curl "${url}?start=${day}&end=${day}" \\\n  -H "Authorization: Bearer ${token}"`;
+      return `${environment(url, token)}\n${curl(`$AUDIT_LOG_URL?start=${day}&end=${day}`)}`;
     },
   },
   {
@@ -62,7 +68,7 @@ export const COLLECTORS: Collector[] = [
   {
     name: "Your own program",
     instructions:
-      "Set these variables. The page “Integrating” has the loop in curl, TypeScript and Python.",
+      "Set these variables. docs/integrating.md of this project has the loop in curl, TypeScript and Python.",
     text: environment,
   },
 ];

@@ -11,7 +11,7 @@ import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
 
 const POLL_MS = 3_000;
 
-/** Shows how an application uses a key. A dialog with a new token closes only by the confirmed button. */
+/** Shows how an application uses a key. With a new token, it closes only after a person says that it is stored. */
 export function Connect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
 ) {
@@ -35,7 +35,7 @@ export function Connect(
             The token is shown only once. If you lose it, rotate or revoke the key{" "}
             <code>{apiKey.hint}</code>.
           </Alert>
-          <Copyable title="Token" label="token" text={token} />
+          <Copyable title="Token" text={token} />
         </>
       )}
       <NativeSelect
@@ -49,7 +49,6 @@ export function Connect(
           <Hint>{collector.instructions}</Hint>
           <Copyable
             title={collector.name}
-            label={collector.name}
             text={collector.text(AUDIT_LOG_URL, token ?? apiKey.hint)}
           />
         </Stack>
@@ -62,7 +61,8 @@ export function Connect(
           onChange={setIsStored}
         />
       )}
-      <Group justify="flex-end">
+      <Group justify="flex-end" gap="xs">
+        {token && !isStored && <Hint>To close, tick the box.</Hint>}
         <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
           Close
         </Button>

@@ -24,7 +24,9 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
   const [name, setName] = useInputState("");
   const [lifetime, setLifetime] = useInputState("365");
   const [lastDay, setLastDay] = useInputState("");
+  const [isSent, setIsSent] = useState(false);
   const creation = useKeyChange("create_api_key", NEW_API_KEY);
+  const nameError = explainName(normalized(name));
   const namesake = keys.find((key) => isLive(key) && normalized(key.name) === normalized(name));
   if (creation.data) return <Connect apiKey={creation.data} onClose={onClose} />;
   return (
@@ -33,9 +35,11 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       action="Create key"
       work={creation}
       hasToken
-      onSubmit={() => {
+      onSubmit={async () => {
+        setIsSent(true);
+        if (nameError) return;
         const end = lifetime === "never" ? {} : { expires_at: expiresAt(lifetime, lastDay) };
-        return creation.mutateAsync({ api_key_id: id, name, ...end });
+        await creation.mutateAsync({ api_key_id: id, name, ...end });
       }}
       onClose={onClose}
     >
@@ -43,6 +47,7 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
         <TextInput
           label="Name"
           description="Name the application that gets the key. You cannot change the name later."
+          error={isSent && nameError}
           data-autofocus
           value={name}
           onChange={setName}
@@ -71,6 +76,12 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       )}
     </FormDialog>
   );
+}
+
+function explainName(name: string): string {
+  if (!name) return "Give the key a name.";
+  const length = [...name].length;
+  return length > 100 ? `The name has ${length} characters. Take at most 100.` : "";
 }
 
 function expiresAt(lifetime: string, lastDay: string): string {

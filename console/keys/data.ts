@@ -17,7 +17,7 @@ const API_KEY = z.object({
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
   reads: z.nullable(z.enum(["feed", "pages"])),
-  /** When the feed last had no more for it. */
+  /** When it last had read all of the feed. */
   caught_up_at: z.nullable(z.string()),
   requests_last_minute: z.number(),
   quota: z.number(),
@@ -29,7 +29,7 @@ export function isLive({ state }: ApiKey): boolean {
 }
 
 const REFRESH_INTERVAL_MS = 10_000;
-/** For each key: a list of 1,200 weighs half a megabyte, and is read every two minutes. */
+/** A long list is read less often: one of 1,200 keys weighs half a megabyte, and is read every two minutes. */
 const INTERVAL_OF_A_KEY_MS = 100;
 
 /** All keys of the organization, active ones first, then the latest first. The list refreshes by itself. */
@@ -42,7 +42,7 @@ export function useApiKeys(interval?: number) {
     // Paused while the tab is hidden.
     refetchInterval: ({ state: { data } }) =>
       interval ?? Math.max(REFRESH_INTERVAL_MS, (data?.length ?? 0) * INTERVAL_OF_A_KEY_MS),
-    // An answer that is the same also draws the list again: "2 minutes ago" has become wrong.
+    // Draws the list again after the same answer, too, because "2 minutes ago" has become wrong.
     notifyOnChangeProps: "all",
   });
 }
@@ -58,7 +58,7 @@ export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
 type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
 
-/** Changes the organization's keys, then reads the list again, which shows what became of a lost answer. */
+/** Changes the organization's keys, then reads the list again. After a lost answer, the list shows what happened. */
 export function useKeyChange<Name extends Change, Answer>(
   name: Name,
   schema: z.ZodMiniType<Answer>,

@@ -12,9 +12,8 @@ import type { KeysAddress, Opened } from "./keys.tsx";
 const PAGE_SIZE = 25;
 
 export interface KeyTableProps {
-  /** Every key of the organization, among them the successors of others. */
+  /** All keys of the organization, to find the successors of those that are shown. */
   all: ApiKey[];
-  /** The keys to show. */
   keys: ApiKey[];
   /** Returns undefined until they are read. */
   readsOf: (key: ApiKey) => Reads[] | undefined;

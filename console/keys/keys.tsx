@@ -151,7 +151,7 @@ function SearchField(
     <TextInput
       ref={ref}
       aria-label="Search keys"
-      placeholder="Name, key or person"
+      placeholder="Name, pck_… or person"
       type="search"
       maw={240}
       flex="1 1 160px"

@@ -82,7 +82,7 @@ export async function readFeed(filter: LogFilter, after: string, signal: AbortSi
 
 type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 
-/** Makes the arguments that ask for a page of a filter's entries or seals. */
+/** Makes the arguments for a page of a filter's entries or seals. */
 export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
   const query: PageQuery = {
     start_date: filter.start,
@@ -141,7 +141,7 @@ export function hourOf(day: string, hour: number): string {
   return `${day} ${String(hour).padStart(2, "0")}`;
 }
 
-/** The days of a filter. Until the answer is there, they are those of the filter before. */
+/** The days of a filter. Until the answer comes, the query returns those of the filter before. */
 export function useLogDays(filter: LogFilter) {
   return useQuery({
     queryKey: ["log", filter.organizationId, "days", filter],

@@ -3,8 +3,8 @@ import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Copy, Written } from "../shared/copy.tsx";
-import { dayOf, formatTime, TIME_ZONE } from "../shared/days.ts";
-import { Icon, type IconName } from "../shared/icons.tsx";
+import { dayOf, formatTimes } from "../shared/days.ts";
+import { Icon } from "../shared/icons.tsx";
 import {
   ActionName,
   actionName,
@@ -73,8 +73,19 @@ export function EntryPanel(props: EntryPanelProps) {
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">
-          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
-          <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
+          {([["Newer entry (K)", "up", newer], ["Older entry (J)", "down", older]] as const)
+            .map(([name, icon, to]) => (
+              <ActionIcon
+                key={name}
+                aria-label={name}
+                title={name}
+                disabled={!to}
+                {...to ? {} : { bg: "transparent" }}
+                onClick={() => onOpen(to)}
+              >
+                <Icon name={icon} />
+              </ActionIcon>
+            ))}
           <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
@@ -90,8 +101,8 @@ export function EntryPanel(props: EntryPanelProps) {
           <Empty title="No such entry">
             <p>
               The log has no entry with this id
-              {at && ` at ${formatTime(at, "utc", true)} UTC`}. Retention may have deleted it, or a
-              part of the link is missing.
+              {at && ` at ${formatTimes(at)[0]}`}. Retention may have deleted it, or a part of the
+              link is missing.
             </p>
             <Button
               mt="sm"
@@ -108,28 +119,9 @@ export function EntryPanel(props: EntryPanelProps) {
   );
 }
 
-interface StepProps extends Pick<EntryPanelProps, "onOpen"> {
-  name: string;
-  icon: IconName;
-  to: AuditEntry | undefined;
-}
-
-function Step({ name, icon, to, onOpen }: StepProps) {
-  return (
-    <ActionIcon
-      aria-label={name}
-      title={name}
-      disabled={!to}
-      {...to ? {} : { bg: "transparent" }}
-      onClick={() => onOpen(to)}
-    >
-      <Icon name={icon} />
-    </ActionIcon>
-  );
-}
-
 function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
   const json = JSON.stringify(entry, null, 2);
+  const [utc, local] = formatTimes(entry.created_at);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
       <Group gap="xs" my={6}>
@@ -144,8 +136,8 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
       <Tabs.Panel value="fields">
         <dl className={styles.fields}>
           <Field name="Time">
-            {formatTime(entry.created_at, "utc", true)} UTC
-            <Hint>{formatTime(entry.created_at, "local", true)} {TIME_ZONE}</Hint>
+            {utc}
+            {local && <Hint>{local}</Hint>}
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>{" "}
@@ -167,7 +159,7 @@ function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelPro
               <bdi>{typeof value === "string" ? value : JSON.stringify(value)}</bdi>
             </Field>
           ))}
-          <Field name="ID">
+          <Field name="Entry id">
             <code>{entry.id}</code>
           </Field>
         </dl>

@@ -1,4 +1,3 @@
-import { useRouter } from "@tanstack/react-router";
 import { memo, type MouseEvent, useMemo } from "react";
 import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
 import { ActionName } from "../shared/parts.tsx";
@@ -6,8 +5,8 @@ import { type Column, Table } from "../shared/table.tsx";
 import type { AuditEntry } from "./data.ts";
 
 export interface EntryTableProps {
-  /** The address without the open entry. Links to entries keep it. */
-  place: string;
+  /** The address of the list. */
+  link: string;
   entries: AuditEntry[];
   zone: Zone;
   openId: string | undefined;
@@ -15,24 +14,15 @@ export interface EntryTableProps {
 }
 
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
-  const { place, entries, zone, openId, onOpen } = props;
-  const router = useRouter();
+  const { link, entries, zone, openId, onOpen } = props;
   const columns = useMemo((): Column<AuditEntry>[] => {
-    // All rows share one link, because building a thousand takes longer than drawing the table.
-    const [before = "", between = "", after = ""] = router.history.createHref(
-      router.buildLocation({
-        from: "/$organizationId/log",
-        to: ".",
-        search: (search) => ({ ...search, entry: "ENTRY", at: "ENTRY" }),
-      }).href,
-    ).split("ENTRY");
     return [
       {
         name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
         width: zone === "utc" ? "180px" : "240px",
         cell: ({ id, created_at }) => (
-          <a href={`${before}${id}${between}${encodeURIComponent(created_at)}${after}`}>
-            <time dateTime={created_at}>{formatTime(created_at, zone, true)}</time>
+          <a href={`${link}&entry=${id}&at=${encodeURIComponent(created_at)}`}>
+            <time dateTime={created_at}>{formatTime(created_at, zone)}</time>
           </a>
         ),
       },
@@ -44,7 +34,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       { name: "Person", width: "minmax(0, 1.4fr)", value: (entry) => entry.user_email },
       { name: "Agent", width: "var(--agent, minmax(0, 1fr))", value: (entry) => entry.agent_name },
     ];
-  }, [zone, place]);
+  }, [zone, link]);
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

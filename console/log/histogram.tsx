@@ -47,11 +47,17 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   const at = Math.min(hand ?? last, last);
   const [from, to] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
   const [first, final] = [bars[from], bars[to]];
+  const chosen = first && final && { start: first.start, end: final.end };
+  const caption = hand === null || !chosen
+    ? count(total, "entry", "entries")
+    : anchor === null
+    ? labelOf(final)
+    : formatDays(chosen);
 
   function choose(): void {
     setAnchor(null);
     const newer = bars.slice(to + 1).reduce((sum, { entries }) => sum + entries, 0);
-    if (first && final) onSelect({ start: first.start, end: final.end }, newer);
+    if (chosen) onSelect(chosen, newer);
   }
   function barUnder({ clientX }: PointerEvent): number {
     const { left, width } = list.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
@@ -72,9 +78,9 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   }
 
   return (
-    <Paper component="figure" pos="relative" withBorder px="sm" py={8}>
+    <Paper component="figure" withBorder px="sm" py={8}>
       <Group component="figcaption" justify="space-between" gap={0}>
-        <strong>{count(total, "entry", "entries")}</strong>
+        <strong>{caption}</strong>
         <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
           highest {highest.toLocaleString("en")}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
@@ -123,15 +129,6 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           </div>
         ))}
       </div>
-      {hand !== null && first && final && (
-        <div
-          className={styles.tooltip}
-          style={{ left: `clamp(90px, ${(at + 0.5) / bars.length * 100}%, 100% - 90px)` }}
-          aria-hidden
-        >
-          {anchor === null ? labelOf(final) : formatDays({ start: first.start, end: final.end })}
-        </div>
-      )}
       <Group className={styles.ticks ?? ""} gap={0} wrap="nowrap" fz={11} c="dimmed" aria-hidden>
         {bars.map(({ tick }, index) =>
           index % tickEvery === 0 && (
@@ -176,7 +173,7 @@ function barsByDay(days: LogDays): Bar[] {
     const name = formatDays({ start, end });
     return { start, end, name, tick: start, entries: 0, state: "empty" };
   });
-  // Only the days that have something: an address may name nine thousand years.
+  // Visits only days that have something, because an address may name nine thousand years.
   for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
     const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
     if (!bar) continue;

@@ -1,9 +1,10 @@
 import { ActionIcon, Alert, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
 import * as z from "zod/mini";
 import { Export } from "../export/export.tsx";
+import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
@@ -42,7 +43,7 @@ export function Log() {
   const navigate = route.useNavigate();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
-  // Deferred, so that the switch answers before the rows are drawn again.
+  // Deferred, so that the switch moves before the rows are drawn again.
   const shownZone = useDeferredValue(address.time ?? "utc");
   const filter = {
     organizationId: organization.id,
@@ -70,6 +71,15 @@ export function Log() {
       }),
     [navigate],
   );
+  const router = useRouter();
+  const { start, end } = filter;
+  // The list with fixed days, so that another person sees the same on another day.
+  const { href } = router.buildLocation({
+    from: "/$organizationId/log",
+    to: ".",
+    search: { ...address, range: undefined, start, end, entry: undefined, at: undefined },
+  });
+  const link = `${location.origin}${router.history.createHref(href)}`;
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<LogAddress>) =>
@@ -100,6 +110,7 @@ export function Log() {
         <Button leftSection={<Icon name="download" />} onClick={() => setIsExporting(true)}>
           Export
         </Button>
+        <Copy label="link" text={link} />
       </Head>
       <Toolbar
         address={address}
@@ -120,17 +131,14 @@ export function Log() {
           />
         </div>
       )}
-      <Failure
-        error={(isFollowing ? feed.error : entries.error) ?? days.error}
-        onRetry={refresh}
-      />
+      <Failure error={(isFollowing ? feed.error : entries.error) ?? days.error} onRetry={refresh} />
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={address.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
-              place={JSON.stringify({ ...address, entry: undefined, at: undefined })}
+              link={link}
               entries={items}
               zone={shownZone}
               openId={address.entry}

@@ -28,7 +28,7 @@ export interface Sealing extends Pick<z.infer<typeof SEAL_PAGE>, "keep_days" | "
 
 const PAGE_SIZE = 1000;
 
-/** Reads all seals of some days. `pageOf` makes the arguments that ask for a page of them. */
+/** Reads all seals of some days. `pageOf` makes the arguments for a page of them. */
 export async function readSeals(
   pageOf: (page: { page_limit: number; page_offset: number }) => Arguments<"list_seals">,
   signal: AbortSignal,

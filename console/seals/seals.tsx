@@ -22,14 +22,14 @@ export function Seals() {
       <Head title="Seals" />
       <Lead>
         Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
-        before. Keep a copy of the latest seal elsewhere. With it and an export you can show later
-        that nobody changed these days.
+        before. A day without entries gets none. Keep a copy of the latest seal elsewhere. With it
+        and an export, <code>public-audit-log verify</code>{" "}
+        shows later that nobody changed these days: docs/verifying.md of this project says how.
       </Lead>
       <Failure error={error} onRetry={refetch} />
       {latest && (
         <Copyable
           title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
-          label="latest seal"
           text={keptSeal(latest)}
         />
       )}
@@ -135,11 +135,7 @@ function Days(days: LogDays) {
 /** Leads to the entries of a day. */
 function DayLink({ day }: { day: string }) {
   return (
-    <Link
-      from="/$organizationId/seals"
-      to="/$organizationId/log"
-      search={{ start: day, end: day }}
-    >
+    <Link from="/$organizationId/seals" to="/$organizationId/log" search={{ start: day, end: day }}>
       {day}
     </Link>
   );

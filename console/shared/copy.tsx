@@ -3,11 +3,11 @@ import { useClipboard } from "@mantine/hooks";
 import styles from "./parts.module.css";
 import { Icon } from "./icons.tsx";
 
-export interface CopyProps {
-  /** Names the text on the button: "Copy token". */
+interface CopyProps {
+  /** Names the text: "Copy token". */
   label: string;
   text: string;
-  /** Shows "Copy" alone, for a button beside the name of the text. */
+  /** Whether the button shows "Copy" alone, because the name of the text stands beside it. */
   isShort?: boolean;
 }
 
@@ -16,7 +16,7 @@ export function Copy({ label, text, isShort }: CopyProps) {
   const result = clipboard.error ? "Select the text and copy it" : clipboard.copied ? "Copied" : "";
   return (
     <Button
-      size="compact-xs"
+      size={isShort ? "compact-xs" : "xs"}
       leftSection={<Icon name={clipboard.copied ? "check" : "copy"} size={12} />}
       aria-label={result ? undefined : `Copy ${label}`}
       onClick={() => clipboard.copy(text)}
@@ -28,12 +28,12 @@ export function Copy({ label, text, isShort }: CopyProps) {
 }
 
 /** A text with its name and a button that copies it. */
-export function Copyable({ title, label, text }: CopyProps & { title: string }) {
+export function Copyable({ title, text }: { title: string; text: string }) {
   return (
     <div>
       <Group justify="space-between" gap="xs">
         <strong>{title}</strong>
-        <Copy label={label} text={text} isShort />
+        <Copy label={title} text={text} isShort />
       </Group>
       <Written title={title} text={text} />
     </div>

@@ -1,4 +1,3 @@
-/** Paths on a field of 24 by 24. */
 const PATHS = {
   calendar: "M4 6h16v14H4zM4 10h16M8 3v4M16 3v4",
   check: "m5 13 4 4L19 7",

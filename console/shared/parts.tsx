@@ -1,7 +1,7 @@
 import { Alert, Anchor, Button, Group, Loader, Popover, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { formatTime, TIME_ZONE } from "./days.ts";
+import { formatTime, formatTimes } from "./days.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import styles from "./parts.module.css";
 
@@ -49,12 +49,11 @@ export function ActionName({ code }: { code: string }) {
   return <State colour={HUES[sum % HUES.length] ?? ""}>{actionName(code)}</State>;
 }
 
-/** A time in UTC. The tooltip also has the local time. */
+/** A time in UTC. The tooltip also has milliseconds and the local time. */
 export function Time({ value, children }: { value: string; children?: ReactNode }) {
-  const local = `${formatTime(value, "local", true)} ${TIME_ZONE}`;
   return (
-    <time dateTime={value} title={`${formatTime(value, "utc", true)} UTC\n${local}`}>
-      {children ?? formatTime(value, "utc")}
+    <time dateTime={value} title={formatTimes(value).join("\n")}>
+      {children ?? formatTime(value, "utc").slice(0, 19)}
     </time>
   );
 }

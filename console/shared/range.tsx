@@ -49,7 +49,7 @@ export interface RangePickerProps {
   label?: string | false | undefined;
   onChange: (range: Required<Range>) => void;
   zone?: Zone;
-  /** Offers the choice of a time zone. */
+  /** If it is there, the person can choose a time zone. */
   onZone?: (zone: Zone) => void;
 }
 
@@ -107,7 +107,7 @@ export function RangePicker(props: RangePickerProps) {
   );
 }
 
-/** Takes two days, and gives them on when both are right and the form is sent. */
+/** Asks for two days. It submits them only if both are right. */
 function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);

@@ -19,7 +19,7 @@ export interface Column<T> {
   isNameHidden?: boolean;
 }
 
-/** The name of the column in the address that sorts a table. */
+/** The part of an address that names the column by which a table is sorted. */
 export const SORTING = z.object({
   sort: z.catch(z.optional(z.string()), undefined),
   descending: z.catch(z.optional(z.literal(true)), undefined),
@@ -89,11 +89,8 @@ export function Table<T>(props: TableProps<T>) {
   );
 }
 
-interface HeadingProps<T> {
-  column: Column<T>;
-  sorting: Sorting;
-  onSort: TableProps<T>["onSort"];
-}
+type OnSort = TableProps<unknown>["onSort"];
+type HeadingProps<T> = { column: Column<T>; sorting: Sorting; onSort: OnSort };
 
 function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
   const { name, value, isNumber, isNameHidden } = column;
@@ -111,11 +108,7 @@ function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
   );
 }
 
-interface RowProps<T> {
-  row: T;
-  columns: Column<T>[];
-  isOpen: boolean;
-}
+type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean };
 
 const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
   return (

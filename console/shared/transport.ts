@@ -91,9 +91,7 @@ export async function call<T, Name extends keyof Functions>(
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {
   const { success, data } = z.safeParse(schema, value);
   if (success) return data;
-  throw new RequestError(
-    "The server sent something unexpected. Reload. If this stays, report it.",
-  );
+  throw new RequestError("The server sent something unexpected. Reload. If this stays, report it.");
 }
 
 /** Renews the session after the server refused its token. Ends the session only if Auth says that it is over. */

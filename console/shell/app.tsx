@@ -16,7 +16,7 @@ export function App() {
   const userId = session?.user.id;
   // Each person gets a client of their own, so that nobody sees what another has read.
   const client = useMemo(newClient, [userId]);
-  const router = useMemo(() => newRouter(client), [client]);
+  const router = useMemo(newRouter, [client]);
   return (
     <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}

@@ -1,5 +1,5 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useParams } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useEffect } from "react";
 import * as z from "zod/mini";
 import { Empty, Head } from "../shared/parts.tsx";
@@ -34,15 +34,18 @@ export function useOrganization(): Organization {
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
 
-/** The organization that the person looked at last, or the first if they do not administer that one any more. */
-export function lastOrganization(organizations: Organization[]): string | undefined {
-  const administered = organizations.filter(({ is_admin }) => is_admin);
+/** Leads to the organization that the person looked at last, or to the first if they do not administer that one. */
+export function Home() {
+  const administered = useAdministered();
   const last = STORAGE?.getItem(LAST_ORGANIZATION);
-  return (administered.find(({ id }) => id === last) ?? administered[0])?.id;
+  const { id: organizationId } = administered.find(({ id }) => id === last) ?? administered[0] ??
+    {};
+  if (!organizationId) return <Nothing />;
+  return <Navigate to="/$organizationId/log" params={{ organizationId }} replace />;
 }
 
 /** Tells a person who administers no organization whom to ask. */
-export function Nothing() {
+function Nothing() {
   const organizations = useQuery(ORGANIZATIONS).data ?? [];
   const names = new Intl.ListFormat("en", { type: "disjunction" })
     .format(organizations.map(({ name }) => name));

@@ -1,7 +1,6 @@
-import { type QueryClient } from "@tanstack/react-query";
 import {
   createHashHistory,
-  createRootRouteWithContext,
+  createRootRoute,
   createRoute,
   createRouter,
   Navigate,
@@ -11,28 +10,17 @@ import { Access, ACCESS_ADDRESS } from "../access/access.tsx";
 import { Keys, KEYS_ADDRESS } from "../keys/keys.tsx";
 import { Log, LOG_ADDRESS } from "../log/log.tsx";
 import { Seals } from "../seals/seals.tsx";
-import { Broken, Failure } from "../shared/parts.tsx";
+import { Broken } from "../shared/parts.tsx";
 import { RANGE } from "../shared/range.tsx";
-import { RequestError } from "../shared/transport.ts";
-import { Administered, lastOrganization, Nothing, ORGANIZATIONS } from "./organization.tsx";
+import { Administered, Home } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
 
-const root = createRootRouteWithContext<{ client: QueryClient }>()({ component: Shell });
-const home = createRoute({
-  getParentRoute: () => root,
-  path: "/",
-  component: Nothing,
-  beforeLoad: async ({ context: { client } }) => {
-    const organizationId = lastOrganization(await client.ensureQueryData(ORGANIZATIONS));
-    if (organizationId) {
-      throw redirect({ to: "/$organizationId/log", params: { organizationId }, replace: true });
-    }
-  },
-});
+const root = createRootRoute({ component: Shell });
+const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
 const organization = createRoute({
   getParentRoute: () => root,
   path: "/$organizationId",
@@ -61,19 +49,15 @@ const access = createRoute({
 });
 const seals = createRoute({ ...screen, path: "seals", validateSearch: RANGE, component: Seals });
 
-export function newRouter(client: QueryClient) {
+export function newRouter() {
   return createRouter({
     routeTree: root.addChildren([
       home,
       organization.addChildren([index, log, keys, access, seals]),
     ]),
     history: createHashHistory(),
-    context: { client },
     defaultNotFoundComponent: () => <Navigate to="/" replace />,
-    defaultErrorComponent: ({ error, reset }) =>
-      error instanceof RequestError
-        ? <Failure error={error} onRetry={reset} />
-        : <Broken error={error} />,
+    defaultErrorComponent: Broken,
   });
 }
 

@@ -2,7 +2,8 @@ import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
 import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
-import { createContext, lazy, Suspense, useContext, useState } from "react";
+import { createContext, useContext, useState } from "react";
+import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
@@ -12,8 +13,6 @@ import styles from "./shell.module.css";
 
 /** The e-mail address of the person who has signed in. */
 export const EmailContext = createContext("");
-
-const Factors = lazy(() => import("../auth/factors.tsx"));
 
 const SCREENS = [
   { to: "/$organizationId/log", name: "Log", icon: "log" },
@@ -155,7 +154,7 @@ function Account() {
           )}
         </Menu.Dropdown>
       </Menu>
-      <Suspense>{isOpen && <Factors onClose={() => setIsOpen(false)} />}</Suspense>
+      {isOpen && <ManageFactors onClose={() => setIsOpen(false)} />}
       <Failure error={leaving.error} />
     </div>
   );

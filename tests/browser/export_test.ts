@@ -47,7 +47,7 @@ describe("an export, accessible in each state", () => {
     const { name, text } = await exportAs(view, "NDJSON");
     assertEquals(name, "audit-log_2026-03-01_2026-03-01_ada@example.com.ndjson");
     assertEquals(text.split("\n").length, 4);
-    assertEquals(await shell(curl, { API_KEY: token }), text);
+    assertEquals(await shell(curl, { AUDIT_LOG_API_KEY: token }), text);
   });
 
   it("has the filtered entries as CSV, with all digits and quotes, in the chosen columns", async () => {

@@ -93,17 +93,19 @@ describe("the log, accessible in each state", () => {
     await view.shows("1–2 of 2 entries");
   });
 
-  it("has presets that end today, in UTC, and shows the new day when a person looks at it again after midnight", async () => {
+  it("has presets that end today, in UTC, copies a link with fixed days, and shows the new day when a person looks at it again after midnight", async () => {
     const entries = [0, 1, 6, 7, 29, 30, 89, 90].map((days) => ({
       created_at: `${daysAgo(days)}T00:00:00Z`,
       agent_name: `agent of ${daysAgo(days)}`,
     }));
     const { view, page } = await openLog(entries);
-    const totals = { "7 days": 3, "30 days": 5, "90 days": 7, "Today": 1 };
+    const totals = { "Today": 1, "7 days": 3, "30 days": 5, "90 days": 7 };
     for (const [preset, total] of Object.entries(totals)) {
       await view.chooseRange(preset);
       await view.shows(`of ${total} entr`);
     }
+    assertStringIncludes(await view.copy("link"), `start=${daysAgo(89)}&end=${today()}`);
+    await view.chooseRange("Today");
     const [yesterday, day] = [daysAgo(1), today()];
     await page.clock.install({ time: `${yesterday}T23:00:00Z` });
     await page.reload();

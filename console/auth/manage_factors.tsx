@@ -10,7 +10,7 @@ import { settle } from "./sign_in_with.ts";
 const KEY = ["factors"];
 
 /** Adds and removes the person's second factors. */
-export default function Factors({ onClose }: { onClose: () => void }) {
+export function ManageFactors({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const refresh = () => client.invalidateQueries({ queryKey: KEY });
   const factors = useQuery({
@@ -66,7 +66,7 @@ export default function Factors({ onClose }: { onClose: () => void }) {
               }}
             >
               <img src={added.totp.qr_code} alt="The key as a QR code" width={180} height={180} />
-              <Copyable title="Key" label="key" text={added.totp.secret} />
+              <Copyable title="Key" text={added.totp.secret} />
               <TextInput {...CODE} />
             </AuthForm>
           )
