@@ -5,6 +5,9 @@ import type { Database } from "../supabase/functions/public-audit-log/database.t
 
 type Schema = Database["audit_log"];
 
+const PROJECT = { apiUrl: API_URL, publishableKey: PUBLISHABLE_KEY, secretKey: SECRET_KEY };
+type Project = typeof PROJECT;
+
 /** A person with an account, signed in. */
 export interface Person {
   id: string;
@@ -14,17 +17,20 @@ export interface Person {
 }
 
 /** Makes a Data API client of nobody (`anon`) or of the platform (`service_role`). */
-export function client(role: "anon" | "service_role"): SupabaseClient<Database> {
-  return createClient<Database>(API_URL, role === "anon" ? PUBLISHABLE_KEY : SECRET_KEY, {
+export function client(
+  role: "anon" | "service_role",
+  { apiUrl, publishableKey, secretKey }: Project = PROJECT,
+): SupabaseClient<Database> {
+  return createClient<Database>(apiUrl, role === "anon" ? publishableKey : secretKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     db: { schema: "audit_log" },
   });
 }
 
 /** Signs a new person up. This is slow, so most files do it once. */
-export async function signUp(): Promise<Person> {
+export async function signUp(project?: Project): Promise<Person> {
   const email = `${crypto.randomUUID()}@example.com`;
-  const person = client("anon");
+  const person = client("anon", project);
   const password = crypto.randomUUID();
   const { data, error } = await person.auth.signUp({ email, password });
   if (error) throw error;
@@ -33,10 +39,14 @@ export async function signUp(): Promise<Person> {
 }
 
 /** Makes an organization that `admin` administers, and a key for it. */
-export async function newOrganization(admin: Person, name = "Test"): Promise<Organization> {
-  const { data: { id } } = await client("service_role").from("organizations")
+export async function newOrganization(
+  admin: Person,
+  name = "Test",
+  project?: Project,
+): Promise<Organization> {
+  const { data: { id } } = await client("service_role", project).from("organizations")
     .insert({ name }).select("id").single().throwOnError();
-  await addMember(id, admin, "admin");
+  await addMember(id, admin, "admin", project);
   const apiKey = await createApiKey(admin, id);
   return { id, apiKeyId: apiKey.id, token: apiKey.token };
 }
@@ -46,8 +56,9 @@ export async function addMember(
   organization_id: string,
   { id: user_id }: Person,
   role: "admin" | "member",
+  project?: Project,
 ): Promise<void> {
-  await client("service_role").from("organization_members")
+  await client("service_role", project).from("organization_members")
     .insert({ organization_id, user_id, role }).throwOnError();
 }
 

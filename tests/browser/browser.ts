@@ -1,3 +1,4 @@
+import { assertEquals } from "@std/assert";
 import { afterAll, afterEach } from "@std/testing/bdd";
 import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import {
@@ -7,44 +8,44 @@ import {
   type Route,
 } from "npm:playwright-core@1.65.1";
 import {
+  API_URL,
   type Entry,
   newOrganization,
-  type Organization,
   type Person,
   signUp,
-  sql,
   writeEntries,
 } from "../helpers.ts";
+import { runProgram } from "../run_program.ts";
 
 export type { Page, Route };
 
 /** Where the console is: at the root of the stack under test. */
-export const CONSOLE_URL = `${Deno.env.get("SUPABASE_URL")}/`;
+export const CONSOLE_URL = `${API_URL}/`;
+
+/** The name under which the browser stores the session. */
+export const SESSION = "audit-log-console-auth-token";
 
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
-/**
- * A phone, the narrowest that a page should fit (WCAG 2.2, 1.4.10); 1440 pixels at a zoom of 200 %; a
- * tablet; a wide and a usual screen.
- */
-export const WIDTHS = [320, 720, 800, 1920, 1440];
+/** The narrowest that a page should fit (WCAG 2.2, 1.4.10). */
+const PHONE = 320;
+/** A phone; 1440 pixels at a zoom of 200 %; a tablet; a wide and a usual screen. */
+const WIDTHS = [PHONE, 720, 800, 1920, 1440];
+/** These states have other elements on a phone: cards, or a dialog instead of a panel. */
+const OTHER_ON_PHONES = ["sign-in", "log", "log-entry", "keys", "access", "seals"];
 
 /** What the Data API answers when its database is gone. */
 export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no database" } };
 
-const executablePath = Deno.env.get("CHROMIUM");
-if (!executablePath) throw new Error("No browser: run these tests with deno task test:browser");
-
 /** Each test file starts one browser. After each test, what the test opened is closed. */
 const browser = await chromium.launch({
-  executablePath,
+  // Set by deno task test:browser.
+  executablePath: Deno.env.get("CHROMIUM") ?? "",
   // As in a person's browser, Back shows the page as it was left.
   ignoreDefaultArgs: ["--disable-back-forward-cache"],
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
 });
 afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
 afterAll(() => browser.close());
-
-type Credentials = Pick<Person, "email" | "password">;
 
 /** A page, with what a person does in the console and sees there. */
 export class View {
@@ -73,7 +74,7 @@ export class View {
     return this.page.getByRole("row").filter({ hasText: text });
   }
 
-  /** The entry that is open beside the list. */
+  /** The entry that is open: beside the list, or over it on a phone. */
   get entry() {
     const name = "Entry";
     return this.page.getByRole("complementary", { name })
@@ -96,17 +97,15 @@ export class View {
     for (const key of keys) await this.page.keyboard.press(key);
   }
 
-  /** Fills in the form to sign in, and sends it. */
-  async sendPassword({ email, password }: Credentials): Promise<void> {
+  /** Signs in with a password, and waits for what this leads to: the button of the person's account. */
+  async signIn(
+    { email, password }: Pick<Person, "email" | "password">,
+    leadsTo = this.button(email),
+  ): Promise<void> {
     await this.page.getByLabel("E-mail").fill(email);
     await this.page.getByLabel("Password", { exact: true }).fill(password);
     await this.press("Sign in");
-  }
-
-  async signIn(person: Credentials): Promise<void> {
-    await this.sendPassword(person);
-    // The button's name begins with the text on it, for people who speak to their browser.
-    await this.button(new RegExp(`^${person.email}`)).waitFor();
+    await leadsTo.waitFor();
   }
 
   async signOut(email: string, how = "Sign out"): Promise<void> {
@@ -123,11 +122,6 @@ export class View {
   /** Chooses an option of a select. */
   async choose(select: string, option: string): Promise<void> {
     await this.page.getByRole("combobox", { name: select }).selectOption({ label: option });
-  }
-
-  async chooseOrganization(name: string): Promise<void> {
-    await this.page.getByRole("combobox", { name: "Organization" }).click();
-    await this.page.getByRole("option", { name, exact: true }).click();
   }
 
   /** Chooses a range of days by its name. */
@@ -148,14 +142,10 @@ export class View {
     await this.button("Show", true).click();
   }
 
-  async closeEntry(): Promise<void> {
+  /** Closes the dialog or the entry that is open. */
+  async close(): Promise<void> {
     await this.key("Escape");
-    await this.entry.waitFor({ state: "hidden" });
-  }
-
-  async closeDialog(): Promise<void> {
-    await this.key("Escape");
-    await this.page.getByRole("dialog").waitFor({ state: "hidden" });
+    await this.entry.or(this.page.getByRole("dialog")).waitFor({ state: "hidden" });
   }
 
   /** Opens a dialog from the menu of a key. */
@@ -187,9 +177,9 @@ export class View {
     throw new Error(`Tab never reaches ${name}`);
   }
 
-  /** The parameters in the address. */
-  search(): Record<string, string> {
-    return Object.fromEntries(new URLSearchParams(this.page.url().split("?")[1]));
+  /** The session that the browser stores, as JSON. */
+  session(): Promise<string | null> {
+    return this.page.evaluate(`localStorage.getItem("${SESSION}")`);
   }
 
   /** Records the names of the functions that the page calls from here on. */
@@ -209,8 +199,35 @@ export class View {
       document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
   }
 
-  /** The rules of accessibility (axe-core) that the page breaks, each with the elements that break it. */
-  async violations(rules?: string[]): Promise<string[]> {
+  /**
+   * Fails unless this state of the page fits each window and axe-core finds no fault in light or dark colours.
+   * Takes pictures of it. `open` opens what floats over the page, which a change of width closes.
+   */
+  async assertAccessible(state: string, open?: () => Promise<void>): Promise<void> {
+    // Otherwise axe-core may see colours that are changing.
+    await this.page.emulateMedia({ reducedMotion: "reduce" });
+    await this.assertFits(state, async (width) => {
+      if (open) {
+        await this.key("Escape");
+        await open();
+      }
+      if (width !== PHONE) return;
+      await this.#takePicture(`${state}-phone`);
+      if (OTHER_ON_PHONES.includes(state)) await this.#assertNoViolation(state);
+    });
+    await this.#takePicture(`${state}-light`);
+    await this.#assertNoViolation(state);
+    await this.page.emulateMedia({ colorScheme: "dark" });
+    await this.page.locator("html[data-mantine-color-scheme=dark]").waitFor();
+    await this.#takePicture(`${state}-dark`);
+    // Other colours make no other elements.
+    await this.#assertNoViolation(state, ["color-contrast", "link-in-text-block"]);
+    await this.page.emulateMedia({ colorScheme: "light" });
+    assertEquals(this.complaints, []);
+  }
+
+  /** Fails if the page breaks a rule of accessibility (axe-core). Names the elements that break it. */
+  async #assertNoViolation(state: string, rules?: string[]): Promise<void> {
     const { violations } = await new AxeBuilder({ page: this.page })
       .options({
         // The name of each button and link has the text that is seen (WCAG 2.2, 2.5.3).
@@ -221,33 +238,36 @@ export class View {
       // Without frames one call is enough. Otherwise all results travel to another page and back.
       .setLegacyMode()
       .analyze();
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+    const found = violations.map(({ id, nodes }) => [id, ...nodes.map(({ html }) => html)]);
+    assertEquals(found, [], state);
   }
 
-  /** How far the page is wider than the window, in pixels. */
-  overflow(): Promise<number> {
-    return this.page.evaluate(
-      "document.documentElement.scrollWidth - document.documentElement.clientWidth",
-    );
+  /** Fails if the page is wider than a window. Does something at each width. */
+  async assertFits(state: string, at?: (width: number) => Promise<void>): Promise<void> {
+    for (const width of WIDTHS) {
+      await this.page.setViewportSize({ width, height: 900 });
+      await at?.(width);
+      const needed = await this.page.evaluate("document.documentElement.scrollWidth");
+      assertEquals(needed, await this.page.evaluate("document.documentElement.clientWidth"), state);
+    }
   }
 
   /** The height of the highest row. */
-  async highestRow(): Promise<number> {
-    const heights = await this.page.locator("tbody tr").evaluateAll((rows) =>
-      rows.map((row) => (row as unknown as { offsetHeight: number }).offsetHeight)
+  highestRow(): Promise<number> {
+    return this.page.evaluate(
+      `Math.max(...Array.from(document.querySelectorAll("tbody tr"), (row) => row.offsetHeight))`,
     );
-    return Math.max(...heights);
   }
 
   /** Takes a picture of the window, into a folder that git ignores. */
-  async takePicture(name: string): Promise<void> {
+  async #takePicture(name: string): Promise<void> {
     await this.page.screenshot({ path: new URL(`${name}.png`, SCREENSHOTS).pathname });
   }
 }
 
 export interface ViewOptions extends BrowserContextOptions {
   /** Called before the page goes anywhere. */
-  prepare?: ((page: Page) => Promise<unknown>) | undefined;
+  prepare?: (page: Page) => Promise<unknown>;
 }
 
 /** Opens a page in a browser context of its own: without a session or a history. */
@@ -275,57 +295,40 @@ export async function openConsole(
 ): Promise<View> {
   const url = `${CONSOLE_URL}${address}`;
   if (!person) return await openPage(url, options);
-  const session = await storedSession(person, "audit-log-console-auth-token");
-  const view = await openPage(url, { ...options, storageState: session });
+  const view = await openPage(url, { ...options, storageState: await storedSession(person) });
   // Until then, the screen that loads may replace the address that a test goes to next.
   await view.page.getByRole("heading", { level: 1 }).waitFor();
   return view;
 }
 
 /** What a browser stores for a person who has signed in, under the name that the console was built with. */
-export async function storedSession({ client }: Person, name: string) {
+export async function storedSession({ client }: Person, name = SESSION) {
   const { data } = await client.auth.getSession();
   const localStorage = [{ name, value: JSON.stringify(data.session) }];
   return { cookies: [], origins: [{ origin: new URL(CONSOLE_URL).origin, localStorage }] };
 }
 
-/** A person, and an organization that this person alone administers. */
-export interface Administered {
-  admin: Person;
-  organization: Organization;
-}
-
-export async function newAdmin(organizationName?: string): Promise<Administered> {
+/** Makes an organization, and a person who alone administers it. */
+export async function newAdmin(organizationName?: string) {
   const admin = await signUp();
-  return { admin, organization: await newOrganization(admin, organizationName) };
+  return { admin, ...await newOrganization(admin, organizationName) };
 }
 
 /** Opens a screen of a new organization as its administrator, after something has been prepared there. */
 export async function openScreen(
   screen: string,
-  prepare?: (created: Administered) => unknown,
+  prepare?: (created: Awaited<ReturnType<typeof newAdmin>>) => unknown,
   options?: ViewOptions,
 ) {
   const created = await newAdmin();
   await prepare?.(created);
-  const { admin, organization: { id } } = created;
-  const view = await openConsole(admin, `#/${id}/${screen}`, options);
+  const view = await openConsole(created.admin, `#/${created.id}/${screen}`, options);
   return { ...created, view, page: view.page };
 }
 
 /** Opens the log of a new organization with these entries. */
 export function openLog(entries: Entry[], search = "") {
-  return openScreen(
-    `log?${search}`,
-    ({ organization: { id } }) => entries.length && writeEntries(id, entries),
-  );
-}
-
-/** Opens the keys of a new organization, which has one named "test". */
-export async function openKeys(prepare?: (created: Administered) => unknown) {
-  const opened = await openScreen("keys", prepare);
-  await opened.view.row("test").first().waitFor();
-  return opened;
+  return openScreen(`log?${search}`, ({ id }) => entries.length && writeEntries(id, entries));
 }
 
 export function today(): string {
@@ -346,16 +349,7 @@ export function hourly(day: string, count: number): Entry[] {
   }));
 }
 
-/** Seals days of an organization, as the upkeep does. */
-export async function sealDays(id: string, first: string, last: string): Promise<void> {
-  await sql`
-    select audit_log_private.seal_day(${id}, day::date)
-    from generate_series(${first}::date, ${last}::date, '1 day') as day`;
-}
-
-/** Runs a command as somebody who has pasted it into a shell. */
+/** Runs a command as somebody who has pasted it into a shell, and returns what it printed. */
 export async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
-  const { stdout } = await new Deno.Command("bash", { args: ["-c", `${command} -s`], env })
-    .output();
-  return new TextDecoder().decode(stdout);
+  return (await runProgram("bash", { args: ["-c", `${command} -s`], env })).stdout;
 }

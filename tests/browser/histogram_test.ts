@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { daysAgo, hourly, openLog, type Page, today } from "./browser.ts";
 
@@ -8,8 +8,15 @@ function bars(page: Page) {
 }
 
 describe("the chart of days", () => {
-  it("names each day with its entries, and shows the days that a person drags over or chooses by keyboard", async () => {
-    const { view, page } = await openLog([1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)));
+  it("draws at most 120 bars, names each day with its entries, and shows the days that a person drags over or chooses by keyboard", async () => {
+    const { view, page } = await openLog([
+      { created_at: "1000-01-01T00:00:00Z" },
+      { created_at: "9999-12-31T23:59:59Z" },
+      ...[1, 2, 3].flatMap((days) => hourly(daysAgo(days), days)),
+    ], "start=1000-01-01&end=9999-12-31");
+    await page.getByText("8 entries", { exact: true }).waitFor();
+    await page.getByRole("option", { name: /9999-12-31: 1 entry/ }).waitFor();
+    assert(await bars(page).count() <= 120);
     await view.chooseRange("30 days");
     await page.getByRole("option", { name: `${daysAgo(2)}: 2 entries` }).waitFor();
     assertEquals(await bars(page).count(), 30);
@@ -17,13 +24,13 @@ describe("the chart of days", () => {
     const from = page.getByRole("option", { name: daysAgo(3) });
     await from.dragTo(page.getByRole("option", { name: daysAgo(2) }));
     await view.shows("1–5 of 5 entries");
-    assertEquals(view.search(), { start: daysAgo(3), end: daysAgo(2) });
+    assertStringIncludes(page.url(), `?start=${daysAgo(3)}&end=${daysAgo(2)}`);
     await page.goBack();
     await view.shows("1–6 of 6 entries");
     await page.getByRole("option", { name: today() }).focus();
     await view.key("ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Enter");
     await view.shows("1–5 of 5 entries");
-    assertEquals(view.search(), { start: daysAgo(3), end: daysAgo(2) });
+    assertStringIncludes(page.url(), `?start=${daysAgo(3)}&end=${daysAgo(2)}`);
   });
 
   it("has a bar for each hour of up to 7 days, names the bar under the pointer, and leads to that hour's page", async () => {
@@ -45,19 +52,9 @@ describe("the chart of days", () => {
     await nine.click();
     await chart.getByText("20:00", { exact: true }).waitFor();
     assertEquals(await bars(page).count(), 24);
-    assertEquals(view.search(), { start: day, end: day });
+    assertStringIncludes(page.url(), `?start=${day}&end=${day}`);
     await nine.click();
     await view.shows("51–53 of 53 entries");
     await view.row("09:59:59.000").waitFor();
-  });
-
-  it("draws at most 120 bars, and counts every entry", async () => {
-    const { page } = await openLog(
-      [{ created_at: "1000-01-01T00:00:00Z" }, { created_at: "9999-12-31T23:59:59Z" }],
-      "start=1000-01-01&end=9999-12-31",
-    );
-    await page.getByText("2 entries", { exact: true }).waitFor();
-    await page.getByRole("option", { name: /9999-12-31: 1 entry/ }).waitFor();
-    assert(await bars(page).count() <= 120);
   });
 });

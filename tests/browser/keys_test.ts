@@ -1,15 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createApiKey, get, getProblem, listApiKeys } from "../helpers.ts";
-import {
-  NO_DATABASE,
-  openKeys,
-  openScreen,
-  type Page,
-  shell,
-  today,
-  type View,
-} from "./browser.ts";
+import { NO_DATABASE, openScreen, type Page, shell, today, type View } from "./browser.ts";
 
 function nameField({ page }: View) {
   return page.getByRole("dialog").getByRole("textbox", { name: "Name" });
@@ -60,9 +52,9 @@ async function loseAnswer(page: Page, call: string): Promise<void> {
   }, { times: 1 });
 }
 
-describe("creating a key", () => {
+describe("creating a key, accessible in each state", () => {
   it("shows a token that works as each collector's text says, copies it, and reports the first request", async () => {
-    const { view, page, organization } = await openKeys();
+    const { view, page, id } = await openScreen("keys");
     const token = await createInConsole(view);
     assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
     assertEquals(await view.copy("token"), token);
@@ -74,59 +66,71 @@ describe("creating a key", () => {
       assertStringIncludes(text, "/functions/v1/public-audit-log");
     }
     await view.shows("Waiting for the first request");
-    assertEquals(JSON.parse(await shell(text)).organization_id, organization.id);
+    assertEquals(JSON.parse(await shell(text)).organization_id, id);
     await view.shows("Connected: last request");
   });
 
-  it("shows the token until a person confirms that it is stored, and then keeps it nowhere", async () => {
+  it("shows the token until a person has stored it or leaves without it, and then keeps it nowhere, not even for Back", async () => {
     const { view, page } = await openScreen("seals");
     await view.goTo("API keys");
-    const token = await createInConsole(view);
+    const stored = await createInConsole(view);
     await view.key("Escape");
     await page.mouse.click(5, 5);
     assert(await view.button("Close", true).isDisabled());
+    await view.assertAccessible("key-token");
+    await page.evaluate("history.back()");
+    await view.button("Stay").waitFor();
+    await view.assertAccessible("key-token-leaving");
+    await view.press("Stay");
     const asked = page.waitForEvent("dialog");
     await page.evaluate("setTimeout(() => location.reload())");
     assertEquals((await asked).type(), "beforeunload");
     await (await asked).dismiss();
-    await page.evaluate("history.back()");
-    await view.press("Stay");
-    assertEquals(await shownToken(view), token);
-    assert(await keepsToken(page, token));
+    assertEquals(await shownToken(view), stored);
+    assert(await keepsToken(page, stored));
     await closeToken(view);
-    await view.row("SIEM").getByText(`${token.slice(0, 7)}…${token.slice(-4)}`).waitFor();
-    assert(!await keepsToken(page, token));
-  });
-
-  it("keeps no token after a person leaves without it, not even for Back", async () => {
-    const { view, page } = await openScreen("seals");
-    await view.goTo("API keys");
-    const first = await createInConsole(view);
+    await view.row("SIEM").getByText(`${stored.slice(0, 7)}…${stored.slice(-4)}`).waitFor();
+    assert(!await keepsToken(page, stored));
+    const left = await createInConsole(view);
     await page.evaluate("history.back()");
     await view.press("Leave without it");
     await page.getByRole("heading", { name: "Seals", level: 1 }).waitFor();
-    assert(!await keepsToken(page, first));
+    assert(!await keepsToken(page, left));
     await view.goTo("API keys");
-    const second = await createInConsole(view);
+    const gone = await createInConsole(view);
     page.once("dialog", (dialog) => dialog.accept());
     await page.evaluate("addEventListener('pageshow', (event) => window.isKept = event.persisted)");
     await page.goto("about:blank");
     await page.goBack({ waitUntil: "commit" });
-    assert(!(await page.content()).includes(second));
+    assert(!(await page.content()).includes(gone));
     assertEquals(await page.evaluate("isKept"), true);
   });
 
-  it("sets when it expires", async () => {
-    const { view, page, admin, organization } = await openKeys();
-    await startCreating(view, "never");
+  it("takes a name of 100 characters and any end, says why it refuses others, and warns of a live key with this name", async () => {
+    const { view, page, admin, id } = await openScreen("keys");
+    const refused = {
+      " \u00a0": "Give the key a name.",
+      "SI\u200bEM": "has a character that cannot be seen, U+200B: remove it.",
+      ["x".repeat(101)]: "The name has 101 characters. Take at most 100.",
+    };
+    await view.press("Create key");
+    for (const [name, error] of Object.entries(refused)) {
+      await nameField(view).fill(name);
+      await nameField(view).press("Enter");
+      await view.shows(error);
+    }
+    await view.assertAccessible("key-create");
+    const longest = "🔑".repeat(100);
+    await nameField(view).fill(longest);
     await view.choose("Expires", "Never");
     await nameField(view).press("Enter");
     await closeToken(view);
-    await startCreating(view, "a day");
+    await startCreating(view, " test");
+    await view.shows("A live key has this name already");
     await view.choose("Expires", "After a day …");
     const lastDay = page.getByLabel("Last day (UTC)");
-    for (const refused of ["2020-01-01", "9999-12-31"]) {
-      await lastDay.fill(refused);
+    for (const day of ["2020-01-01", "9999-12-31"]) {
+      await lastDay.fill(day);
       await lastDay.press("Enter");
       await page.locator("input:out-of-range").waitFor();
     }
@@ -134,36 +138,10 @@ describe("creating a key", () => {
     await lastDay.fill(`${year}-01-31`);
     await lastDay.press("Enter");
     await closeToken(view);
-    const keys = await listApiKeys(admin, organization.id);
-    const until = (name: string) => keys.find((key) => key.name === name)?.expires_at;
-    assertEquals(until("never"), null);
-    assertEquals(until("a day")?.slice(0, 19), `${year}-02-01T00:00:00`);
-    await view.row("a day").getByText(`${year}-02-01`).waitFor();
-  });
-
-  it("says why it refuses a name, and takes a name of 100 characters", async () => {
-    const { view, admin, organization } = await openKeys();
-    const refused = {
-      " \u00a0": "Give the key a name.",
-      ["x".repeat(101)]: "The name has 101 characters. Take at most 100.",
-      "SI\u200bEM": "has a character that cannot be seen, U+200B: remove it.",
-    };
-    for (const [name, error] of Object.entries(refused)) {
-      await startCreating(view, name);
-      await nameField(view).press("Enter");
-      await view.shows(error);
-      await view.press("Cancel");
-    }
-    await createInConsole(view, "🔑".repeat(100));
-    assertEquals((await listApiKeys(admin, organization.id))[0]?.name, "🔑".repeat(100));
-  });
-
-  it("warns of a live key with the same name, and can make another", async () => {
-    const { view } = await openKeys();
-    await startCreating(view, " test");
-    await view.shows("A live key has this name already");
-    await nameField(view).press("Enter");
-    await shownToken(view);
+    await view.row("test").getByText(`${year}-02-01`).waitFor();
+    const keys = await listApiKeys(admin, id);
+    const ends = keys.map(({ name, expires_at }) => [name, expires_at?.slice(0, 19)]);
+    assertEquals(ends.slice(0, 2), [["test", `${year}-02-01T00:00:00`], [longest, undefined]]);
   });
 
   it("sends the form once, warns before a person leaves it, and makes no second key after a lost answer", async () => {
@@ -198,7 +176,7 @@ describe("creating a key", () => {
   });
 
   it("works by keyboard alone, and so does revoking", async () => {
-    const { view, page } = await openKeys();
+    const { view, page } = await openScreen("keys");
     await view.tabTo(/^Create key$/);
     await view.key("Enter");
     await nameField(view).waitFor();
@@ -221,16 +199,20 @@ describe("creating a key", () => {
   });
 });
 
-describe("rotating a key", () => {
-  it("shows the successor's token, links the old key to it, and lets the old key work for the overlap", async () => {
-    const { view, page, admin, organization } = await openKeys();
+describe("rotating a key, accessible in each state", () => {
+  it("shows the successor's token, links the old key to it, lets the old key work for the overlap, and explains a refusal by its code", async () => {
+    const { view, page, admin, id, token: old } = await openScreen("keys");
+    const refusal = { status: 409, json: { code: "23505", message: "rotated" } };
+    await page.route("**/rpc/rotate_api_key", (route) => route.fulfill(refusal), { times: 1 });
     await view.openMenu("test", "Rotate …");
+    await view.assertAccessible("key-rotate");
     await view.choose("The old key expires", "In 7 days");
+    await view.press("Rotate key", "An earlier attempt made this key");
     await view.press("Rotate key");
     const token = await shownToken(view);
-    for (const each of [token, organization.token]) assertEquals((await get(each)).status, 200);
+    for (const each of [token, old]) assertEquals((await get(each)).status, 200);
     await closeToken(view);
-    const keys = await listApiKeys(admin, organization.id);
+    const keys = await listApiKeys(admin, id);
     const end = keys.find(({ successor_id }) => successor_id)?.expires_at ?? "";
     const days = (Date.parse(end) - Date.now()) / 86_400_000;
     assert(days > 6.9 && days <= 7, `${days} days`);
@@ -238,30 +220,24 @@ describe("rotating a key", () => {
     await view.row("Expires soon").getByRole("link", { name: hint }).click();
     await view.shows(/^1 key$/);
     await page.getByRole("rowheader").getByText(hint).waitFor();
-  });
-
-  it("explains a refusal by its code, whatever the message", async () => {
-    const { view, page } = await openKeys();
-    const refusal = { status: 409, json: { code: "23505", message: "rotated" } };
-    await page.route("**/rpc/rotate_api_key", (route) => route.fulfill(refusal), { times: 1 });
-    await view.openMenu("test", "Rotate …");
-    await view.press("Rotate key", "An earlier attempt made this key");
     await loseAnswer(page, "rotate_api_key");
+    await view.openMenu("test", "Rotate …");
     await view.press("Rotate key", "The key may exist all the same");
     await view.press("Rotate key", "rotate that one with overlap 0");
   });
 });
 
-describe("revoking a key", () => {
-  it("says what it will break, asks for the name as it looks, takes effect at once, and shows who did it", async () => {
-    let token = "";
-    const { view, page, admin } = await openKeys(async ({ admin, organization }) => {
-      ({ token } = await createApiKey(admin, organization.id, "é  b"));
-      for (let i = 0; i < 3; i++) await get(token);
+describe("revoking a key, accessible in each state", () => {
+  it("says what it will break, asks for the name as it looks, takes effect at once, and shows who did it, also when the answer is lost", async () => {
+    let used = "";
+    const { view, page, admin, token: unused } = await openScreen("keys", async ({ admin, id }) => {
+      ({ token: used } = await createApiKey(admin, id, "é  b"));
+      for (let i = 0; i < 3; i++) await get(used);
     });
     await view.openMenu("é b", "Revoke …");
     const age = "(now|\\d+ seconds? ago|\\d+ minutes? ago)";
     await view.shows(new RegExp(`^Last used ${age}, 3 requests today, last from `));
+    await view.assertAccessible("key-revoke");
     const revoke = view.button("Revoke key");
     const name = page.getByLabel(/^Type its name/);
     await name.fill("é bs");
@@ -270,21 +246,16 @@ describe("revoking a key", () => {
     await name.fill("e\u0301   b");
     await revoke.click();
     await view.shows("is revoked. Every request");
-    await getProblem(401, token);
-    await view.row("Revoked").getByText(`by ${admin.email}`).first().waitFor();
-    assertEquals(await view.row("Revoked").getByRole("button").count(), 0);
-  });
-
-  it("shows in the list what became of it when the answer is lost", async () => {
-    const { view, page, organization } = await openKeys();
+    await view.row("é b").getByText(`${today()} by ${admin.email}`).waitFor();
+    assertEquals(await view.row("é b").getByRole("button").count(), 0);
     await loseAnswer(page, "revoke_api_key");
     await view.openMenu("test", "Revoke …");
     await view.shows("This key has never been used.");
-    await page.getByLabel(/^Type its name/).fill("test");
+    await name.fill("test");
     await view.key("Enter");
     await view.shows("The key may be revoked all the same");
     await view.press("Cancel");
     await view.row("test").getByText("Revoked").waitFor();
-    await getProblem(401, organization.token);
+    for (const revoked of [used, unused]) await getProblem(401, revoked);
   });
 });

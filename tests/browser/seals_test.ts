@@ -1,17 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { runUpkeep, sql, writeEntries } from "../helpers.ts";
-import { CONSOLE_URL, newAdmin, openConsole, openScreen, sealDays } from "./browser.ts";
+import { CONSOLE_URL, newAdmin, openConsole, openScreen } from "./browser.ts";
 
-describe("seals", () => {
+describe("seals, accessible in each state", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
-    const { admin, organization: { id } } = await newAdmin();
+    const { admin, id } = await newAdmin();
     await writeEntries(id, [
       { created_at: "2026-03-01T12:00:00Z" },
       { created_at: "2026-03-02T12:00:00Z" },
       { created_at: "2026-03-02T13:00:00Z" },
     ]);
-    await sealDays(id, "2026-03-01", "2026-03-02");
+    await runUpkeep(sql);
     await writeEntries(id, [
       { created_at: "2026-03-02T14:00:00Z" },
       { created_at: "2026-03-03T12:00:00Z" },
@@ -35,6 +35,7 @@ describe("seals", () => {
     const days = await page.getByRole("rowheader").allInnerTexts();
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
     await page.getByRole("alert").getByText("1 day has other entries than when sealed").waitFor();
+    await view.assertAccessible("seals");
     const [latest] = await sql`
       select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
     const kept = `${latest?.["sequence"]}:${latest?.["seal"]}`;
@@ -46,12 +47,13 @@ describe("seals", () => {
     await page.getByRole("option", { name: "2026-03-02: 3 entries, sealed" }).waitFor();
     await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
     await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
+    await view.assertAccessible("log-altered");
   });
 
   it("are all shown when there are more than a page of them", async () => {
     const { view, page } = await openScreen(
       "seals?start=2020-01-01&end=2022-12-31",
-      async ({ organization: { id } }) => {
+      async ({ id }) => {
         await sql`
           insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
           select ${id}, day, 'agent_added', 'ada@example.com', 'x'

@@ -1,24 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { addMember, createApiKey, get, newOrganization, sql, writeEntries } from "../helpers.ts";
 import {
-  addMember,
-  client,
-  createApiKey,
-  get,
-  newOrganization,
-  signUp,
-  sql,
-  writeEntries,
-} from "../helpers.ts";
-import { CONSOLE_URL, newAdmin, openConsole, openScreen, type Page, View } from "./browser.ts";
-
-/** Names of the sessions that the browser stores. */
-function storedSessions({ page }: View): Promise<string[]> {
-  return page.evaluate(`Object.keys(localStorage).filter((name) => name.endsWith("-auth-token"))`);
-}
+  CONSOLE_URL,
+  newAdmin,
+  openConsole,
+  openScreen,
+  type Page,
+  SESSION,
+  View,
+} from "./browser.ts";
 
 describe("signing in", () => {
-  it("works at the first press after the page has loaded, and lasts until the person signs out", async () => {
+  it("works at the first press after the page has loaded, lasts until the person signs out, and leads back to the screen where it ended", async () => {
     const { admin } = await newAdmin();
     const view = await openConsole(null);
     const { page } = view;
@@ -28,18 +22,27 @@ describe("signing in", () => {
     const box = await view.button("Sign in").boundingBox();
     // click() would wait until nothing moves.
     if (box) await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
-    await view.button(admin.email).waitFor();
+    await view.goTo("Seals");
+    // As after a change of the project's keys, which makes all older tokens invalid.
+    await page.evaluate(`localStorage["${SESSION}"] =
+      localStorage["${SESSION}"].replaceAll(/("(access|refresh)_token":")/g, "$1x")`);
+    await page.reload();
+    await view.shows(/^(Your session has ended|You were signed out)/);
+    await view.signIn(admin);
+    await page.getByRole("heading", { name: "Seals" }).waitFor();
     await page.reload();
     await view.signOut(admin.email);
     await page.reload();
     await view.button("Sign in").waitFor();
-    assertEquals(await storedSessions(view), []);
+    assertEquals(await view.session(), null);
   });
 
-  it("works with a new password after the person has set it with the code that was sent", async () => {
+  it("works with a new password after the person has set it with the code that was sent, in accessible steps", async () => {
     const { admin } = await newAdmin();
     const view = await openConsole(null);
+    await view.assertAccessible("sign-in");
     await view.press("Forgot your password?");
+    await view.assertAccessible("password-code");
     await view.page.getByLabel("E-mail").fill(admin.email);
     await view.press("Send code", `If ${admin.email} has an account`);
     // Plants a code as Auth stores it, GoTrue and Supabase Lite each in its way. The message goes nowhere here.
@@ -54,34 +57,23 @@ describe("signing in", () => {
     await view.page.getByLabel("Code").fill("654321");
     await view.page.getByLabel("New password", { exact: true }).fill("another password");
     await view.press("Set password", "The code is wrong, or it has expired.");
+    await view.assertAccessible("password-new");
     await view.page.getByLabel("Code").fill("123456");
     await view.press("Set password");
     await view.signOut(admin.email);
+    await view.signIn(admin, view.page.getByText("E-mail or password is wrong."));
+    await view.assertAccessible("sign-in-refused");
     await view.signIn({ ...admin, password: "another password" });
-  });
-
-  it("is asked for when the session has ended, and leads back to the same screen", async () => {
-    const { view, page, admin } = await openScreen("seals");
-    // As after a change of the project's keys, which makes all older tokens invalid.
-    await page.evaluate(`for (const [name, value] of Object.entries(localStorage)) {
-      if (!name.endsWith("-auth-token")) continue;
-      const session = JSON.parse(value);
-      session.access_token += "x";
-      session.refresh_token = "x";
-      localStorage.setItem(name, JSON.stringify(session));
-    }`);
-    await page.reload();
-    await view.shows(/^(Your session has ended|You were signed out)/);
-    await view.signIn(admin);
-    await page.getByRole("heading", { name: "Seals" }).waitFor();
   });
 });
 
-describe("signing out", () => {
+describe("signing out, from an accessible menu", () => {
   it("keeps the sessions of other browsers; signing out everywhere ends them, and they say why", async () => {
     const { admin } = await newAdmin();
     const here = await openConsole(null);
     await here.signIn(admin);
+    await here.assertAccessible("account", () => here.press(admin.email, "Sign out everywhere"));
+    await here.key("Escape");
     const elsewhere = await openConsole(admin);
     await here.signOut(admin.email);
     const check = elsewhere.page.waitForResponse("**/auth/v1/user");
@@ -92,11 +84,11 @@ describe("signing out", () => {
     // A person looks at the other browser again.
     await elsewhere.setVisibility("visible");
     await elsewhere.shows("You were signed out elsewhere. Sign in again.");
-    assertEquals(await storedSessions(elsewhere), []);
+    assertEquals(await elsewhere.session(), null);
   });
 
   it("leaves nothing of the first person in any tab when another signs in", async () => {
-    const { admin, organization: { id } } = await newAdmin("Of the first person");
+    const { admin, id } = await newAdmin("Of the first person");
     const { admin: next } = await newAdmin("Of the next");
     const first = await openConsole(admin, `#/${id}/keys`);
     await first.press("Create key");
@@ -118,89 +110,78 @@ describe("signing out", () => {
   });
 });
 
-describe("organizations", () => {
-  it("a member is told whom to ask, and sees nothing of the organization but its name", async () => {
-    const { organization } = await newAdmin("Analytical Engines");
-    const member = await signUp();
-    await addMember(organization.id, member, "member");
-    const view = await openConsole(member, `#/${organization.id}/keys`);
-    await view.shows("Ask an administrator of Analytical Engines");
-    assertEquals(await view.page.getByRole("navigation").count(), 0);
-    assertEquals(await view.page.getByRole("main").getByRole("link").count(), 0);
-  });
-
-  it("the console opens the one chosen last, and shows nothing of the one before", async () => {
-    const { admin, organization: first } = await newAdmin("Analytical Engines");
+describe("organizations, accessible in each state", () => {
+  it("the console opens the one chosen last, and shows nothing of the one before or of one that the person does not administer", async () => {
+    const { admin, id: first } = await newAdmin("Analytical Engines");
     const second = await newOrganization(admin, "Difference Engines");
+    const { id: other } = await newAdmin("The other one");
+    await addMember(other, admin, "member");
     await createApiKey(admin, second.id, "of the second");
-    await writeEntries(first.id, [
-      { created_at: new Date().toISOString(), agent_name: "of the first" },
-    ]);
-    const view = await openConsole(admin, `#/${first.id}/log`);
+    const created_at = new Date().toISOString();
+    await writeEntries(first, [{ created_at, agent_name: "of the first" }]);
+    await writeEntries(other, [{ created_at, agent_name: "secret" }]);
+    const view = await openConsole(admin, `#/${first}/log`);
+    const { page } = view;
     await view.shows("of the first");
-    await view.page.route("**/rpc/read_audit_log", () => {});
-    await view.chooseOrganization("Difference Engines");
+    const next = page.getByRole("option", { name: "Difference Engines" });
+    await view.assertAccessible("organizations", async () => {
+      await page.getByRole("combobox", { name: "Organization" }).click();
+      await next.waitFor();
+    });
+    await page.route("**/rpc/read_audit_log", () => {});
+    await next.click();
     await view.shows("Loading entries");
-    assert(!(await view.page.content()).includes("of the first"));
+    assert(!(await page.content()).includes("of the first"));
     // Another visit, without anything in the address.
-    await view.page.goto("about:blank");
-    await view.page.goto(CONSOLE_URL);
+    await page.goto("about:blank");
+    await page.goto(CONSOLE_URL);
     await view.goTo("API keys");
     await view.row("of the second").waitFor();
-  });
-
-  it("nobody sees one that they do not administer, not even by its address", async () => {
-    const { organization: other } = await newAdmin("The other one");
-    const { admin, organization } = await newAdmin("One's own");
-    await addMember(other.id, admin, "member");
-    await writeEntries(other.id, [{ created_at: new Date().toISOString(), agent_name: "secret" }]);
-    const view = await openConsole(admin);
-    const { page } = view;
+    await page.unrouteAll({ behavior: "ignoreErrors" });
     for (const screen of ["log", "keys", "access", "seals"]) {
-      await page.goto(`${CONSOLE_URL}#/${other.id}/${screen}`);
+      await page.goto(`${CONSOLE_URL}#/${other}/${screen}`);
       await view.shows("You do not administer the organization in the address");
       assert(!/secret|The other one/.test(await page.content()));
     }
-    await page.getByRole("link", { name: "One's own" }).click();
-    await view.shows("No entries");
-    assert(page.url().includes(organization.id));
+    await view.assertAccessible("not-administered");
+    await page.getByRole("link", { name: "Analytical Engines" }).click();
+    await view.shows("of the first");
   });
 
-  it("a person who ceases to be an administrator is told so", async () => {
-    const { view, page, organization: { id } } = await openScreen("log");
+  it("a person who becomes a member is told so and whom to ask, and then sees only the organization's name", async () => {
+    const { view, page, id } = await openScreen("log");
     await view.shows("No entries");
-    await client("service_role").from("organization_members").delete()
-      .eq("organization_id", id).throwOnError();
+    await sql`
+      update audit_log.organization_members set role = 'member' where organization_id = ${id}`;
     await view.goTo("API keys");
     await view.shows("You do not administer this organization any more.");
     await page.reload();
-    await view.shows("You administer no organization");
+    await view.shows("You administer no organization. Ask an administrator of Test");
+    assertEquals(await page.getByRole("navigation").count(), 0);
+    assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
+    await view.assertAccessible("nothing");
   });
 });
 
 describe("without a connection", () => {
-  it("a banner says so until the connection is back, and the screen is read again", async () => {
-    const { view, page, organization } = await openScreen("log");
-    await view.shows("No entries");
-    await page.context().setOffline(true);
-    await view.shows("You are offline");
-    await view.goTo("API keys");
-    await view.shows("No answer from the server");
-    await page.context().setOffline(false);
-    await page.getByText("You are offline").waitFor({ state: "hidden" });
-    await view.row("test").waitFor();
-    await page.getByText("No answer from the server").waitFor({ state: "hidden" });
-    assertEquals((await get(organization.token)).status, 200);
-  });
-
-  it("a screen that got no answer is read again by itself", async () => {
+  it("an accessible banner stays until the connection is back, and screens are read again by themselves", async () => {
     const { view, page } = await openScreen("log", undefined, {
       prepare: (page) =>
         page.route("**/rpc/read_audit_log", (route) => route.abort(), { times: 2 }),
     });
-    await view.shows("No answer from the server");
+    const noAnswer = page.getByText("No answer from the server");
+    await noAnswer.waitFor();
     await view.shows("No entries");
-    await page.getByText("No answer from the server").waitFor({ state: "hidden" });
+    await noAnswer.waitFor({ state: "hidden" });
+    await page.context().setOffline(true);
+    await view.shows("You are offline");
+    await view.goTo("API keys");
+    await noAnswer.waitFor();
+    await view.assertAccessible("offline");
+    await page.context().setOffline(false);
+    await page.getByText("You are offline").waitFor({ state: "hidden" });
+    await view.row("test").waitFor();
+    await noAnswer.waitFor({ state: "hidden" });
   });
 
   it("a session that Auth cannot renew outlasts the outage", async () => {
@@ -221,7 +202,7 @@ describe("without a connection", () => {
 describe("a link to the console", () => {
   /** Endings of an address that look like messages of Auth, a stranger or an earlier version. */
   async function endings(): Promise<string[]> {
-    const { admin: stranger, organization } = await newAdmin("The stranger's");
+    const { admin: stranger, id } = await newAdmin("The stranger's");
     const { data } = await stranger.client.auth.getSession();
     const session = new URLSearchParams({
       access_token: data.session?.access_token ?? "",
@@ -233,11 +214,11 @@ describe("a link to the console", () => {
       `#${session}`,
       `#${session}&type=recovery`,
       `?${session}`,
-      `#/${organization.id}/keys?${session}`,
+      `#/${id}/keys?${session}`,
       `?code=${crypto.randomUUID()}`,
       `?token_hash=${"0".repeat(56)}&type=magiclink`,
       "#error=access_denied&error_code=otp_expired&error_description=Your+key+has+leaked",
-      `#/${organization.id}/create_api_key?name=x`,
+      `#/${id}/create_api_key?name=x`,
       "#/../../auth/v1/logout",
       "#__proto__/constructor",
     ];
@@ -266,8 +247,7 @@ describe("a link to the console", () => {
     // It may ask for the ways to sign in.
     const asked = calls.filter((call) => /\/(auth|rest)\/v1\/(?!settings$)/.test(call));
     assertEquals(asked, []);
-    const verifier = "audit-log-console-auth-token-code-verifier";
-    await page.evaluate(`localStorage.setItem("${verifier}", '"a-verifier"')`);
+    await page.evaluate(`localStorage.setItem("${SESSION}-code-verifier", '"a-verifier"')`);
     const [withSession] = await endings();
     await page.goto("about:blank");
     const isAsked = page.waitForRequest(/\/auth\/v1\/(user|token)/, { timeout: 20_000 });
@@ -278,7 +258,7 @@ describe("a link to the console", () => {
   });
 
   it("signs nobody out or into another account, and neither makes nor revokes a key", async () => {
-    const { view, page, admin, organization } = await openScreen("log");
+    const { view, page, admin, token } = await openScreen("log");
     await view.shows("No entries");
     const session = await page.evaluate("JSON.stringify({ ...localStorage })");
     const calls = await follow(page, async (tab, ending) => {
@@ -292,6 +272,6 @@ describe("a link to the console", () => {
       /\/auth\/v1\/|\/(create|revoke|rotate)_api_key/.test(call) && !/^GET .*\/user$/.test(call)
     );
     assertEquals(changes, []);
-    assertEquals((await get(organization.token)).status, 200);
+    assertEquals((await get(token)).status, 200);
   });
 });
