@@ -40,7 +40,8 @@ async function installedVersion(): Promise<string | null> {
   let text: string;
   try {
     const command = new Deno.Command("postgrest", { args: ["--version"], stdin: "null" });
-    text = new TextDecoder().decode((await command.output()).stdout).trim();
+    const { stdout, stderr } = await command.output();
+    text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim();
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
     throw error;

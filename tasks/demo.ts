@@ -17,7 +17,9 @@ export async function demoApiKey(stack: StackInfo, dataDir: string): Promise<str
     auth: { persistSession: false, autoRefreshToken: false },
     db: { schema: "audit_log" },
   });
-  await client.auth.signInWithPassword({ email: DEMO_EMAILS[0], password: DEMO_PASSWORD });
+  const credentials = { email: DEMO_EMAILS[0], password: DEMO_PASSWORD };
+  const { error } = await client.auth.signInWithPassword(credentials);
+  if (error) throw error;
   const { data: organizations } = await client.rpc("list_organizations").throwOnError();
   const { data: apiKey } = await client.rpc("create_api_key", {
     organization_id: organizations[0]?.id,

@@ -19,14 +19,14 @@ export const DATA_DIR = options["data-dir"];
 export const STATUS_FILE = join(DATA_DIR, "status.json");
 
 /** Suggests a command with the options of this one, and with npx if this one was run with it. */
-export function taskCommand(task: string, ...more: string[]): string {
+export function taskCommand(task: string): string {
   const npx = Deno.env.get("npm_command") === "exec" ? "npx -y " : "";
-  return [`${npx}deno task ${task}`, ...Deno.args, ...more].join(" ");
+  return [`${npx}deno task ${task}`, ...Deno.args].join(" ");
 }
 
 function readOptions() {
   try {
-    return parseArgs({
+    const { values } = parseArgs({
       options: {
         "api-port": { type: "string", default: "54321" },
         "db-port": { type: "string", default: "54322" },
@@ -35,7 +35,11 @@ function readOptions() {
           default: fileURLToPath(new URL("../local/data", import.meta.url)),
         },
       },
-    }).values;
+    });
+    const ports = new Set([values["api-port"], values["db-port"]].map(Number));
+    const isPort = (port: number) => Number.isInteger(port) && port > 0 && port < 65_536;
+    if (ports.size === 2 && [...ports].every(isPort)) return values;
+    throw new RangeError("--api-port and --db-port must be two different ports, 1 to 65535");
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
     Deno.exit(2);

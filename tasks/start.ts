@@ -2,6 +2,7 @@ import { lockDataDir, stopOrphan } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
 import { sanitizeForLog } from "../supabase/functions/public-audit-log/handler.ts";
+import { freePort } from "../local/free_port.ts";
 import { type StackInfo, startStack } from "../local/stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
@@ -68,8 +69,7 @@ function checkPort(port: number, option: string): void {
     Deno.listen({ hostname: "127.0.0.1", port }).close();
   } catch (error) {
     const what = error instanceof Deno.errors.AddrInUse ? "is taken" : `cannot be used (${error})`;
-    const other = taskCommand("start", `--${option}=${port + 100}`);
-    throw new Error(`Port ${port} ${what}. Choose another: ${other}`);
+    throw new Error(`Port ${port} ${what}. Choose another, as with --${option}=${freePort()}`);
   }
 }
 

@@ -17,6 +17,10 @@ if (!await main()) Deno.exit(1);
 async function main(): Promise<boolean> {
   const project = Deno.env.get("SUPABASE_URL");
   const version = Deno.args.findLast((argument) => argument.startsWith(POSTGRES));
+  if (version && project) {
+    console.log("--postgres is for stacks of this machine: unset SUPABASE_URL");
+    return false;
+  }
   const programs = version && await installPostgres(version.slice(POSTGRES.length));
   if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
 

@@ -97,5 +97,6 @@ async function bodyOf<T>(status: number, answer: Promise<Response>): Promise<T> 
 function environment(name: string): string {
   const value = Deno.env.get(name);
   if (value) return value;
-  throw new Error(`${name} is not set: run the tests with deno task test`);
+  const what = "run the tests with deno task test, or name the whole project (CONTRIBUTING.md)";
+  throw new Error(`${name} is not set: ${what}`);
 }

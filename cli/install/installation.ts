@@ -1,7 +1,8 @@
 // This and what it imports use Node's modules only, so that they also run where there is no Deno.
 
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { readdirSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
 import { allByHand, patchConfig } from "./patch_config.ts";
@@ -56,7 +57,9 @@ export function planInstallation(
     return plan(source, target, options);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    throw new InstallError(`Nothing was changed: ${error.message}. Mend this, and run this again`);
+    throw new InstallError(
+      `Nothing was changed: ${error.message}. Correct that, and run this again`,
+    );
   }
 }
 
@@ -167,6 +170,7 @@ function hash(text: string): string {
 function assertWritable(folder: string): void {
   let existing = folder;
   while (!existsSync(existing)) existing = dirname(existing);
-  // The dot fails if a file is in the way.
-  accessSync(`${existing}/.`, constants.W_OK);
+  // Fails if a file is in the way.
+  readdirSync(existing);
+  accessSync(existing, constants.W_OK);
 }

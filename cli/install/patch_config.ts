@@ -35,7 +35,9 @@ export function patchConfig(text: string): PatchedConfig {
   try {
     parse(text);
   } catch (error) {
-    return { text, byHand: allByHand(`the file is not valid TOML: ${messageOf(error)}`) };
+    // The library's message has the position, the line, a caret and what is wrong, on four lines.
+    const reason = messageOf(error).replace(/:\n[^]*\n/, ": ");
+    return { text, byHand: allByHand(`the file is not valid TOML: ${reason}`) };
   }
   const byHand: string[] = [];
   const withSchema = addSchema(text);

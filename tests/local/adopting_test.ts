@@ -267,7 +267,7 @@ describe("5. Leave", () => {
     assertEquals((await client.from("agents").insert(agent)).error, null);
   });
 
-  it("installing again works once the files have other names", async () => {
+  it("installing again works once the files have other names, also from an empty database", async () => {
     const { code, stderr } = await runProgram("bash", {
       args: ["-euc", blockOf("bash", "former")],
       cwd: project.folder,
@@ -280,5 +280,19 @@ describe("5. Leave", () => {
     const { id } = await project.organization("acme");
     const { total } = await project.page(await project.keyOf(people.owner.client, id));
     assertEquals(total, 0);
+
+    // A colleague, or a preview branch, begins so.
+    await sql.unsafe(`
+      drop schema audit_log, audit_log_private, supabase_migrations, private cascade;
+      drop table public.organizations, public.memberships, public.agents, public.conversations,
+        public.messages, public.feedback, public.events, public.audit_entries cascade;
+      drop type public.audit_action;
+      drop function public.create_api_key`);
+    await project.push();
+    const { added, gone } = await changesOutside();
+    assertEquals([added, gone], [
+      ["trigger organizationsaudit_log_insertO", "trigger organizationsaudit_log_updateO"],
+      [],
+    ]);
   });
 });

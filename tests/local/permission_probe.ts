@@ -6,8 +6,11 @@ const ATTEMPTS: Record<string, () => unknown> = {
   "write a file": () => Deno.writeTextFile("permission_probe.txt", ""),
   "run a program": () => new Deno.Command(Deno.execPath(), { args: ["--version"] }).output(),
   "read another variable": () => Deno.env.get("HOME"),
+  "load a library": () => Deno.dlopen("libc.so.6", {}),
+  "learn the host's name": () => Deno.hostname(),
   // The port of Postgres, or any other: only the Data API's is allowed.
   "call a stranger": () => fetch("http://127.0.0.1:5432/"),
+  "ask a name server": () => Deno.resolveDns("example.com", "A"),
   "listen on a port of its choice": () => Deno.listen({ hostname: "127.0.0.1", port: 19_999 }),
   // The names are put together here: Deno loads an import that it can read before the process starts.
   "import from esm.sh": () => import(["https://esm.sh", "ms"].join("/")),

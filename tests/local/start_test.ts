@@ -21,15 +21,15 @@ const POSTGREST = "postgrest";
 let process: Deno.ChildProcess | undefined;
 let output = "";
 
-function commandOf(task: string): Deno.CommandOptions {
+function commandOf(task: string, options: string[] = []): Deno.CommandOptions {
   const main = new URL(`../../tasks/${task}.ts`, import.meta.url).href;
   const ports = [`--api-port=${apiPort}`, `--db-port=${databasePort}`];
-  return { args: ["run", "--allow-all", main, ...ports, `--data-dir=${dataDir}`] };
+  return { args: ["run", "--allow-all", main, ...ports, `--data-dir=${dataDir}`, ...options] };
 }
 
 /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
-async function run(task: string) {
-  const { code, stdout, stderr } = await runDeno(commandOf(task));
+async function run(task: string, ...options: string[]) {
+  const { code, stdout, stderr } = await runDeno(commandOf(task, options));
   return { code, text: stdout + stderr };
 }
 
@@ -112,14 +112,24 @@ async function openPorts(): Promise<number[]> {
   return open;
 }
 
-describe("deno task start, where a port is taken,", () => {
-  it("says which port it is and which option to give", async () => {
+describe("deno task start, where it cannot run,", () => {
+  it("says which port is taken and which option to give", async () => {
     for (const [option, port] of Object.entries({ "api-port": apiPort, "db-port": databasePort })) {
       using _listener = Deno.listen({ hostname: "127.0.0.1", port });
       const { code, text } = await run("start");
       assertEquals(code, 1);
       assertStringIncludes(text, `Port ${port} is taken`);
-      assertStringIncludes(text, `--${option}=`);
+      const [, other] = text.match(new RegExp(`--${option}=(\\d+)`)) ?? [];
+      assert(other && Number(other) !== port, text);
+    }
+  });
+
+  it("refuses unknown options and impossible ports, and prints its options", async () => {
+    const refused = ["--port=1", "--api-port=0", "--api-port=abc", `--db-port=${apiPort}`];
+    for (const option of refused) {
+      const { code, text } = await run("start", option);
+      assertEquals(code, 2, text);
+      assertStringIncludes(text, "--api-port=54321");
     }
   });
 });
@@ -132,18 +142,21 @@ describe("deno task start", () => {
     await run("reset");
   });
 
-  it("prints an example that works, and status prints what the request in README.md needs", async () => {
+  it("prints an example that works, and status prints addresses and keys for the request in README.md", async () => {
     const page = await runExample();
     assertEquals([page.items.length, page.end], [2, new Date().toISOString().slice(0, 10)]);
-    const console = await fetch(`http://127.0.0.1:${apiPort}/`);
-    assertStringIncludes(await console.text(), "<title>Audit log console");
+    const consoleUrl = output.match(/Console +(http\S+)/)?.[1] ?? "none";
+    assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
     assertMatch(output, /Data API \(PostgREST \d+\.\d+\S*\), Auth/);
 
     const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
     const [, command = "", shown = ""] = readme.match(
       /^eval .*\n(curl [^]*?)^```\n+```json\n([^]*?)^```$/m,
     ) ?? [];
-    const { stdout } = await runProgram("sh", { args: ["-c", command], env: await status() });
+    const env = await status();
+    const names = ["API_URL", "DB_URL", "PUBLISHABLE_KEY", "SECRET_KEY", "DEMO_API_KEY"];
+    assertEquals(Object.keys(env), names);
+    const { stdout } = await runProgram("sh", { args: ["-c", command], env });
     const { items, total: _, ...answer } = JSON.parse(stdout);
     const { items: shownItems, total: __, ...shownAnswer } = JSON.parse(shown);
     assertEquals(answer, shownAnswer);
@@ -208,7 +221,8 @@ describe("deno task start", () => {
     assertEquals((await runExample()).items.length, 2);
   });
 
-  // The last test ends the start that the others use.
+  // The last two tests end the start that the others use.
+
   it("stops on Ctrl-C, having logged each request in one line without the token or its hash", async () => {
     const token = output.match(/pck_\w+/)?.[0] ?? "";
     const logged = output.indexOf("logged below");
@@ -227,5 +241,13 @@ describe("deno task start", () => {
     assertEquals(lines?.map(({ status }) => status).slice(-2), [200, 401]);
     assert(!written.includes(token.slice(4)) && !written.includes(typo.slice(4)), written);
     assert(!written.includes(await tokenHash(token)), written);
+  });
+
+  it("ends, and says why, when the function's process ends by itself", async () => {
+    await start();
+    Deno.kill(Number(await processOf(FUNCTION)), "SIGKILL");
+    assertEquals((await process?.status)?.code, 1);
+    assertStringIncludes(output, "The function's process has ended (SIGKILL)");
+    assertEquals(await openPorts(), []);
   });
 });

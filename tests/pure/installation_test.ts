@@ -248,7 +248,7 @@ describe("installing is refused, and changes nothing,", () => {
     "after a version that none follows": [afterLast("9"), null, {}, OURS, ["9", "rename it"]],
     "after the last day": [afterLast("99991231235959"), null, {}, OURS, ["rename it"]],
     "where there is no Supabase project": [{ "client.ts": "" }, null, {}, OURS, ["supabase init"]],
-    "where a file is in the way": [file(FUNCTION), null, {}, OURS, [FUNCTION]],
+    "where a file is in the way": [file(FUNCTION), null, {}, OURS, [`${FUNCTION}'. Correct that`]],
     "where a function of that name is theirs": [THEIRS, null, edited, OURS, [index]],
     "where files of ours were edited": [THEIRS, OURS, edited, OURS, [keys, index]],
     "where an upgrade would change or remove them": [THEIRS, OURS, edited, NEXT, [index, old]],
@@ -295,10 +295,13 @@ describe("deno task install", () => {
     assertEquals(project.files(), THEIRS);
   });
 
-  it("exits with 1 and a sentence where it cannot install", async () => {
+  it("exits with 1 and a sentence where it cannot install, and with 2 after a wrong command", async () => {
     using project = new Project({ "readme.md": "" });
     const { code, stdout, stderr } = await install(project.path, ".");
     assertEquals([code, stdout], [1, ""]);
     assertMatch(stderr, /^\S+ has no folder supabase [^\n]*\n$/);
+    for (const args of [[], [".", "."], [".", "--force"]]) {
+      assertEquals((await install(project.path, ...args)).code, 2);
+    }
   });
 });

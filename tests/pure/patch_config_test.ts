@@ -66,7 +66,7 @@ describe("patchConfig()", () => {
     const section = SECTION.split("\n").filter((line) => line && !line.startsWith("#")).join("\n");
     const done = 'api.schemas = ["audit_log"]\n';
     const cases: [text: string, lines: string[]][] = [
-      ["[api\n", [schemas, section, "not valid TOML"]],
+      ["[api\n", [schemas, section, "not valid TOML: Error parsing TOML (1, 5): Expected"]],
       [`${done}[functions.public-audit-log]\nverify_jwt = true\n`, [section]],
       [`${done}[functions.public-audit-log]\nverify_jwt = false\n`, [section]],
       [`${done}functions = {}\n`, [section]],
