@@ -56,6 +56,8 @@ declare
   hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
+  -- A variable, because Citus takes no stable function in a case of an update.
+  this_transaction constant xid8 := pg_current_xact_id();
   -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
   current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
@@ -70,10 +72,10 @@ begin
       hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
         c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
       updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-      updated_by = case when c.updates < 64 then c.updated_by else pg_current_xact_id() end
+      updated_by = case when c.updates < 64 then c.updated_by else this_transaction end
     where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
       and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
-      and (c.updates < 64 or c.updated_by <> pg_current_xact_id())
+      and (c.updates < 64 or c.updated_by <> this_transaction)
       and audit_log_private.broken_rule(
         entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
       ) is null;
@@ -125,7 +127,7 @@ begin
       values (
         counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
         array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
-        greatest(0, -counted.entries), 1, pg_current_xact_id(),
+        greatest(0, -counted.entries), 1, this_transaction,
         required_paths[array_position(codes, counted.action)]
       )
       on conflict on constraint entry_counts_pkey do update

@@ -109,7 +109,12 @@ describe("an action", () => {
       run`update audit_log.actions set required = '{ticket}' where code = ${action}`;
     assertEquals(await codeOf(sql.begin("isolation level repeatable read", change)), "25000");
     await write(id, action, {}, writer);
+    // A writer whose snapshot is older than the change.
+    await writer`begin isolation level repeatable read`;
+    await writer`select from audit_log.actions`;
     await change(sql);
+    assertEquals(await codeOf(write(id, action, { ticket: "T-1" }, writer)), "40001");
+    await writer`rollback`;
     assertEquals(await codeOf(write(id, action, {}, writer)), "23514");
     await write(id, action, { ticket: "T-1" }, writer);
     writer.release();
