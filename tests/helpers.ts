@@ -26,7 +26,7 @@ afterAll(() => sql.end({ timeout: 5 }));
 /** An entry to write: what matters to the test. The rest is filled in. */
 export type Entry = Partial<Omit<TablesInsert<"audit_entries">, "organization_id">>;
 
-/** The fields that `data` must have (spec.md section 2.2), in the order in which Postgres keeps them. */
+/** The fields that `data` of `message_created` must have, in the order in which Postgres keeps them. */
 export const MESSAGE_DATA = {
   agent_id: "a-1",
   message_id: "m-1",

@@ -7,7 +7,7 @@ interface Parameter {
 
 interface ServedFunction {
   name: string;
-  /** Those without a default, and all texts and ids. */
+  /** All parameters that are required, and all others that are a text or an id. */
   parameters: Parameter[];
   writes: boolean;
 }
@@ -39,7 +39,7 @@ export interface Guess {
 export interface Attack {
   path: string;
   init?: RequestInit & { headers: Record<string, string> } | undefined;
-  /** It is about the attacker's own things: it may succeed, if both guesses get the same answer. */
+  /** Whether it may succeed, as long as both guesses get the same answer. */
   mayAnswer?: boolean;
 }
 
@@ -123,11 +123,11 @@ function attacksOnFunction(
       `select=${field}::int`,
     ]);
   return [
-    // With an organization of one's own, a call that writes may succeed.
+    // Leaves out calls that write to the attacker's own organization, because they may succeed.
     ...(writes && mayAnswer ? [] : [{ path, init: json(body), mayAnswer }]),
     ...[...COUNTS, ...PLANS, single].map((init) => ({ path: called, init, mayAnswer })),
     ...filters.map((filter) => ({ path: `${called}&${filter}`, init: COUNTS[1], mayAnswer })),
-    // It may succeed: nobody needs the result, so Postgres need not call a function that only reads.
+    // May succeed: HEAD needs no result, so Postgres need not run a function that only reads.
     ...COUNTS.map((init) => ({ path: called, init: { ...init, method: "HEAD" }, mayAnswer: true })),
   ];
 }

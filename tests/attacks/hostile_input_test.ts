@@ -160,7 +160,7 @@ describe("odd HTTP", () => {
       `GET ${target.home}?${TWO_DAYS} HTTP/1.1\r\nHost: a\r\n` +
       `Authorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
 
-    it(`means the same to the ${name} as to its HTTP server`, async () => {
+    it(`gets one answer from the ${name}, and never a page of another organization`, async () => {
       const { id, token } = await newLog();
       const right = rightRequest(token);
       const withHost = (host: string) => right.replace("Host: a", `Host: ${host}`);

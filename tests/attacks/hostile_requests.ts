@@ -68,7 +68,7 @@ function oddTokens(random: Random, token: string): string[] {
   ]);
 }
 
-/** Pieces that change a path or a query string, break its encoding, or only seem to. */
+/** Pieces that change a path or a query string, that break its encoding, or that look as if they did. */
 const TARGET_PIECES = [
   ..."% %zz %00 %ff %2e %c0%af %c0%ae%c0%ae/ %ed%a0%80 %f4%90%80%80 %26 %3D %23 %25".split(" "),
   ...'/ + & = ; ? # ..%2f ;a=b "<>{}|^` \u0660 \u{10ffff}'.split(" "),

@@ -86,7 +86,7 @@ function readQuery(text: string): ExpectedQuery | null {
     limit !== null && limit >= 1n && limit <= 1000n &&
     offset !== null && offset <= MAX_OFFSET &&
     ["asc", "desc"].includes(values.get("order") ?? "asc") &&
-    // No cursor comes about by chance.
+    // A random text is never a valid cursor, so only beginning is right.
     (!values.has("after") ||
       values.get("after") === "beginning" && !values.has("offset") && !values.has("order"));
   return right

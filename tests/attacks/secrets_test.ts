@@ -197,7 +197,7 @@ describe("no token is", () => {
   });
 
   const statuses = [400, 401, 404, 405, 429, 500].map((status) => `"status":${status}`);
-  /** What a text must contain shows that everything was tried. */
+  /** Each text must contain these parts. They show that everything was tried. */
   const places: [place: string, text: string, contains: string[]][] = [
     ["an answer of the function", written.answers, statuses],
     [

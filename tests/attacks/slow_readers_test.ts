@@ -32,7 +32,7 @@ async function largeOrganization() {
 }
 
 describe("the function", () => {
-  it("gives up readers of the largest page that stop or crawl: their key's next request is answered, and no other key waits", async () => {
+  it("cuts off readers that stop or crawl within the largest page. Then it answers the key's next request. No other key waits", async () => {
     const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
     const readers: SlowReader[] = [];
     for (let n = 0; n < 6; n++) {
@@ -54,7 +54,7 @@ describe("the function", () => {
     for (const reader of readers) assert(await reader.readRest() < whole - 1_000_000);
   });
 
-  it("answers 250 connections at once beside 250 that say nothing, and accepts 60 of the key", async () => {
+  it("answers 250 requests of one key beside 250 silent connections, and accepts 60", async () => {
     const { token } = await newLog();
     const silent = await Promise.all(Array.from({ length: 250 }, () => Deno.connect(server)));
     const statuses = await Promise.all(

@@ -37,7 +37,7 @@ const WRONG: Guess = {
 // So many that the address gets into the planner's statistics.
 await writeEntries(tenant.id, Array.from({ length: 1000 }, () => ({ user_email: RIGHT.email })));
 await writeEntries(tenant.id, [{ id: RIGHT.entryId, created_at: DAY, user_email: RIGHT.email }]);
-// Attacks send the address for every text.
+// Attacks send the e-mail address for every text parameter, so this id must match it, too.
 await sql`update audit_log.organizations set external_id = ${RIGHT.email} where id = ${tenant.id}`;
 await sql`analyze audit_log.audit_entries, audit_log.organizations, audit_log.organization_members`;
 
@@ -142,7 +142,7 @@ for (const by of [stranger, rival]) {
       assertEquals(await attack(by), []);
     });
 
-    it("learns nothing from explain, because no function looks into a table", async () => {
+    it("learns nothing from explain analyze. Each call is refused before it reads any table but the members'", async () => {
       for (const { name, parameters } of await servedFunctions(sql)) {
         if (ABOUT_ONESELF.includes(name)) continue;
         const given = parameters.map((each) => `${each.name} => '${value(each, RIGHT)}'`);
@@ -150,7 +150,7 @@ for (const by of [stranger, rival]) {
       }
     });
 
-    it("is told by no answer, and by no time, whether an organization, a key or an entry exists", async () => {
+    it("cannot tell from an answer or its time whether an organization, a key or an entry exists", async () => {
       const functions = (await servedFunctions(sql)).filter(({ parameters }) =>
         parameters.some(({ name }) => name === "organization_id")
       );

@@ -4,7 +4,7 @@ import { createApiKey, get, getProblem, sql, writeEntries } from "../helpers.ts"
 import { newAdmin, openConsole, today } from "./browser.ts";
 
 describe("Access, accessible in each state", () => {
-  it("shows what keys and administrators have read, with refused requests, sorts it, and says of each key whether it keeps up, as the list of keys does", async () => {
+  it("shows and sorts what keys and administrators have read, and how many requests had a mistake. It says of each key whether it keeps up, as the list of keys does", async () => {
     const { admin, id, token } = await newAdmin();
     await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
     for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
@@ -33,7 +33,7 @@ describe("Access, accessible in each state", () => {
     await view.goTo("Access");
     await view.shows("8 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
-    // Requests, refused ones, entries.
+    // Requests, those with a mistake, entries.
     assertEquals(cells.slice(1, 4), ["3", "1", "6"]);
     assertStringIncludes(await view.row("Administrator").innerText(), admin.email);
     await view.assertAccessible("access");

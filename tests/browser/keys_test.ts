@@ -228,7 +228,7 @@ describe("rotating a key, accessible in each state", () => {
 });
 
 describe("revoking a key, accessible in each state", () => {
-  it("says what it will break, asks for the name as it looks, takes effect at once, and shows who did it, also when the answer is lost", async () => {
+  it("says what will break, and asks for the key's name, however its accents and spaces are typed. The key ends at once, also when the answer is lost. The list shows who revoked it", async () => {
     let used = "";
     const { view, page, admin, token: unused } = await openScreen("keys", async ({ admin, id }) => {
       ({ token: used } = await createApiKey(admin, id, "é  b"));

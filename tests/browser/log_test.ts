@@ -18,7 +18,7 @@ function agents(page: Page): Promise<string[]> {
 }
 
 describe("the log, accessible in each state", () => {
-  it("has every entry once over its pages, newest first, with the exact total, the page in the address, and the first in the upper third of a phone", async () => {
+  it("shows every entry once over its pages, newest first, and the exact total. The address names the page. On a phone, the first entry is in the upper third", async () => {
     const entries = hourly(daysAgo(1), 103);
     const { view, page } = await openLog(entries, "range=90d");
     const seen: string[] = [];

@@ -43,7 +43,7 @@ async function prepare(page: Page): Promise<void> {
 }
 
 describe("the ways to sign in", () => {
-  it("are those that Auth offers; a provider gets a challenge, and a code of somebody else's flow signs nobody in", async () => {
+  it("are those that Auth offers. The console sends a provider a challenge. A code from somebody else's sign-in signs nobody in", async () => {
     const view = await openPage(CONSOLE_URL, { prepare });
     for (const way of ["Google", "Microsoft", "single sign-on"]) {
       await view.button(`Continue with ${way}`).waitFor();
@@ -81,7 +81,7 @@ describe("with VITE_AUTH_STORAGE_KEY", () => {
   });
 });
 
-describe("inside another page", () => {
+describe("the console in a frame", () => {
   /** Opens a page of another origin with the console in a frame. It sends the console a person's session. */
   async function openFramed(consoleUrl: string, origin: string) {
     const { admin } = await newAdmin();
@@ -102,7 +102,7 @@ describe("inside another page", () => {
           `${origin}/`,
           (route) => route.fulfill({ contentType: "text/html", body }),
         );
-        // Without the header that lets no page have the console in a frame.
+        // Removes the header that keeps other pages from framing the console.
         await page.route(CONSOLE_URL, async (route) => {
           const response = await route.fetch();
           await route.fulfill({ response, headers: { "Content-Type": "text/html" } });
@@ -113,18 +113,18 @@ describe("inside another page", () => {
     return { admin, page, frame: page.frameLocator("iframe") };
   }
 
-  it("the console refuses, unless it is built for that page's origin", async () => {
+  it("does not open unless it was built for the origin of the page around it", async () => {
     const { frame } = await openFramed(CONSOLE_URL, PLATFORM);
     await frame.getByText("does not open inside another page").waitFor();
   });
 
-  it("of that origin, the console takes the session from it, and needs no storage", async () => {
+  it("takes the session from a page of that origin, and needs no storage", async () => {
     const { admin, frame } = await openFramed(VARIANT_URL, PLATFORM);
     await frame.getByText("No entries").waitFor();
     await frame.getByText(admin.email).waitFor();
   });
 
-  it("of another origin, the console takes nothing from it and tells it nothing", async () => {
+  it("takes nothing from a page of another origin, and tells it nothing", async () => {
     const { page, frame } = await openFramed(VARIANT_URL, "http://another.example");
     await frame.getByText("Loading your session from the page around this one").waitFor();
     assertEquals(await page.evaluate("window.said ?? null"), null);

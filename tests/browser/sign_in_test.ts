@@ -12,7 +12,7 @@ import {
 } from "./browser.ts";
 
 describe("signing in", () => {
-  it("works at the first press after the page has loaded, lasts until the person signs out, and leads back to the screen where it ended", async () => {
+  it("works at the first press after the page has loaded. The session survives a reload, and lasts until the person signs out. If it ends by itself, the next sign-in leads back to the same screen", async () => {
     const { admin } = await newAdmin();
     const view = await openConsole(null);
     const { page } = view;
@@ -68,7 +68,7 @@ describe("signing in", () => {
 });
 
 describe("signing out, from an accessible menu", () => {
-  it("keeps the sessions of other browsers; signing out everywhere ends them, and they say why", async () => {
+  it("ends the session of this browser only. Signing out everywhere ends all, and the other browsers say why", async () => {
     const { admin } = await newAdmin();
     const here = await openConsole(null);
     await here.signIn(admin);

@@ -179,7 +179,7 @@ describe("public-audit-log verify", () => {
     await exported.keep();
   });
 
-  it("names a sealed day that has no file between the first and the last, or --start and --end, and other files", async () => {
+  it("names each sealed day without a file, from the first file to the last or from --start to --end. Also names files that are no days", async () => {
     const exported = await newExport();
     Deno.renameSync(exported.file("2026-11-19"), exported.file("middle"));
     const missing = /^Sealed days that have no file here: 2026-11-19$/;

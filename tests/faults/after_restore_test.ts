@@ -52,7 +52,7 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     await write(copy.sql, id, "b", "c");
     assertEquals(await read(copy.sql, id, cursor), null);
     await assertExact(copy.sql, id, ["a", "b", "c"]);
-    // Every restore ends so.
+    // docs/restoring.md ends every restore with this call.
     await adopt(copy.sql);
     await assertExact(copy.sql, id, ["a", "b", "c", "new 1", "new 2"]);
   });
@@ -73,7 +73,7 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     await assertExact(twin, id, ["a", "b"]);
   });
 
-  it("when rows have higher numbers and epochs than the database, even if only a seal shows it", async () => {
+  it("when its rows have transaction numbers of a later epoch than its own, even if only a seal has one", async () => {
     const epoch = await epochOf(sql);
     const { id } = await addOrganization(sql);
     const { id: withSeals } = await addOrganization(sql);
@@ -161,7 +161,7 @@ describe("adopting a restored log", () => {
     assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
   });
 
-  it("changes no entry and reads neither entries nor seals, without statistics too", async () => {
+  it("changes no entry or seal, and scans neither table, even where Postgres has no statistics", async () => {
     const tables = ["audit_log.audit_entries", "audit_log_private.seals"];
     await sql`alter table audit_log.audit_entries set (autovacuum_enabled = off)`;
     for (let n = 0; n < 50; n++) {
@@ -192,8 +192,8 @@ describe("adopting a restored log", () => {
   });
 });
 
-describe("a log whose writers do not wait for the disk", () => {
-  it("has everything on disk that was read, and each revocation and rotation", async () => {
+describe("a log with synchronous_commit off", () => {
+  it("puts entries on disk before it shows them with after or in the console, and each revocation and rotation before it answers", async () => {
     const { id, apiKeyId, token } = await addOrganization(sql);
     await sql`
       insert into audit_log.organization_members (organization_id, user_id, role) values (${id}, 'ada', 'admin')`;

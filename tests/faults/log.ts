@@ -1,4 +1,4 @@
-// Tests use a log on a stack of their own with these: over a connection of the owner, or over HTTP.
+// Helpers for tests with a log on a stack of their own. They use a connection of the owner, or HTTP.
 // Only the test tasks can load @std. citus/trial.ts imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../local/stack.ts";
@@ -80,7 +80,7 @@ export async function spendTransactions(run: Run): Promise<void> {
   await run`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
 }
 
-/** Does the upkeep, in which all days are due to be compared with their seals. */
+/** Makes all days due for comparison with their seals, and runs the upkeep. */
 export async function scrub(sql: Sql): Promise<void> {
   await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
   await runUpkeep(sql);

@@ -19,7 +19,8 @@ afterAll(async () => {
 
 describe("docs/scaling.md", () => {
   it("moves an organization with entries, counts, seals and keys, and leaves all others alone", async () => {
-    // The old place is in a later epoch. With their numbers unchanged, the new place would not show the entries.
+    // Puts the old place into a later epoch. If the move kept the transaction numbers, the new place would not
+    // show the entries.
     for (const place of [from, from, from, to]) await adopt(place);
     await spendTransactions(from);
     const moved = await addOrganization(from);

@@ -95,7 +95,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
 
   // The platform makes transactions read-only when a disk is almost full. PostgREST asks for others.
   recovers("transactions are read-only by default: no request fails", null, async (load, admin) => {
-    // So that this connection can reset the setting.
+    // Keeps this connection writable, so that it can reset the setting.
     await admin`set default_transaction_read_only = off`;
     await admin`alter system set default_transaction_read_only = on`;
     await admin`select pg_reload_conf()`;
@@ -135,7 +135,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
   });
 
   // tests/pure/handler_test.ts tests whole answers with wrong content.
-  it("the Data API hangs, before an answer or in its middle, and cuts answers off", async () => {
+  it("the Data API hangs before or in the middle of an answer, or cuts it off", async () => {
     const pass = ({ url, method, headers, body }: Request) => {
       const { pathname, search } = new URL(url);
       return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });

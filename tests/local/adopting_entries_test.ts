@@ -185,7 +185,7 @@ describe("the page's commands", () => {
 });
 
 describe("a table of events", () => {
-  it("is written once, in pieces, beside its trigger, also after an interruption", async () => {
+  it("is logged in pieces, beside its trigger. Each event of a mapped kind becomes one entry, also after an interruption", async () => {
     const acme = await project.newOrganization();
     // These events are older than the trigger.
     await sql`alter table public.events disable trigger audit_log_insert`;

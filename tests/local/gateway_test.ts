@@ -22,7 +22,7 @@ async function ask(apikey?: string, bearer?: string): Promise<[status: number, c
 }
 
 describe("the gateway in front of the Data API", () => {
-  it("takes an API key for its role, a person's JWT beside it for that person, and nothing else", async () => {
+  it("gives a request the role of its API key, or the person of the JWT beside the key. It refuses all others", async () => {
     const { client } = await signUp();
     const jwt = (await client.auth.getSession()).data.session?.access_token;
     const forged = signJwt({ role: "service_role" }, "not the stack's secret, but as long as it");

@@ -12,7 +12,7 @@ const ATTEMPTS: Record<string, () => unknown> = {
   "call a stranger": () => fetch("http://127.0.0.1:5432/"),
   "ask a name server": () => Deno.resolveDns("example.com", "A"),
   "listen on a port of its choice": () => Deno.listen({ hostname: "127.0.0.1", port: 19_999 }),
-  // The names are put together here: Deno loads an import that it can read before the process starts.
+  // Builds the names at run time, because Deno loads literal imports before the process starts.
   "import from esm.sh": () => import(["https://esm.sh", "ms"].join("/")),
   // A package that no machine has in its cache.
   "import from npm": () => import(["npm:public-audit-log-has-no-such-package", "1.2.0"].join("@")),

@@ -66,7 +66,8 @@ async function fill() {
   const { id, token } = await addOrganization(sql);
   const [{ apiKeyId = "", token: revoked = "" } = {}] = await addKeys(sql, id, 1);
   await revoke(sql, apiKeyId);
-  // Their own seam: a migration that replaced it would leave the organization without an administrator.
+  // Replaces administers(), as adopters do. If an upgrade replaced it again, the organization would have no
+  // administrator.
   await sql.unsafe(`
     create or replace function audit_log_private.administers(organization_id uuid) returns boolean
     language sql stable return (select c.id = '${admin.id}' from audit_log_private.caller() as c)`);

@@ -74,12 +74,12 @@ describe("supabase functions deploy", () => {
     });
   });
 
-  it("uploads the same from this repository: its config.toml has nothing to add", async () => {
+  it("needs no change of this repository's own config.toml", async () => {
     const text = await Deno.readTextFile(join(ROOT, "supabase/config.toml"));
     assertEquals(patchConfig(text), { text, byHand: [] });
   });
 
-  it("deploys the versions that start runs and the tests test, of everything that is imported", async () => {
+  it("deploys the package versions that start and the tests use. The function's lockfile has every package", async () => {
     const { files } = await deployed;
     const inStart = packagesOf(await Deno.readTextFile(join(ROOT, "deno.lock")));
     const inTests = packagesOf(await Deno.readTextFile(join(ROOT, "dev.lock")));

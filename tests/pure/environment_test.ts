@@ -10,7 +10,7 @@ function read(variables: Record<string, string | undefined>) {
 }
 
 describe("readEnvironment()", () => {
-  it("takes the default key of the dictionary, then any of it, then the service role key", () => {
+  it("takes the key named default in SUPABASE_SECRET_KEYS. Without it, takes another key there, or else the service role key", () => {
     const secretKeys = [
       ['{"other":"o","default":"d"}', "d"],
       ['{"second":"s"}', "s"],

@@ -58,7 +58,7 @@ function acceptedItems(items: string, total = 1): string {
 }
 
 describe("the handler", () => {
-  it("asks the database exactly once for a page, by the hash of the token and nothing else", async () => {
+  it("asks the database exactly once for a page. Of the token, it sends only the hash", async () => {
     const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     await send(`${PATH}&action=agent_added&user_email=a%25@%C3%A9&limit=7&offset=9&order=desc`);
     await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");

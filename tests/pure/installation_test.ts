@@ -207,7 +207,7 @@ describe("installing again", () => {
     assertEquals(project.install(NEXT).changes, []);
   });
 
-  it("never touches the migration of people again, which they may change or remove", () => {
+  it("leaves the installed migration people.sql alone, because adopters may change or remove it", () => {
     const seam = "supabase/migrations/20261201100059_audit_log_02_people.sql";
     using project = new Project();
     project.install();

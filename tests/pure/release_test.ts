@@ -23,12 +23,12 @@ const changelog = await Deno.readTextFile(join(ROOT, "CHANGELOG.md"));
 const { version } = metadata;
 
 describe("the releases", () => {
-  it("are those of the changelog", () => {
+  it("match the versions in the changelog", () => {
     const versions = Array.from(changelog.matchAll(/^## \[(\d.*)\]/gm), ([, version]) => version);
     assertEquals(versions.reverse(), released, "copy docs/openapi.json to docs/releases");
   });
 
-  it("have lists of their migrations", () => {
+  it("have lists of their migrations' checksums, except those before migrations were frozen", () => {
     const expected = released.filter((version) => !UNFROZEN.includes(version))
       .map((version) => `${version}.migrations.sha256`);
     assertEquals(lists, expected, "deno task freeze");
@@ -53,7 +53,7 @@ describe("the releases", () => {
 });
 
 describe("this version", () => {
-  it("is that of the contract, and not older than the last release", () => {
+  it("equals the contract's version, and is not older than the last release", () => {
     assertEquals(openapi.info.version, version, "deno task openapi");
     assertEquals([...released, version].sort(byVersion).at(-1), version, "raise it in deno.json");
   });

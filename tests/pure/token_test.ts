@@ -8,7 +8,7 @@ import { isWellFormed } from "../../supabase/functions/public-audit-log/token.ts
 const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
 
 describe("a token", () => {
-  it("is well-formed as Postgres made it, and not with any one character changed or in any other shape", async () => {
+  it("from Postgres is well-formed. With any one character changed, or in another shape, it is not", async () => {
     assertEquals(await isWellFormed(TOKEN), true);
     const typos = Array.from(
       TOKEN,

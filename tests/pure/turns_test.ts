@@ -38,7 +38,7 @@ describe("a turn", () => {
     assertEquals(turns.keysAtWork, 0);
   });
 
-  it("ends with the body that it was handed to, and not before", async () => {
+  it("that was handed over to a body lasts until the body ends", async () => {
     const turns = new Turns();
     const end = await turns.next("key", 10).then((turn) => {
       using _ = turn;
@@ -52,7 +52,7 @@ describe("a turn", () => {
     assertEquals(come.length, 1);
   });
 
-  it("waits for room beside two largest pages of other keys, until their true size is known", async () => {
+  it("for a largest page waits while two other keys have such turns. It comes when their pages prove smaller", async () => {
     const turns = new Turns();
     const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
     const come = ask(turns, keys);

@@ -37,7 +37,7 @@ describe("an action", () => {
     assertEquals(items.at(-1), added);
   });
 
-  it("demands its fields as strings, whatever they are called, and may have 63 characters", async () => {
+  it("demands each of its fields as a string, whatever the field's name. A code may have 63 characters", async () => {
     const { id, token } = await newLog();
     const code = `A.b:c-${crypto.randomUUID().toUpperCase()}`.padEnd(63, "_");
     const required = ["", "a.b", "$", `it's "quoted" \\`, "ä☃", "null", "0"];
@@ -55,7 +55,7 @@ describe("an action", () => {
     }
   });
 
-  it("can be written by transactions that began before it was added, and none of them locks it", async () => {
+  it("can be written by transactions that began before it was added. Writing does not lock the action's row", async () => {
     const { id, token } = await newLog();
     const code = `test.${crypto.randomUUID()}`;
     const [first, second] = [await sql.reserve(), await sql.reserve()];
@@ -100,7 +100,7 @@ describe("an action", () => {
     assertEquals(deprecated_at, "2026-03-01T00:00:00.000Z");
   });
 
-  it("can demand a new field of every later entry, but not in a transaction with an old snapshot", async () => {
+  it("can demand a new field of every later entry. A change at repeatable read is refused", async () => {
     const { id } = await newLog();
     const action = await newAction();
     const writer = await sql.reserve();
@@ -137,7 +137,7 @@ describe("an action", () => {
 });
 
 describe("the list of actions", () => {
-  it("needs a key, takes no parameter, counts as a request, and is JSON whatever is accepted", async () => {
+  it("needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
     const { token } = await newLog();
     const [problem, ndjson] = ["application/problem+json", { Accept: "application/x-ndjson" }];
     const requests = [

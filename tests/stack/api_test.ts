@@ -193,7 +193,7 @@ describe("the API", () => {
     assertEquals(await statusOnly(send("?start=x", withKey(token, NDJSON))), 400);
   });
 
-  it("calls the organization as the platform does, which changes nothing else, not even a reader's place", async () => {
+  it("names an organization by its external_id, if it has one. When that changes, items and NDJSON stay the same, and cursors stay valid", async () => {
     const { id, token } = await newLog({}, { action: "agent_added" });
     await runUpkeep(sql);
     const texts = async (accept?: Record<string, string>) => {

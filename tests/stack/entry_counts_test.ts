@@ -104,7 +104,7 @@ describe("counts", () => {
     assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [1, 2]);
   });
 
-  it("are updated at most 64 times in a transaction, because each update costs more than the last", async () => {
+  it("go on in a new row after 64 updates in one transaction, because each update of a row costs more than the last", async () => {
     const { id } = await newLog();
     await sql.begin(async (transaction) => {
       for (let i = 0; i < 150; i++) await insertEntry(transaction, id, NOON);
@@ -130,7 +130,7 @@ describe("counts", () => {
     assertEquals((await counts(id)).map((row) => row["entries"]).sort(), [24, 256]);
   });
 
-  it("are the same, and so are checks and pages, whatever the session has set or defined", async () => {
+  it("stay right in a session with hostile settings and objects, and so do checks and pages", async () => {
     const { id } = await newLog();
     const connection = connect();
     await rolledBack(connection, async (session) => {
@@ -184,7 +184,7 @@ describe("compact_entry_counts()", () => {
     }
   });
 
-  it("keeps the row of a day whose entries are deleted, which then says how many were", async () => {
+  it("keeps the row of a day after its entries are deleted. The row says how many were deleted", async () => {
     const { id } = await newLog({}, {});
     await runUpkeep(sql);
     await sql`delete from audit_log.audit_entries where organization_id = ${id}`;

@@ -129,7 +129,7 @@ describe("the feed", () => {
     assertEquals((await readAll(sql, id, next)).toSorted(), ["after", "before"]);
   });
 
-  it("is read when the request's turn comes, if the key had seemed exhausted", async () => {
+  it("gives entries that were written while a request waited, if its key looked exhausted on arrival", async () => {
     const { id, apiKeyId, token } = await newLog();
     const { next } = await follow(token, BEGINNING);
     await exhaust(sql, apiKeyId);
@@ -295,7 +295,7 @@ describe("a cursor", () => {
     }
   });
 
-  it("tells nothing: it is another text each time, of one length for one to five open transactions", async () => {
+  it("tells its reader nothing. It differs each time, and its length is the same for no, one and five open transactions", async () => {
     const { token } = await newLog();
     const cursor = async () => cursorOf(await getPage(token, BEGINNING)).slice(0, 20);
     assertNotEquals(await cursor(), await cursor());

@@ -51,7 +51,7 @@ describe("openapi.json", () => {
   });
 
   for (const [status, request] of Object.entries(REQUESTS)) {
-    it(`has as the example of ${status} what the service answers, with the fields in the same order`, async () => {
+    it(`has the service's real answer as its example of ${status}, with the fields in the same order`, async () => {
       const response = await request(await newLog());
       assertEquals(response.status, Number(status));
       await assertDocumented(response);
@@ -69,7 +69,7 @@ describe("openapi.json", () => {
     });
   }
 
-  it("has as the example of seals what the service answers about the same entries", async () => {
+  it("has the service's real answer as its example of seals", async () => {
     const organization = await newLog();
     await pageOfExample(organization);
     await runUpkeep(sql);

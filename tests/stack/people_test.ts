@@ -61,7 +61,7 @@ const ADMINISTERS = "administers(organization_id uuid) returns boolean";
 const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
-  it("is refused to strangers and members, as about an organization that does not exist", async () => {
+  it("is refused to strangers and members with the same code as for an organization that does not exist", async () => {
     const { id } = await newOrganization(admin);
     const [stranger, member] = [await signUp(), await signUp()];
     await addMember(id, member, "member");
@@ -85,7 +85,7 @@ describe("every call about an organization", () => {
     ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
   ] as const;
   for (const [failure, signature, body, code] of failures) {
-    it(`is refused if ${failure}, also about an organization that does not exist`, async () => {
+    it(`is refused if ${failure}, with the same error for an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
       const replacement = replaced(signature, body);
       const [refusal, ...others] = await outcomes(id, admin, replacement);
@@ -192,7 +192,7 @@ describe("an administrator", () => {
     }
   });
 
-  it("has reads counted by person, even if a key is given the id under which these are kept", async () => {
+  it("has their own reads counted, even if somebody creates a key with the id that stands for this person", async () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
     const usage = await rolledBack(sql, async (run) => {

@@ -7,8 +7,9 @@ import { newLog, sql } from "../helpers.ts";
 import { rolledBack, valueOf, whileWaiting } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
-// The row of a key has the times of its accepted requests. Here, a request meets any row that earlier requests may
-// leave, and leaves such a row again. So what holds for one request holds for all.
+// Proves the limit by induction. The row of a key has the times of its accepted requests. Each test request starts
+// from a random row that earlier requests may have left, and must leave such a row. So what holds for one request
+// holds for any number.
 
 const SECOND = 1_000_000;
 const SPAN = 60 * SECOND;
@@ -171,7 +172,7 @@ describe("the rate limit of the API", () => {
     assertEquals(await statusOf(locked.token), 200);
   });
 
-  it("stays closed if the clock is set back, but not for a key whose clock ran an hour ahead", async () => {
+  it("still refuses an exhausted key after the clock is set back by seconds. Times an hour ahead do not lock a key out", async () => {
     const { apiKeyId, token } = await newLog();
     // The last request was accepted 5 seconds in the future.
     await acceptedAgo(apiKeyId, [...Array(59).fill(10), -5]);

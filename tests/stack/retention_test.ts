@@ -58,7 +58,7 @@ describe("delete_entries_before()", () => {
     await assertExact(other, 1);
   });
 
-  it("is declared by a new seal of each day, also of half a day and of late entries", async () => {
+  it("makes the next seal of each day declare the deletion, also for half a day and for late entries", async () => {
     const { id } = await newLog();
     const seals: string[] = [];
     const assertNew = async (...expected: string[]) => {

@@ -134,7 +134,7 @@ describe("the list of seals", () => {
     assertEquals(await getSeals(log.token, MARCH), expected);
   });
 
-  it("is paged and limited like entries, in the order of the chain, in which each seal has the one before", async () => {
+  it("is paged and rate-limited like entries, in the order of the chain. Each seal contains the hash of the one before", async () => {
     const written = ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1));
     const { id, apiKeyId, token } = await newLog(...written);
     await runUpkeep(sql);
@@ -243,7 +243,7 @@ describe("a change past the triggers", () => {
     }
   });
 
-  it("is declared by the next seal, and found as a wrong count, if it is an ordinary insert", async () => {
+  it("that is an ordinary insert appears as a late entry in the next seal, and as a wrong count", async () => {
     const log = await sealedDay();
     await silently((transaction) => insertEntries(transaction, log.id, "2026-03-01", 1));
     await checkAgain(log);
