@@ -19,7 +19,7 @@ export function addressOf(person: number): string {
   return `user${person}@example.com`;
 }
 
-/** Makes new keys, and what is missing of a data set. */
+/** Makes new keys, and adds the entries that the data set still lacks. */
 export async function makeDataSet(sql: Sql, entries: number): Promise<DataSet> {
   await sql.unsafe(await Deno.readTextFile(new URL("three_calls.sql", import.meta.url)));
   const id = `00000000-0000-4000-8000-${String(entries).padStart(12, "0")}`;

@@ -9,7 +9,7 @@ import { type BenchStack, startBenchStack } from "./stack.ts";
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** The number of entries between two that match. */
+    /** How many entries lie between two that match. */
     entries: { type: "string", default: "1000000" },
     /** The seconds for which followers follow. */
     seconds: { type: "string", default: "60" },
@@ -51,7 +51,7 @@ async function measureGaps(): Promise<void> {
   }
 }
 
-/** Uses up transaction numbers. Some count as in progress when a cursor was given out. */
+/** Uses up transaction numbers. Returns some that the cursor treats as still in progress. */
 async function useTransactions(sql: Sql) {
   await sql`do $$ begin for n in 1..500 loop perform pg_current_xact_id(); commit; end loop; end $$`;
   const oldest: number = await valueOf(

@@ -20,7 +20,7 @@ const entries = Number(values.entries);
 const LARGE: GrownLog = { entries, organizations: Math.max(30, entries / 50_000) };
 const SMALL: GrownLog = { entries: Math.min(1_000_000, entries / 10), organizations: 1 };
 
-/** The upkeep seals the days of the so many largest organizations. */
+/** Only the days of this many of the largest organizations are sealed. */
 const SEALED = 30;
 
 /** One organization of one of the databases. */

@@ -29,7 +29,7 @@ export interface BenchStack extends StackInfo, AsyncDisposable {
   backend: number;
   /** The errors that functions have logged: the causes of 500s. */
   faults: Set<string>;
-  /** Starts a function in front of it: this one, or one with another entry file. */
+  /** Starts an Edge Function that uses this stack: the service's, or another entry file. */
   startFunction(main?: URL): Promise<EdgeFunction>;
 }
 

@@ -25,8 +25,8 @@ begin
   end if;
 end $$;
 
--- On this node alone at first: a transaction that makes objects on several nodes in several roles does not see all of
--- them before its end.
+-- Works on this node alone at first. A transaction that creates objects on several nodes with several roles sees some
+-- of them only after its commit.
 select set_config('role', relowner::regrole::text, true) from pg_class where oid = 'audit_log.audit_entries'::regclass;
 set local citus.enable_ddl_propagation = off;
 
@@ -39,7 +39,8 @@ create function audit_log_private.admit_nodes() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   perform from run_command_on_all_nodes($node$
-    -- By default everybody may execute a function: both roles have a default that says otherwise.
+    -- Checks that the defaults of both roles give new tables and functions to nobody else. Each must have one for
+    -- functions, because Postgres's own default lets everybody execute them.
     select count(*) filter (where d.defaclobjtype = 'f') = 2
       and bool_and((select bool_and(g.grantee = d.defaclrole) from aclexplode(d.defaclacl) as g))
     from pg_default_acl d
@@ -54,7 +55,7 @@ begin
   select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
   on conflict do nothing;
 end $$;
-comment on function audit_log_private.admit_nodes is 'After each citus_add_node, before a Data API is put in front of the node: makes keys of cursors for nodes that have none. Raises 55000 if one was not prepared by citus/node.sql.';
+comment on function audit_log_private.admit_nodes is 'Makes cursor keys for nodes that have none. Call it after each citus_add_node, before a Data API uses the node. Raises 55000 if one was not prepared by citus/node.sql.';
 
 -- 2. Handing over.
 
@@ -68,7 +69,8 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   answer text;
 begin
-  -- Citus hands over only a call in a FROM with constants. The organization must not be null.
+  -- Citus hands a call to another node only if it is in a FROM clause and its arguments are constants. The organization
+  -- must not be null.
   execute format(
     'select a.answer from audit_log_private.at_home_here(%L, %L, %L, %L, %L, %L) as a (answer)',
     coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), task, resource, query, api_key_id, client_address
@@ -77,8 +79,8 @@ begin
 end $$;
 comment on function audit_log_private.at_home is 'Has at_home_here carried out on the node that has the organization: all of it there.';
 
--- Citus takes no functions in SQL that read distributed tables: these two become plpgsql. And functions that read
--- tables plan each call anew, because Citus must know the organization.
+-- Citus refuses SQL functions that read distributed tables, so these two become plpgsql. Functions that read tables also
+-- plan each call anew, because Citus must know the organization.
 do $$
 declare
   change text;
@@ -99,11 +101,11 @@ begin
   end loop;
 end $$;
 
--- Otherwise one transaction has several connections to a node, and may wait for itself.
+-- Limits a transaction to one connection for each node. With several, it may wait for itself.
 alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool_size = 1;
 
--- 3. Transaction numbers are a node's own. So an organization begins a new epoch on each node that writes its
--- entries: after a move, all that came along is older than all that is written then.
+-- 3. Each node counts its transactions itself. So an organization begins a new epoch when it moves to another node: the
+-- entries that moved are then older than the entries written there.
 
 create table audit_log_private.homes (
   organization_id uuid primary key references audit_log.organizations on delete cascade,
@@ -155,7 +157,7 @@ end $$;
 comment on function audit_log_private.number_entry is 'Gives an entry its transaction''s number, on the node where it lies.';
 create trigger number_entry before insert on audit_log.audit_entries
   for each row execute function audit_log_private.number_entry();
--- A default is evaluated where the statement arrives.
+-- Drops the default, because Citus evaluates it on the node that receives the statement, not on the node of the entry.
 alter table audit_log.audit_entries alter column transaction_id drop default;
 
 create or replace function audit_log_private.adopt_restored_log() returns bigint
@@ -165,8 +167,8 @@ begin
 end $$;
 
 -- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
--- and deleting actions, and from changing what they require. A trigger on a shard cannot write to it. So it gets the
--- actions of API keys now: the first organization that logs them adds them.
+-- and deleting actions, and from changing what they require. A trigger on a shard cannot add the actions of API keys to
+-- the catalogue. So this adds them now, with an organization that it deletes at once.
 
 insert into audit_log.organizations (id, name, logs_key_events) values ('00000000-0000-0000-0000-000000000000', 'None', true);
 delete from audit_log.organizations where id = '00000000-0000-0000-0000-000000000000';
@@ -207,7 +209,8 @@ begin
     select
       false as is_trigger,
       format('alter table %s drop constraint %I', c.conrelid::regclass, c.conname) as drop,
-      -- Citus takes none from a table that is on every node, or to one that is not distributed.
+      -- Citus supports no foreign key from a table that is on every node, or to one that is not distributed. These are
+      -- dropped for good.
       case when c.conrelid = any (distributed) and c.confrelid = any (distributed) then
         format('alter table %s add constraint %I %s', c.conrelid::regclass, c.conname, pg_get_constraintdef(c.oid))
       end as creation
@@ -226,7 +229,7 @@ begin
   perform create_reference_table(t) from unnest(everywhere) as t;
   -- The coordinator's own tables still have what was moved. Nothing reads it there.
   perform truncate_local_data_after_distributing_table(t) from unnest(distributed || everywhere) as t;
-  -- Citus takes one at a time.
+  -- Citus runs only one such statement at a time.
   foreach creation in array creations loop
     execute creation;
   end loop;

@@ -4,8 +4,8 @@
 begin;
 create extension if not exists citus;
 
--- These tell the Data API of each change of the schema. But what Citus does on several nodes is prepared first, and a
--- transaction that notifies cannot be. So notify the Data APIs after a change: notify pgrst, 'reload schema'
+-- Disables the event triggers that tell the Data API of each schema change. Citus uses two-phase commit, which refuses
+-- a transaction that has used notify. After a change, notify the Data APIs yourself: notify pgrst, 'reload schema'
 do $$
 declare
   trigger record;
@@ -19,8 +19,8 @@ end $$;
 -- alone (pg_hba.conf).
 alter role service_role login;
 
--- Citus makes tables, shards and functions on each node, as the superuser and as postgres, and grants what
--- the first node grants. It does not take away what a node gives to every new one.
+-- Citus creates tables, shards and functions on each node, as the superuser and as postgres, and repeats the first
+-- node's grants. It does not revoke a node's default privileges, so this does.
 alter default privileges for role current_user, postgres revoke execute on functions from public;
 alter default privileges for role current_user, postgres revoke all on tables from anon, authenticated, service_role;
 alter default privileges for role current_user, postgres revoke all on functions from anon, authenticated, service_role;

@@ -13,7 +13,7 @@ import * as cluster from "./cluster.ts";
 const [QUERIES, READS, MOVES] = [1_500, 10_000, 6];
 const [ENTRIES, KEYS] = [60_000, 30];
 const TODAY = new Date().toISOString().slice(0, 10);
-/** The entries are of this and nine later days, with a whole month between. */
+/** The first of the ten days of entries. They are four days apart, so that a whole month is among them. */
 const FIRST_DAY = "2026-02-26";
 /** The organizations. Functions below name one by its place in this list. */
 const IDS = Array.from({ length: 40 }, (_, n) => `00000000-0000-4000-8000-${1e11 + n}`);

@@ -57,7 +57,7 @@ export interface FollowOptions {
   key: string;
   /** A file that holds the key. Each request reads it, so that a rotation only has to replace the file. */
   keyFile?: string | undefined;
-  /** The first and the last UTC day; by default all, also those to come. */
+  /** The first and the last UTC day; by default all days, future ones too. */
   start?: string | undefined;
   end?: string | undefined;
   /** Only entries with this action. */

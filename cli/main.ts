@@ -12,7 +12,7 @@ import { sinkFor } from "./sinks.ts";
 import { verify } from "./verify.ts";
 
 const SELECTION =
-  `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default all, also those to come)
+  `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
   --action=ACTION        only entries with this action`;
 
 const ENVIRONMENT =
@@ -44,7 +44,7 @@ ${SELECTION}
   --follow               keep running, and add entries as they are written
 
 Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
-To a spreadsheet, CSV values that begin with = + - @ are formulas: import them as text.
+A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.
 
 ${ENVIRONMENT}`,
 
@@ -70,9 +70,9 @@ ${ENVIRONMENT}`,
 ${SELECTION}
   --once                 end when caught up, for a scheduled job
 
-FORWARD_TOKEN, or FORWARD_TOKEN_FILE, a file that holds it: for https, the secret that signs (whsec_…, Standard
-Webhooks); Splunk's token; Elasticsearch's API key, or the whole value of Authorization. For s3, run
-npm install @aws-sdk/client-s3; it finds credentials as AWS's own programs do.
+Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It is, for https: the signing secret
+(whsec_…, Standard Webhooks). For splunk: the token. For elasticsearch: the API key, or the whole value of
+Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
 If this is killed, the last batch may be delivered again: drop repeats by id and created_at.
 
 ${ENVIRONMENT}`,
@@ -82,11 +82,12 @@ ${ENVIRONMENT}`,
   public-audit-log verify --folder=days
   public-audit-log verify --folder=days --kept=312:70221de3… --seals=seals.json
 
-  --folder=FOLDER        the days as YYYY-MM-DD.ndjson: pages of Accept: application/x-ndjson, one after another
+  --folder=FOLDER        one file YYYY-MM-DD.ndjson for each day: all its pages, read with
+                         Accept: application/x-ndjson, joined in order
   --start=DAY --end=DAY  each sealed day from the one to the other must have a file (default from the first file
                          to the last)
-  --kept=N:SEAL          a seal that you have kept, and its sequence: what came before cannot be rewritten
-                         unnoticed. Without it, this shows only that the log agrees with itself
+  --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
+                         seal was rewritten. Without it, this shows only that the log agrees with itself
   --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
   --timestamp=FILE       an RFC 3161 token of N:SEAL, which proves when you had it; needs openssl
   --authorities=FILE     the certificates to trust for that, in PEM

@@ -54,7 +54,8 @@ export async function verify(
   for (const day of new Set(pages.flatMap(({ altered }) => altered))) {
     const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
     found.problems.push(
-      `${day} is altered, says the service: entries were changed silently since ${since}`,
+      `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
+        "declares it",
     );
   }
   await checkFolder(folder, options, seals, found);
@@ -175,14 +176,13 @@ function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }:
         `${file.entries}; changed since ${last.sealed_at}, or not exported whole`,
     );
   } else if (seals[same] !== last) {
+    const sealed_at = seals[same]?.sealed_at;
     const later = seals.slice(same + 1);
     const added = later.reduce((sum, seal) => sum + seal.added, 0);
     const removed = later.reduce((sum, seal) => sum + seal.removed, 0);
     notes.push(
-      `${day} is as it was sealed at ${
-        seals[same]?.sealed_at
-      }; since then ${added} entries were added and ` +
-        `${removed} removed, and that was declared`,
+      `${day} is as it was sealed at ${sealed_at}. Later seals declare ${added} added and ` +
+        `${removed} removed entries`,
     );
   }
 }

@@ -33,7 +33,7 @@ const THEME = createTheme({
       defaultProps: {
         position: "bottom-end",
         shadow: "md",
-        // Otherwise a menu leaves the landmark of its button, or has more than items in it.
+        // Keeps a menu inside the landmark of its button, with nothing but its items.
         withinPortal: false,
         withInitialFocusPlaceholder: false,
       },

@@ -111,7 +111,7 @@ type Program = "initdb" | "pg_ctl";
 function command(program: Program, args: string[], programs?: string): Deno.Command {
   const path = join(programs ?? importedPrograms(), program);
   if (!isRoot) return new Deno.Command(path, { args, stdin: "null" });
-  // The repository may be in root's home, so the other user keeps the right to enter root's folders.
+  // Lets the other user enter root's folders, because the repository may be in root's home.
   return new Deno.Command("setpriv", {
     args: [
       `--reuid=${NOBODY}`,

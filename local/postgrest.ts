@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { startChildProcess, untilHealthy } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
 
-/** Versions before it put no JSON of all claims into `request.jwt.claims`, as hosted projects do. */
+/** Older versions do not put all claims as JSON into `request.jwt.claims`. Hosted projects do. */
 const OLDEST = 12;
 
 /** The program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */

@@ -15,7 +15,7 @@ const OFFLINE: Record<string, string> = {
  * block. There, a map leads the same names to packages of the npm registry.
  */
 export async function stdFlags(): Promise<string[]> {
-  // deno-std has no types. Deno's own resolution accepts that, and that of node_modules does not.
+  // Sets node_modules to auto. Only Deno's own resolution accepts deno-std, which has no types.
   const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
   if (await jsrAnswers()) return flags;
   console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");

@@ -4,7 +4,7 @@ import { installPostgres } from "./postgres/versions.ts";
 import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 
 const FOLDERS = ["tests/pure", "tests/stack"];
-/** Runs beside these: it mostly waits for stacks of its own. */
+/** Runs at the same time as FOLDERS, because it mostly waits for its own stacks to start. */
 const BESIDE = "tests/local";
 /** Tests for a hosted project. Attacks and faults only run against a local stack. */
 const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];

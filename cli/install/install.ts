@@ -53,8 +53,8 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
   else lines.push(`The files of version ${version} are installed`);
   if (missing.length > 0) {
     lines.push(
-      `Installed earlier and gone, so not installed again: ${missing.join(", ")}. If you did not ` +
-        `squash your migrations, restore these files from your history`,
+      `These migrations were installed earlier, and their files are gone: ${missing.join(", ")}. ` +
+        `They are not installed again. If you did not squash them, restore the files from your history`,
     );
   }
   const steps = [...byHand];

@@ -90,7 +90,7 @@ function timeAfter(newest: string, now: Date, index: number): string {
   }
   if (first < Date.UTC(9999, 0)) return digits(first + index * 1000);
   throw new InstallError(
-    `Nothing was changed, because no time comes after a migration's ${newest}: rename it to begin ` +
-      `with a time, as supabase migration new does`,
+    `Nothing was changed. Our migrations must come after yours, but one of yours has the time ` +
+      `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,
   );
 }

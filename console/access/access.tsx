@@ -61,9 +61,10 @@ export function Access() {
       <Lead>
         These keys and administrators have read the log of{" "}
         <bdi>{organization.name}</bdi>. A key that read nothing on these days is only in the{" "}
-        <Link from="/$organizationId/access" to="/$organizationId/keys">list of API keys</Link>. A
-        key can be behind only if it follows the log; one that reads by pages cannot. A request with
-        a mistake got 400; those that got 401 or 429 are not counted. Requests are counted by day
+        <Link from="/$organizationId/access" to="/$organizationId/keys">list of API keys</Link>.
+        “Keeps up” says whether a key that follows the log has read its newest entries. It says
+        nothing of a key that reads by pages. “With a mistake” counts requests that were answered
+        with 400. Requests answered with 401 or 429 are not counted. Requests are counted by day
         (UTC), and the counts are kept for 400 days.
       </Lead>
       <RangePicker address={address} preset="30d" onChange={change} />

@@ -36,7 +36,8 @@ export function ManageFactors({ onClose }: { onClose: () => void }) {
         {factors.data?.length === 0 && !added && (
           <p>
             You have no second factor yet. With one, you also type a code from an app on your phone
-            when you sign in. If you lose the phone, only the platform can let you in again.
+            when you sign in. If you lose the phone, ask the people who run this service to let you
+            in again.
           </p>
         )}
         {factors.data?.map(({ id, friendly_name, created_at }) => (

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { check, fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/transport.ts";
 
-/** Providers whose name is not their code with a capital. */
+/** Names of providers that are not simply the code with a capital letter. */
 const NAMES: Record<string, string> = {
   azure: "Microsoft",
   github: "GitHub",

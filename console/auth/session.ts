@@ -22,7 +22,7 @@ export function useSession(): SessionState {
     const { data } = auth.onAuthStateChange((event, session) => {
       // A recovery code signs in at once. The console waits for the new password.
       if (isRecovering && session) return;
-      // Either event may be the first. The router reads the address after this.
+      // Auth may send INITIAL_SESSION or SIGNED_IN first. The router reads the address after this.
       const hasComeBack = /^(INITIAL_SESSION|SIGNED_IN)$/.test(event) && comeBack();
       // Read now, because `cause` changes before the state is set.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };

@@ -4,8 +4,8 @@ import { useState } from "react";
 import { addDays, DAY_MS, today } from "../shared/days.ts";
 import { FormDialog } from "../shared/dialog.tsx";
 import { Hint } from "../shared/parts.tsx";
-import { Connect } from "./connect.tsx";
 import { type ApiKey, isLive, NEW_API_KEY, useKeyChange } from "./data.ts";
+import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const MAX_DAYS = 5 * 365;
 
@@ -28,7 +28,7 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
   const creation = useKeyChange("create_api_key", NEW_API_KEY);
   const nameError = explainName(normalized(name));
   const namesake = keys.find((key) => isLive(key) && normalized(key.name) === normalized(name));
-  if (creation.data) return <Connect apiKey={creation.data} onClose={onClose} />;
+  if (creation.data) return <TokenAndConnect apiKey={creation.data} onClose={onClose} />;
   return (
     <FormDialog
       title="Create an API key"

@@ -8,13 +8,13 @@ import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { SORTING } from "../shared/table.tsx";
 import { useOrganization } from "../shell/organization.tsx";
-import { Connect } from "./connect.tsx";
 import { CreateKey } from "./create_key.tsx";
 import { type ApiKey, useApiKeys } from "./data.ts";
 import { STATES } from "./key_state.tsx";
 import { KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
+import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const STATE_CHOICES = [
   { value: "", label: "All states" },
@@ -122,7 +122,7 @@ export function Keys() {
       </Answer>
       {opened?.what === "create" && <CreateKey keys={keys.data ?? []} onClose={onClose} />}
       {opened?.what === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.what === "connect" && <Connect apiKey={opened.apiKey} onClose={onClose} />}
+      {opened?.what === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.what === "revoke" && (
         <RevokeKey
           apiKey={opened.apiKey}

@@ -2,8 +2,8 @@ import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { FormDialog, quoted } from "../shared/dialog.tsx";
-import { Connect } from "./connect.tsx";
 import { type ApiKey, NEW_API_KEY, useKeyChange } from "./data.ts";
+import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const OVERLAPS = [
   { value: "0", label: "At once" },
@@ -19,7 +19,7 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
   const [successor_id] = useState(() => crypto.randomUUID());
   const [overlap, setOverlap] = useInputState("24 hours");
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
-  if (rotation.data) return <Connect apiKey={rotation.data} onClose={onClose} />;
+  if (rotation.data) return <TokenAndConnect apiKey={rotation.data} onClose={onClose} />;
   return (
     <FormDialog
       title={`Rotate ${quoted(apiKey.name)}`}

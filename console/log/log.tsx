@@ -171,7 +171,7 @@ export function Log() {
   );
 }
 
-/** Warns of days that were changed after sealing, and leads to the first. On a phone it takes one line. */
+/** Warns of days that were altered after sealing, and leads to the first. On a phone it takes one line. */
 function Altered({ days }: { days: string[] }) {
   const [day] = days;
   return (
@@ -179,7 +179,7 @@ function Altered({ days }: { days: string[] }) {
       <Group gap="xs">
         <span>
           <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>{day}</Link>
-          {days.length > 1 && ` and ${count(days.length - 1, "other day")}`} changed after sealing.
+          {days.length > 1 && ` and ${count(days.length - 1, "other day")}`} altered after sealing.
         </span>
         <Link
           from="/$organizationId/log"

@@ -23,9 +23,10 @@ export function Pages(props: PagesProps) {
     return (
       <Empty title="No entries">
         <p>
-          These days have none{isFiltered &&
-            " with this filter. A person needs the whole address, with the same capitals"}. Choose
-          other days, or look at the last 90.
+          {isFiltered
+            ? "No entry of these days matches this filter. To find a person, type the whole address, " +
+              "with the same capitals. Or choose"
+            : "These days have none. Choose"} other days, or look at the last 90.
         </p>
         <Group gap="xs" mt="sm">
           {isFiltered && (

@@ -22,7 +22,7 @@ const SEAL_PAGE = z.object({
 export interface Sealing extends Pick<z.infer<typeof SEAL_PAGE>, "keep_days" | "holds"> {
   /** The latest seal of each day that has one. */
   seals: Map<string, Seal>;
-  /** Days that differ from their seal without a declaration. */
+  /** Days whose entries differ from their seal, while no seal declares the change. */
   altered: Set<string>;
 }
 

@@ -70,7 +70,8 @@ const COLUMNS: Column<SealedDay>[] = [
     </State>,
     hint: ({ entries, state, seal }) =>
       state === "sealed" && seal && seal.entries !== entries &&
-      `with ${count(seal.entries, "entry", "entries")}; the next seal declares the change`,
+      `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
+        "The next seal will say how many were added or removed",
   },
   { name: "Entries", width: "96px", isNumber: true, value: ({ entries }) => entries },
   {
@@ -113,9 +114,9 @@ function Days(days: LogDays) {
       )}
       {keep_days !== null && <Hint>Entries are deleted after {count(keep_days, "day")}.</Hint>}
       {altered.size > 0 && (
-        <Alert color="red" role="alert" title="Changed after sealing" mb="sm">
-          {count(altered.size, "day has", "days have")}{" "}
-          other entries than when sealed, and no seal declares a late entry or a deletion. Compare
+        <Alert color="red" role="alert" title="Altered after sealing" mb="sm">
+          Entries of {count(altered.size, "day")}{" "}
+          were changed after sealing. No seal declares this as a late entry or a deletion. Compare
           these days with an earlier export:{" "}
           {[...altered].sort().map((day, index) => (
             <span key={day}>

@@ -111,7 +111,7 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       searchable={administered.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
-      // Otherwise the list leaves the landmark of its field.
+      // Keeps the list inside the header's landmark, for screen readers.
       comboboxProps={{ withinPortal: false }}
       onChange={(organizationId) =>
         organizationId && navigate({ to: "/$organizationId/log", params: { organizationId } })}

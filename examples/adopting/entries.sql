@@ -92,8 +92,8 @@ create trigger audit_log_insert
 revoke all on function audit_log_private.custom_agents, audit_log_private.custom_conversations,
   audit_log_private.custom_messages, audit_log_private.custom_feedback from public, anon, authenticated, service_role;
 
--- Fires each trigger with no row, so that a wrong name makes this migration fail, and not your application. Any column
--- will do that is not generated.
+-- Fires each trigger with no row. If a name is wrong, this migration fails now, and your application does not. You may
+-- name any column that is not generated.
 insert into public.agents (organization_id) select organization_id from public.agents where false;
 insert into public.conversations (organization_id) select organization_id from public.conversations where false;
 insert into public.messages (organization_id) select organization_id from public.messages where false;

@@ -2,9 +2,10 @@
 -- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
 -- values.sql, and after what fills audit_log.organizations.
 --
--- No action may be written both here and by a trigger of entries.sql: it would be in the log twice. If your events are
--- to give only the past of such an action, add a condition to its kind: and e.happened_at < '2026-11-23 04:51:10Z', the
--- time at which entries.sql was pushed. (Push it while nobody writes, so that no action is missing or twice.)
+-- Write each action either here or with a trigger of entries.sql. Otherwise it is in the log twice. If entries.sql
+-- writes an action from now on, and your events have its past, limit the events of its kind to the time before you
+-- pushed entries.sql: and e.happened_at < '2026-11-23 04:51:10Z'. (Push it while nobody writes, so that no action is
+-- missing or twice.)
 --
 -- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
 -- must never change. id is any unique column of whole numbers; for a uuid, write uuid for bigint, also in
@@ -76,5 +77,5 @@ comment on function audit_log_private.custom_backfill is 'Writes the entries of 
 revoke all on function audit_log_private.custom_record_events, audit_log_private.custom_events, audit_log_private.custom_backfill
 from public, anon, authenticated, service_role;
 
--- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
+-- Fires the trigger with no row. If a name is wrong, this migration fails now, and your application does not.
 insert into public.events (organization_id) select organization_id from public.events where false;

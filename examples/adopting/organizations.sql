@@ -23,7 +23,7 @@ create trigger audit_log_update
 
 revoke all on function audit_log_private.custom_organizations from public, anon, authenticated, service_role;
 
--- Fires the trigger with no row, so that a wrong name makes this migration fail, and not your application.
+-- Fires the trigger with no row. If a name is wrong, this migration fails now, and your application does not.
 update public.organizations set name = name where false;
 
 -- Adds the organizations that exist already.

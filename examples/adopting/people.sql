@@ -24,12 +24,12 @@ begin
       select from auth.users u
       where u.id = auth.uid() and u.deleted_at is null and (u.banned_until > clock_timestamp()) is not true
     )
-    -- The password alone is not enough for who has a second factor.
+    -- Whoever has a second factor must have used it.
     and (
       auth.jwt() ->> 'aal' = 'aal2'
       or not exists (select from auth.mfa_factors f where f.user_id = auth.uid() and f.status = 'verified')
     );
 end $$;
 
--- Nobody is signed in here. A wrong name makes this migration fail, and not a call.
+-- Calls the function once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.administers(null);

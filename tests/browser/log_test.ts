@@ -130,7 +130,7 @@ describe("the log, accessible in each state", () => {
     await view.shows("There is no action");
     await view.press("Action: Nothing known", "These days have none. Choose other days");
     await view.chooseAction("Feedback given");
-    await view.shows("These days have none with this filter");
+    await view.shows("No entry of these days matches this filter");
     await view.assertAccessible("log-empty");
   });
 

@@ -29,12 +29,13 @@ describe("seals, accessible in each state", () => {
     await view.shows("Entries are deleted after 3,650 days.");
     await view.row("2026-03-01").getByText("Altered after sealing").waitFor();
     await view.row("2026-03-02").getByText("Sealed", { exact: true }).waitFor();
-    await view.row("2026-03-02").getByText("with 2 entries; the next seal declares the change")
+    await view.row("2026-03-02").getByText("Sealed with 2 entries. The next seal will say")
       .waitFor();
     await view.row("2026-03-03").getByText("Not yet sealed").waitFor();
     const days = await page.getByRole("rowheader").allInnerTexts();
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
-    await page.getByRole("alert").getByText("1 day has other entries than when sealed").waitFor();
+    await page.getByRole("alert").getByText("Entries of 1 day were changed after sealing.")
+      .waitFor();
     await view.assertAccessible("seals");
     const [latest] = await sql`
       select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;

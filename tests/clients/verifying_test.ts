@@ -203,8 +203,8 @@ describe("public-audit-log verify", () => {
     await runUpkeep(sql);
     const { code, lines } = await exported.verify(`--kept=${kept}`);
     assertEquals([code, lines.length], [0, 3]);
-    assertMatch(lines[0] ?? "", /^2026-11-18 is as it was sealed at .*; since then 0 .* 2 removed/);
-    assertMatch(lines[1] ?? "", /^2026-11-19 is as it was sealed at .*; since then 1 .* 0 removed/);
+    assertMatch(lines[0] ?? "", /^2026-11-18 is as it was sealed at .* 0 added and 2 removed/);
+    assertMatch(lines[1] ?? "", /^2026-11-19 is as it was sealed at .* 1 added and 0 removed/);
   });
 
   it("says which day the service has found altered, and when it was sealed", async () => {
@@ -216,7 +216,7 @@ describe("public-audit-log verify", () => {
     );
     await letChecksGrowOld(exported.id);
     await runUpkeep(sql);
-    const altered = /^2026-11-18 is altered, says the service: .* since 20/;
+    const altered = /^The service reports 2026-11-18 as altered: .* since 20/;
     await exported.assertDiffers(altered);
     // The day as it is now is not what was sealed.
     await exported.fetch("2026-11-18");

@@ -245,8 +245,8 @@ describe("installing is refused, and changes nothing,", () => {
   const file = (path: string) => ({ "supabase/config.toml": CONFIG, [path]: "a file" });
   /** Their files, what was installed, what was written then, what is installed now, and words of the error. */
   const refusals: Record<string, [Files, Files | null, Files, Files, string[]]> = {
-    "after a version that none follows": [afterLast("9"), null, {}, OURS, ["9", "rename it"]],
-    "after the last day": [afterLast("99991231235959"), null, {}, OURS, ["rename it"]],
+    "after a version that none follows": [afterLast("9"), null, {}, OURS, ["9", "Rename it"]],
+    "after the last day": [afterLast("99991231235959"), null, {}, OURS, ["Rename it"]],
     "where there is no Supabase project": [{ "client.ts": "" }, null, {}, OURS, ["supabase init"]],
     "where a file is in the way": [file(FUNCTION), null, {}, OURS, [`${FUNCTION}'. Correct that`]],
     "where a function of that name is theirs": [THEIRS, null, edited, OURS, [index]],

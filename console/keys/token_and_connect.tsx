@@ -11,8 +11,8 @@ import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
 
 const POLL_MS = 3_000;
 
-/** Shows how an application uses a key. With a new token, it closes only after a person says that it is stored. */
-export function Connect(
+/** Shows how an application uses a key, and a new key's token. With a token, it closes only after a person has stored it. */
+export function TokenAndConnect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
 ) {
   const { id, name } = apiKey;
