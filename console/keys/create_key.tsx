@@ -37,7 +37,7 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       hasToken
       onSubmit={async () => {
         setIsSent(true);
-        if (nameError) return;
+        if (nameError) return creation.reset();
         const end = lifetime === "never" ? {} : { expires_at: expiresAt(lifetime, lastDay) };
         await creation.mutateAsync({ api_key_id: id, name, ...end });
       }}

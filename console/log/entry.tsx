@@ -23,6 +23,8 @@ export interface EntryPanelProps {
   /** The entry that the address names. */
   id: string;
   at: string | undefined;
+  /** The list's address with fixed days. */
+  link: string;
   /** The entries in the list. */
   items: AuditEntry[] | undefined;
   isReading: boolean;
@@ -31,7 +33,7 @@ export interface EntryPanelProps {
 }
 
 export function EntryPanel(props: EntryPanelProps) {
-  const { id, at = "", items = [], isReading, onOpen, onFilter } = props;
+  const { id, at = "", link, items = [], isReading, onOpen, onFilter } = props;
   const organization = useOrganization();
   const index = items.findIndex((entry) => entry.id === id && (!at || entry.created_at === at));
   const shown = items[index];
@@ -92,7 +94,7 @@ export function EntryPanel(props: EntryPanelProps) {
         </Group>
       </Group>
       {entry
-        ? <Entry entry={entry} onFilter={onFilter} />
+        ? <Entry entry={entry} link={entryLink(link, entry)} onFilter={onFilter} />
         : isReading || search.isLoading
         ? <Loading what="the entry" />
         : search.error
@@ -119,15 +121,24 @@ export function EntryPanel(props: EntryPanelProps) {
   );
 }
 
-function Entry({ entry, onFilter }: { entry: AuditEntry; onFilter: EntryPanelProps["onFilter"] }) {
+/** The address of an entry beside the list at `link`. */
+export function entryLink(link: string, { id, created_at }: AuditEntry): string {
+  return `${link}&entry=${id}&at=${encodeURIComponent(created_at)}`;
+}
+
+interface EntryProps extends Pick<EntryPanelProps, "link" | "onFilter"> {
+  entry: AuditEntry;
+}
+
+function Entry({ entry, link, onFilter }: EntryProps) {
   const json = JSON.stringify(entry, null, 2);
   const [utc, local] = formatTimes(entry.created_at);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
       <Group gap="xs" my={6}>
-        <Copy label="ID" text={entry.id} />
+        <Copy label="id" text={entry.id} />
         <Copy label="JSON" text={json} />
-        <Copy label="link" text={location.href} />
+        <Copy label="link to the entry" text={link} />
       </Group>
       <Tabs.List>
         <Tabs.Tab value="fields">Fields</Tabs.Tab>

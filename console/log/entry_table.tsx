@@ -3,6 +3,7 @@ import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
 import { ActionName } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import type { AuditEntry } from "./data.ts";
+import { entryLink } from "./entry.tsx";
 
 export interface EntryTableProps {
   /** The address of the list. */
@@ -20,9 +21,9 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       {
         name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
         width: zone === "utc" ? "180px" : "240px",
-        cell: ({ id, created_at }) => (
-          <a href={`${link}&entry=${id}&at=${encodeURIComponent(created_at)}`}>
-            <time dateTime={created_at}>{formatTime(created_at, zone)}</time>
+        cell: (entry) => (
+          <a href={entryLink(link, entry)}>
+            <time dateTime={entry.created_at}>{formatTime(entry.created_at, zone)}</time>
           </a>
         ),
       },

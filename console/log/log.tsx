@@ -159,6 +159,7 @@ export function Log() {
           <EntryPanel
             id={address.entry}
             at={address.at}
+            link={link}
             items={items}
             isReading={isFollowing ? !feed.isCaughtUp && !feed.error : entries.isPending}
             onOpen={open}

@@ -22,7 +22,9 @@ describe("an entry, accessible in each state", () => {
     assertStringIncludes(json, '"exact": 12345678901234567890.10');
     assertStringIncludes(json, '"__proto__": {\n      "x": 1');
     assertStringIncludes(json, '"text": "<b>é"');
-    assertEquals(await view.copy("ID"), JSON.parse(json).id);
+    assertEquals(await view.copy("id"), JSON.parse(json).id);
+    // A colleague who opens it later sees the same days.
+    assertStringIncludes(await view.copy("link to the entry"), `end=${today()}&`);
     await view.close();
     assert(!page.url().includes("entry="));
   });

@@ -72,6 +72,7 @@ describe("the frame of the screens", () => {
     for (const [screen, name] of Object.entries(titles)) {
       await page.goto(`${CONSOLE_URL}#/${id}/${screen}`);
       await page.getByRole("heading", { name }).waitFor();
+      if (screen === "log") await page.getByText("These days have none. Choose").waitFor();
     }
   });
 });

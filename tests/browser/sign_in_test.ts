@@ -160,6 +160,9 @@ describe("organizations, accessible in each state", () => {
     assertEquals(await page.getByRole("navigation").count(), 0);
     assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
     await view.assertAccessible("nothing");
+    await sql`delete from audit_log.organization_members where organization_id = ${id}`;
+    await page.reload();
+    await view.shows("Ask an administrator of your organization");
   });
 });
 
