@@ -1,12 +1,63 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { setTimeout as delay } from "node:timers/promises";
+import { majorVersion, startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
+import * as cluster from "./cluster.ts";
 import { followUnderLoad } from "./feed_load.ts";
 import { besideGroups } from "./group_load.ts";
+import { ALL, ask, assertExact, cursorOf, read, write } from "./log.ts";
+import { addOrganization, callAs, codeOf, valueOf } from "../project.ts";
 
 const stack = await startTemporaryStack();
-afterAll(() => stack[Symbol.asyncDispose]());
+const sql = cluster.connect(stack.postgres);
+afterAll(async () => {
+  await sql[Symbol.asyncDispose]();
+  await stack[Symbol.asyncDispose]();
+});
+
+const programs = await cluster.findPostgres(await majorVersion(Deno.env.get("POSTGRES_PROGRAMS")));
+
+describe("a log with synchronous_commit off", () => {
+  it("puts entries on disk before it shows them with after or in the console, and each revocation and rotation before it answers", async () => {
+    const { id, apiKeyId, token } = await addOrganization(sql);
+    await sql`
+      insert into audit_log.organization_members (organization_id, user_id, role) values (${id}, 'ada', 'admin')`;
+    await sql`alter system set synchronous_commit = off`;
+    await sql`alter system set wal_writer_delay = '10s'`;
+    await sql`select pg_reload_conf()`;
+    /** Writes an entry. Returns what tells whether it is on disk. */
+    const writeOne = async () => {
+      await write(sql, id, "a");
+      const place: string = await valueOf(sql`select pg_current_wal_insert_lsn()::text`);
+      return () =>
+        valueOf<boolean>(sql`select pg_current_wal_flush_lsn() >= ${place}::text::pg_lsn`);
+    };
+    // Wakes the process that writes to disk, which then sleeps for ten seconds.
+    const first = await writeOne();
+    while (!await first());
+
+    const query = "('2000-01-01', '9999-12-31', null, null, 100, 0, false, 'beginning')";
+    const reads: (() => Promise<{ total: number }>)[] = [
+      async () => (await ask(stack, token, `?${ALL}&after=beginning`)).body,
+      () => callAs(sql, "ada", `read_audit_log('${id}', ${query})`),
+    ];
+    for (const [n, read] of reads.entries()) {
+      const isOnDisk = await writeOne();
+      assertEquals(await isOnDisk(), false);
+      assertEquals((await read()).total, n + 2);
+      assertEquals(await isOnDisk(), true);
+    }
+    const key = `'${id}', '${apiKeyId}'`;
+    for (const call of [`rotate_api_key(${key}, '1 hour')`, `revoke_api_key(${key})`]) {
+      const isOnDisk = await writeOne();
+      await callAs(sql, "ada", call);
+      assertEquals(await isOnDisk(), true, call);
+    }
+    await sql`alter system reset all`;
+    await sql`select pg_reload_conf()`;
+  });
+});
 
 describe("followers", () => {
   it("get every entry once beside 16 writers and an open transaction, also when they are killed", async () => {
@@ -22,5 +73,56 @@ describe("readers of pages", () => {
       while (seen.reads < 500 || seen.deletions < 100) await delay(50);
     });
     assertEquals(failures, []);
+  });
+});
+
+describe("a feed gives every entry once when", () => {
+  it("writers use two-phase commit; only the connection that prepared has to wait", async () => {
+    const { id } = await addOrganization(sql);
+    const cursor = await cursorOf(sql, id);
+    const folder = await cluster.snapshot(stack.postgres);
+    const settings = ["max_prepared_transactions=5"];
+    await using copy = await cluster.startCluster({ ...folder, settings });
+    const writer = await copy.sql.reserve();
+    await writer`begin`;
+    await write(writer, id, "prepared");
+    await writer`prepare transaction 'test'`;
+
+    await write(copy.sql, id, "b");
+    await copy.sql`select audit_log_private.run_upkeep()`;
+    const then = await read(copy.sql, id, cursor);
+    assertEquals(then?.names, ["b"]);
+    await writer`set lock_timeout = '100ms'`;
+    assertEquals(await codeOf(write(writer, id, "c")), "55P03");
+    await writer`commit prepared 'test'`;
+    const last = await read(copy.sql, id, then?.next ?? "");
+    assertEquals([last?.names, last?.total], [["prepared"], 2]);
+    writer.release();
+  });
+
+  const name = "pg_resetwal sets the transactions' numbers forward, and past 2^32";
+  (programs ? it : it.skip)(name, async () => {
+    const { id } = await addOrganization(sql);
+    await write(sql, id, "a");
+    let cursor = await cursorOf(sql, id);
+    const folder = await cluster.snapshot(stack.postgres);
+    // In steps of less than 2^31 and with frozen rows: otherwise Postgres takes old numbers for new ones.
+    for (const next of [2_000_000_000, 4_000_000_000, 2 ** 32 - 30]) {
+      await startPostgres(folder);
+      await cluster.freeze(folder);
+      await stopPostgres(folder.dataDir);
+      await cluster.resetWal(`${programs}`, folder, next);
+    }
+    await using copy = await cluster.startCluster(folder);
+    const names = Array.from({ length: 60 }, (_, n) => `${n + 10}`);
+    for (const name of names) {
+      await write(copy.sql, id, name);
+      const page = await read(copy.sql, id, cursor);
+      assertEquals(page?.names, [name]);
+      cursor = page?.next ?? "";
+    }
+    const isPast = copy.sql`select pg_current_xact_id()::text::bigint > 2 ^ 32`;
+    assertEquals(await valueOf(isPast), true);
+    await assertExact(copy.sql, id, [...names, "a"]);
   });
 });
