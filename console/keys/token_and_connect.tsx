@@ -11,7 +11,7 @@ import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
 
 const POLL_MS = 3_000;
 
-/** Shows how an application uses a key, and a new key's token. With a token, it closes only after a person has stored it. */
+/** Shows how an application uses a key, and a new key's token until a person says that it is stored. */
 export function TokenAndConnect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
 ) {
