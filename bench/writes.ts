@@ -89,7 +89,7 @@ async function timeOf({ sql }: Run, statement: string): Promise<number> {
 async function measureLongTransactions(run: Run): Promise<void> {
   console.log("\nOf 20,000 single inserts in a transaction, a thousand in milliseconds");
   printHead("table", "the first", "the last", "ratio");
-  const seen = await byTurns(Math.min(run.rounds, 3), ["bare", "ours"] as const, (table) => {
+  const seen = await byTurns(run.rounds, ["bare", "ours"] as const, (table) => {
     return run.sql.begin(async (transaction) => {
       const times: number[] = [];
       for (let thousand = 0; thousand < 20; thousand++) {
