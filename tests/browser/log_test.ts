@@ -200,6 +200,9 @@ describe("the log, accessible in each state", () => {
 
   it("says in a sentence what is wrong when a part of it cannot be read or it breaks, leads to the other screens, and recovers", async () => {
     const { view, page } = await openLog([{ created_at: new Date().toISOString() }]);
+    // The first reading ignores a refresh.
+    await view.shows("1–1 of 1 entry");
+    await page.getByRole("listbox").waitFor();
     for (const name of ["read_audit_log", "daily_entry_counts", "list_seals"]) {
       await page.route(`**/rpc/${name}`, (route) => route.fulfill(NO_DATABASE));
       await view.press("Refresh", "The database does not answer. Try again in a minute.");
