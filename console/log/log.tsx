@@ -80,6 +80,8 @@ export function Log() {
     search: { ...address, range: undefined, start, end, entry: undefined, at: undefined },
   });
   const link = `${location.origin}${router.history.createHref(href)}`;
+  // With the zone, because it has the zone: the rows are drawn again once, not twice.
+  const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
   const change = (changes: Partial<LogAddress>) =>
@@ -138,7 +140,7 @@ export function Log() {
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
-              link={link}
+              link={shownLink}
               entries={items}
               zone={shownZone}
               openId={address.entry}
