@@ -3,8 +3,14 @@ import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_
 import { load, sendRequests } from "./load.ts";
 import { dataApiProcesses, whileTimed } from "./processes.ts";
 import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
-import { type BenchOptions, type BenchStack, costOf, KEPT } from "./stack.ts";
-import { resetLimits, startBenchStack } from "./stack.ts";
+import {
+  type BenchOptions,
+  type BenchStack,
+  costOf,
+  KEPT,
+  resetLimits,
+  startBenchStack,
+} from "./stack.ts";
 
 const [START, END] = ["2025-01-01", "2025-12-31"];
 const YEAR = `start=${START}&end=${END}`;

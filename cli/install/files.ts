@@ -1,5 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { AuditLogError, EXIT } from "../client.ts";
 

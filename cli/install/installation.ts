@@ -1,8 +1,14 @@
 // This and what it imports use Node's modules only, so that they also run where there is no Deno.
 
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
-import { readdirSync, realpathSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
 import { allByHand, patchConfig } from "./patch_config.ts";
