@@ -8,7 +8,7 @@ const DEFAULT_API_URL = "http://127.0.0.1:54321";
  * Renders openapi.json as one page for people, which loads nothing from elsewhere; `apiUrl` is where
  * the local stack is.
  */
-export async function renderReference(apiUrl = DEFAULT_API_URL): Promise<string> {
+export async function renderReference(apiUrl: string): Promise<string> {
   const folder = await Deno.makeTempDir();
   const document = await Deno.readTextFile(new URL("openapi.json", import.meta.url));
   const [source, file] = [`${folder}/openapi.json`, `${folder}/index.html`];
@@ -35,11 +35,4 @@ export async function redocly(...args: string[]): Promise<string> {
   const decoder = new TextDecoder();
   if (success) return decoder.decode(stdout);
   throw new Error(`redocly ${args[0]}: ${decoder.decode(stdout)}${decoder.decode(stderr)}`);
-}
-
-if (import.meta.main) {
-  const folder = new URL("dist/", import.meta.url);
-  await Deno.mkdir(folder, { recursive: true });
-  await Deno.writeTextFile(new URL("index.html", folder), await renderReference());
-  console.log("Written: docs/dist/index.html");
 }

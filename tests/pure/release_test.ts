@@ -31,7 +31,7 @@ describe("the releases", () => {
   it("have lists of their migrations' checksums, except those before migrations were frozen", () => {
     const expected = released.filter((version) => !UNFROZEN.includes(version))
       .map((version) => `${version}.migrations.sha256`);
-    assertEquals(lists, expected, "deno task freeze");
+    assertEquals(lists, expected, "list them as CONTRIBUTING.md says");
   });
 
   it("keep their migrations, and newer migrations come after them", async () => {
