@@ -13,7 +13,7 @@ const INSTALLED = await installCli();
 /** The page's daily sync in each language. */
 const LANGUAGES: Record<string, string[]> = {
   curl: ["bash", "follow.sh", "sync", "cat >> audit.ndjson"],
-  Python: ["python3", "sync.py"],
+  Python: ["python3", "follow.py"],
 };
 
 /** Makes a folder with the recipes of the page. */
