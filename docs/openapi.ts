@@ -8,8 +8,8 @@ import "../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
 import {
   type Problem,
+  problemBody,
   type ProblemCode,
-  PROBLEMS,
 } from "../supabase/functions/public-audit-log/problem.ts";
 import { ACTIONS_PAGE, BAD_VALUES, PAGE, SEALS_PAGE } from "./openapi_examples.ts";
 import { NDJSON } from "../supabase/functions/public-audit-log/ndjson.ts";
@@ -338,16 +338,7 @@ function problem(
   further: HeaderName[],
   errors?: Problem["errors"],
 ) {
-  const [status, title, detail] = PROBLEMS[code];
-  const example: Problem = {
-    type: "about:blank",
-    title,
-    status,
-    detail,
-    code,
-    request_id: REQUEST_ID,
-    ...errors && { errors },
-  };
+  const example = problemBody(code, REQUEST_ID, errors);
   return {
     description,
     headers: headers([...COMMON, ...further]),

@@ -41,14 +41,13 @@ export const Problem = z.object({
 
 export type Problem = z.infer<typeof Problem>;
 
-/** Answers with `application/problem+json` (RFC 9457). */
-export function problem(
+export function problemBody(
   code: ProblemCode,
   requestId: string,
-  { headers = {}, errors }: { headers?: HeadersInit; errors?: ParameterError[] } = {},
-): Response {
+  errors?: ParameterError[],
+): Problem {
   const [status, title, detail] = PROBLEMS[code];
-  const body: Problem = {
+  return {
     type: "about:blank",
     title,
     status,
@@ -57,7 +56,16 @@ export function problem(
     request_id: requestId,
     ...errors && { errors },
   };
-  const response = new Response(JSON.stringify(body), { status, headers });
+}
+
+/** Answers with `application/problem+json` (RFC 9457). */
+export function problem(
+  code: ProblemCode,
+  requestId: string,
+  { headers = {}, errors }: { headers?: HeadersInit; errors?: ParameterError[] } = {},
+): Response {
+  const body = problemBody(code, requestId, errors);
+  const response = new Response(JSON.stringify(body), { status: body.status, headers });
   response.headers.set("Content-Type", "application/problem+json");
   return response;
 }
