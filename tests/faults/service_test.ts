@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -6,7 +6,7 @@ import { startEdgeFunction } from "../../local/edge_function.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { serveOnLoopback } from "../loopback.ts";
-import { pidOf, type Sql } from "../project.ts";
+import type { Sql } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Fault, type Load, underLoad } from "./load.ts";
 
@@ -61,14 +61,6 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await startPostgres(stack.postgres);
   });
 
-  recovers("one of the database's processes is killed", GONE, async (load, admin) => {
-    const pid = await pidOf(admin);
-    signal([pid], "SIGKILL");
-    await load.waitForAnswers(40);
-    await load.waitUntilHealthy();
-    assertNotEquals(await pidOf(admin), pid);
-  });
-
   recovers("the database stands still", /TimeoutError/, async (load) => {
     const pids = await processesOf(stack.postgres);
     signal(pids, "SIGSTOP");
@@ -104,26 +96,13 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await admin`select pg_reload_conf()`;
   });
 
+  // tests/stack/rate_limit_test.ts locks the counter of one key.
   recovers("somebody locks the counters of all keys", /TimeoutError/, async (load, admin) => {
     await admin.begin(async (transaction) => {
       await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
       await load.waitForAnswers(8, 500);
     });
   });
-
-  recovers(
-    "somebody locks the counters of some keys: others are served",
-    /55P03/,
-    async (load, admin) => {
-      await admin.begin(async (transaction) => {
-        const some = transaction(load.keys.slice(-5).map(({ apiKeyId }) => apiKeyId));
-        await transaction`
-        select from audit_log_private.rate_limits where api_key_id in ${some} for update`;
-        await load.waitForAnswers(5, 500);
-        await load.waitForAnswers(50, 200);
-      });
-    },
-  );
 
   const cutOff = /503|error reading a body|connection/;
   recovers("PostgREST is killed, and once more as soon as it is back", cutOff, async (load) => {
