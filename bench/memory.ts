@@ -1,4 +1,4 @@
-import { addKeys, addOrganization, type Sql } from "../tests/project.ts";
+import { addKeys, addOrganization, insertEntries, LONGEST, type Sql } from "../tests/project.ts";
 import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { resetLimits, startBenchStack } from "./stack.ts";
@@ -10,16 +10,6 @@ const REQUESTS = 200;
 const BOUND = 130;
 
 /**
- * The longest entry that the table allows. Its characters take the most room on their way: JSON writes a
- * control character as six, and one character beyond Latin-1 doubles the size of a JavaScript string.
- */
-export const LONGEST = {
-  email: "\u0001".repeat(318) + "@\u0001",
-  name: "\u0001".repeat(199) + "😀",
-  text: "\\".repeat(2042),
-};
-
-/**
  * Asks for the largest lawful pages, one and four at a time, and prints the most memory that each process took.
  * The exit code is 1 if the function took more than its bound.
  */
@@ -29,7 +19,7 @@ export async function measureMemory(): Promise<void> {
   const { port, pid } = await stack.startFunction();
   const { id } = await addOrganization(sql);
   const tokens = (await addKeys(sql, id, 20)).map(({ token }) => token);
-  await insertDay(sql, id, LONGEST);
+  await insertDay(sql, id);
   console.log("\nThe largest pages: the most memory of each process, and processor time of a page");
   const columns = ["function, MiB", "PostgREST", "a backend", "function, ms", "all processes"];
   printHead("at a time", "MB", ...columns);
@@ -55,18 +45,9 @@ export async function measureMemory(): Promise<void> {
   for (const fault of faults) console.log(fault);
 }
 
-/** Writes 1,000 entries of one day. */
-export async function insertDay(
-  sql: Sql,
-  id: string,
-  { email, name, text }: Record<"email" | "name" | "text", string>,
-): Promise<void> {
-  await sql`
-    insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-    select ${id}, ${`${DAY}T12:00:00Z`}, 'feedback_given', ${email}, ${name}, ${
-    sql.json({ t: text })
-  }
-    from generate_series(1, 1000)`;
+/** Writes 1,000 entries of one day, as long as the table allows unless it is told otherwise. */
+export async function insertDay(sql: Sql, id: string, given = LONGEST): Promise<void> {
+  await insertEntries(sql, id, DAY, 1000, { action: "feedback_given", ...given });
   await sql`analyze audit_log.audit_entries`;
 }
 

@@ -3,7 +3,7 @@ import postgres from "postgres";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import { addKeys, addOrganization, insertEntries, runUpkeep, valueOf } from "../tests/project.ts";
 import { runProgram } from "../tests/run_program.ts";
-import { askForPage, DAY, insertDay, LONGEST, pageUrl } from "./memory.ts";
+import { askForPage, DAY, insertDay, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
 import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";
@@ -20,8 +20,8 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   const { sql } = stack;
   const [noisy, quiet] = [await addOrganization(sql), await addOrganization(sql)];
   const quietTokens = (await addKeys(sql, quiet.id, 200)).map(({ token }) => token);
-  await insertDay(sql, noisy.id, LONGEST);
-  await insertDay(sql, quiet.id, { email: "ada@example.com", name: "Assistant", text: "m-1" });
+  await insertDay(sql, noisy.id);
+  await insertDay(sql, quiet.id, { data: '{"t": "m-1"}' });
   const { port, pid } = await stack.startFunction();
   const ask = async (n: number) => {
     const response = await askForPage(port, quietTokens[n % quietTokens.length], 100);

@@ -2,11 +2,10 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
 import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
-import { type Entry, inTokyo, letChecksGrowOld, newLog, silently, sql } from "../helpers.ts";
-import { writeEntries } from "../helpers.ts";
+import { type Entry, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
 import { call, newOrganization, pageQuery, signUp } from "../people.ts";
-import { codeOf, exhaust, insertEntries, type Organization, rolledBack } from "../project.ts";
-import { runUpkeep, valueOf } from "../project.ts";
+import { checkSeals, codeOf, exhaust, insertEntries, type Organization } from "../project.ts";
+import { rolledBack, runUpkeep, valueOf } from "../project.ts";
 
 const MARCH = "start=2026-03-01&end=2026-03-31";
 
@@ -47,12 +46,6 @@ async function sealedDay(): Promise<Organization> {
   return log;
 }
 
-/** Checks all days of an organization again. */
-async function checkAgain({ id }: Organization): Promise<void> {
-  await letChecksGrowOld(id);
-  await runUpkeep(sql);
-}
-
 describe("the upkeep", () => {
   it("seals each finished day with entries, and no other", async () => {
     const { token } = await newLog(
@@ -91,8 +84,7 @@ describe("the upkeep", () => {
       where organization_id = ${id}`;
     await runUpkeep(sql);
     assertEquals(await checked(), 2);
-    await letChecksGrowOld(id);
-    await runUpkeep(sql);
+    await checkSeals(sql, id);
     assertEquals(await checked(), 60);
   });
 });
@@ -104,7 +96,7 @@ describe("the list of seals", () => {
     await writeEntries(log.id, entriesOn("2026-03-01", 5));
     await runUpkeep(sql);
     await change(log.id);
-    await checkAgain(log);
+    await checkSeals(sql, log.id);
     const given = { organization_id: log.id, query: pageQuery("2026-03-01", "2026-03-31") };
     const { total, altered, items } = await call<SealsPage>(admin, "list_seals", given);
     assertEquals([total, items.length, altered], [1, 1, ["2026-03-01"]]);
@@ -212,9 +204,8 @@ describe("a change past the triggers", () => {
     await runUpkeep(sql);
     for (const [what, { id }] of logs) {
       for (const step of SILENT[what] ?? []) await step(id);
-      await letChecksGrowOld(id);
+      await checkSeals(sql, id);
     }
-    await runUpkeep(sql);
     for (const [what, { id, token }] of logs) {
       const { total, altered } = await getSeals(token);
       assertEquals([total, altered], [1, ["2026-03-01"]], what);
@@ -225,7 +216,7 @@ describe("a change past the triggers", () => {
   it("that is an ordinary insert appears as a late entry in the next seal, and as a wrong count", async () => {
     const log = await sealedDay();
     await silently((transaction) => insertEntries(transaction, log.id, "2026-03-01", 1));
-    await checkAgain(log);
+    await checkSeals(sql, log.id);
     const seals = await getSeals(log.token);
     assertEquals(seals.altered, []);
     assertEquals(countsOf(seals), [["01", 5, 0], ["01", 6, 1]]);
