@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -6,7 +6,7 @@ import { startEdgeFunction } from "../../local/edge_function.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { serveOnLoopback } from "../loopback.ts";
-import type { Sql } from "../project.ts";
+import { pidOf, type Sql } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Fault, type Load, underLoad } from "./load.ts";
 
@@ -59,6 +59,14 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await crash(stack.postgres);
     await load.waitForAnswers(40, 500);
     await startPostgres(stack.postgres);
+  });
+
+  recovers("one of the database's processes is killed", GONE, async (load, admin) => {
+    const pid = await pidOf(admin);
+    signal([pid], "SIGKILL");
+    await load.waitForAnswers(40);
+    await load.waitUntilHealthy();
+    assertNotEquals(await pidOf(admin), pid);
   });
 
   recovers("the database stands still", /TimeoutError/, async (load) => {
