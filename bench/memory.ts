@@ -1,4 +1,4 @@
-import { addKeys, addOrganization, insertEntries, type Written } from "../tests/project.ts";
+import { addKeys, addOrganization, insertEntries, LONGEST } from "../tests/project.ts";
 import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { resetLimits, startBenchStack } from "./stack.ts";
@@ -8,17 +8,6 @@ const REQUESTS = 200;
 
 /** The function's process may take at most so many MiB. */
 const BOUND = 130;
-
-/**
- * The longest entry that the table allows. Its characters take the most room on their way: JSON writes a
- * control character as six, and one character beyond Latin-1 doubles the size of a JavaScript string.
- */
-export const LONGEST: Written = {
-  action: "feedback_given",
-  user_email: "\u0001".repeat(318) + "@\u0001",
-  agent_name: "\u0001".repeat(199) + "😀",
-  data: JSON.stringify({ t: "\\".repeat(2042) }),
-};
 
 /**
  * Asks for the largest lawful pages, one and four at a time, and prints the most memory that each process took.

@@ -1,9 +1,16 @@
 import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
 import { SlowReader } from "../tests/attacks/slow_reader.ts";
-import { addKeys, addOrganization, insertEntries, runUpkeep, valueOf } from "../tests/project.ts";
+import {
+  addKeys,
+  addOrganization,
+  insertEntries,
+  LONGEST,
+  runUpkeep,
+  valueOf,
+} from "../tests/project.ts";
 import { runProgram } from "../tests/run_program.ts";
-import { askForPage, DAY, LONGEST, pageUrl } from "./memory.ts";
+import { askForPage, DAY, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
 import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";

@@ -131,13 +131,6 @@ export async function beside(
   await Promise.all(repeated);
 }
 
-/** Makes the last checks of an organization's sealed days 31 days older. */
-export async function letChecksGrowOld(organizationId: string): Promise<void> {
-  await sql`
-    update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
-    where organization_id = ${organizationId}`;
-}
-
 /** Runs statements past the triggers of entries and seals, as an owner can. */
 export async function silently(run: (transaction: Run) => Promise<unknown>): Promise<void> {
   await sql.begin(async (transaction) => {

@@ -46,12 +46,19 @@ export async function revoke(run: Run, apiKeyId: string): Promise<void> {
   await run`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
 }
 
-/** Calls a function of the schema audit_log as a signed-in person, like the Data API. */
+/** Takes the rights of a signed-in person until the transaction ends, as the Data API does. */
+export async function actAs(
+  run: Run,
+  claims: { sub: string; email?: string; aal?: string },
+): Promise<void> {
+  await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
+  await run`set local role authenticated`;
+}
+
+/** Calls a function of the schema audit_log as a signed-in person. */
 export async function callAs<T>(sql: Sql, sub: string, call: string): Promise<T> {
-  const claims = JSON.stringify({ sub, email: `${sub}@example.com` });
   return await valueOf<T>(sql.begin(async (run) => {
-    await run`select set_config('request.jwt.claims', ${claims}, true)`;
-    await run`set local role authenticated`;
+    await actAs(run, { sub, email: `${sub}@example.com` });
     return await run.unsafe(`select audit_log.${call}`);
   }));
 }
@@ -64,6 +71,17 @@ export interface Written {
   /** As JSON, so that numbers keep their digits. */
   data?: string;
 }
+
+/**
+ * The longest entry that the table allows. Its characters take the most room on their way: JSON writes a
+ * control character as six, and one character beyond Latin-1 doubles the size of a JavaScript string.
+ */
+export const LONGEST: Written = {
+  action: "feedback_given",
+  user_email: "\u0001".repeat(318) + "@\u0001",
+  agent_name: "\u0001".repeat(199) + "😀",
+  data: JSON.stringify({ t: "\\".repeat(2042) }),
+};
 
 /** Writes one entry: now, or at a time to the microsecond. The owner may choose the transaction's number. */
 export async function insertEntry(
@@ -138,6 +156,14 @@ export async function runUpkeep(run: Run): Promise<void> {
   const [, statement] = (await Deno.readTextFile(file)).match(/'(do [^']*)'/) ?? [];
   if (!statement) throw new Error("upkeep.sql schedules no statement");
   await run.unsafe(statement);
+}
+
+/** Does all of the upkeep, and compares each sealed day of an organization with its seal as if 31 days had passed. */
+export async function checkSeals(run: Run, id: string): Promise<void> {
+  await run`
+    update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'
+    where organization_id = ${id}`;
+  await runUpkeep(run);
 }
 
 /** Deletes one piece of an organization's entries before a day, and says whether there may be more. */

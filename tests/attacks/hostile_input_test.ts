@@ -5,7 +5,7 @@ import { AUDIT_LOG_URL, type Page, type Problem, SECRET_KEY, TWO_DAYS } from "..
 import { UNKNOWN_TOKEN } from "../api.ts";
 import { assertDocumented, exampleOf } from "../contract.ts";
 import { newLog, sql } from "../helpers.ts";
-import { addKeys, age, exhaust } from "../project.ts";
+import { addKeys, age, exhaust, revoke } from "../project.ts";
 import { randomFrom } from "../random.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { type RawResponse, sendAndLeave, sendRaw, type Server } from "./raw_http.ts";
@@ -53,7 +53,7 @@ async function makeKeys() {
     await newLog(),
   ];
   await sql`update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${second.id}`;
-  await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${revoked.apiKeyId}`;
+  await revoke(sql, revoked.apiKeyId);
   const keys = [...await addKeys(sql, first.id, 6), ...await addKeys(sql, second.id, 6)];
   const active = new Map(
     keys.map(({ token }, n) => [token, n < 6 ? first.id : EXTERNAL_ID]),

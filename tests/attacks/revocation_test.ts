@@ -4,6 +4,7 @@ import { AUDIT_LOG_URL, statusOf, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey }
 import { newLog, sql } from "../helpers.ts";
 import { createApiKey, type NewApiKey, newOrganization, type Person } from "../people.ts";
 import { revokeApiKey, signUp } from "../people.ts";
+import { revoke } from "../project.ts";
 import { randomFrom } from "../random.ts";
 import { assertSameTimes } from "./timing.ts";
 
@@ -45,7 +46,7 @@ describe("a revoked key", () => {
 
   it("is refused in the same time as an expired and an unknown one", async () => {
     const [revoked, expired] = [await newLog(), await newLog()];
-    await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${revoked.apiKeyId}`;
+    await revoke(sql, revoked.apiKeyId);
     await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.apiKeyId}`;
     const ask = async (token: string) => {
       const answer = fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, withKey(token));

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { API_URL, PUBLISHABLE_KEY } from "../api.ts";
 import { sql, writeEntries } from "../helpers.ts";
 import { listApiKeys, newOrganization, type Person, signUp } from "../people.ts";
-import { codeOf, rolledBack, type Run } from "../project.ts";
+import { actAs, codeOf, rolledBack, type Run } from "../project.ts";
 import { ABOUT_ONESELF, type Attack, attacksOf, DAY, type Guess } from "./data_api_attacks.ts";
 import { json, jsonValue, servedFunctions, value, values } from "./data_api_attacks.ts";
 import { assertSameTimes } from "./timing.ts";
@@ -101,10 +101,8 @@ async function attack(by: Attacker): Promise<string[]> {
 async function assertRefusedUnread({ id }: Person, statement: string): Promise<void> {
   await rolledBack(sql, async (transaction) => {
     const before = await scans(transaction);
-    const claims = JSON.stringify({ sub: id, role: "authenticated" });
     await transaction`savepoint before`;
-    await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
-    await transaction`set local role authenticated`;
+    await actAs(transaction, { sub: id });
     assertEquals(await codeOf(transaction.unsafe(statement)), "42501", statement);
     await transaction`rollback to before`;
     assertEquals(await scans(transaction), before, statement);

@@ -9,9 +9,9 @@ import { describe, it } from "@std/testing/bdd";
 import {
   ALL_DAYS,
   AUDIT_LOG_URL,
+  checkSeals,
   getSeals,
   insertEntries,
-  letChecksGrowOld,
   newLog,
   type Organization,
   readDay,
@@ -214,8 +214,7 @@ describe("public-audit-log verify", () => {
         update audit_log.audit_entries set user_email = 'eve@example.com'
         where organization_id = ${exported.id} and created_at < '2026-11-19'`
     );
-    await letChecksGrowOld(exported.id);
-    await runUpkeep(sql);
+    await checkSeals(sql, exported.id);
     const altered = /^The service reports 2026-11-18 as altered: .* since 20/;
     await exported.assertDiffers(altered);
     // The day as it is now is not what was sealed.

@@ -3,8 +3,8 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { adopt, ALL, ask, assertExact, chainOf } from "./log.ts";
-import { cursorOf, epochOf, read, scrub, write } from "./log.ts";
-import { addOrganization, codeOf, insertEntries, insertEntry } from "../project.ts";
+import { cursorOf, epochOf, read, write } from "./log.ts";
+import { addOrganization, checkSeals, codeOf, insertEntries, insertEntry } from "../project.ts";
 import { pidOf, runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
 
 const original = await startTemporaryStack();
@@ -145,15 +145,15 @@ describe("adopting a restored log", () => {
 
     await adopt(sql);
     await insertEntries(sql, id, "2026-03-01", 1);
-    await scrub(sql);
+    await checkSeals(sql, id);
     const days = ["1 2026-03-01 3 0 0", "2 2026-03-02 3 0 0", "3 2026-03-01 5 2 0"];
     assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
     // Seals of one epoch are read in the next.
     await adopt(sql);
-    await scrub(sql);
+    await checkSeals(sql, id);
     assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
     await insertEntries(sql, id, "2026-03-01", 1);
-    await scrub(sql);
+    await checkSeals(sql, id);
     days.push("4 2026-03-01 6 1 0");
     assertEquals(await chainOf(sql, id), { days, altered: ["2026-03-02"] });
   });

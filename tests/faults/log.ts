@@ -2,7 +2,7 @@
 // Only the test tasks can load @std. citus/trial.ts imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../local/stack.ts";
-import { askFeed, type Run, runUpkeep, type Sql, valueOf } from "../project.ts";
+import { askFeed, type Run, type Sql, valueOf } from "../project.ts";
 
 /** All days, and the longest page. */
 export const ALL = "start=0001-01-01&end=9999-12-31&limit=1000";
@@ -78,12 +78,6 @@ export async function epochOf(run: Run): Promise<number> {
 /** Uses up numbers of transactions, so that new entries have numbers that other servers have not reached. */
 export async function spendTransactions(run: Run): Promise<void> {
   await run`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
-}
-
-/** Makes all days due for comparison with their seals, and runs the upkeep. */
-export async function scrub(sql: Sql): Promise<void> {
-  await sql`update audit_log_private.sealed_days set checked_at = checked_at - interval '31 days'`;
-  await runUpkeep(sql);
 }
 
 /** Asserts that each seal of an organization includes the one before. Returns them and the altered days. */

@@ -4,8 +4,9 @@ import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import { installCli } from "../clients/cli.ts";
 import { runRecipes } from "../clients/recipes.ts";
 import { connect } from "./cluster.ts";
-import { adopt, ALL, ask, chainOf, scrub, spendTransactions } from "./log.ts";
-import { addKeys, addOrganization, insertEntries, revoke, runUpkeep, valueOf } from "../project.ts";
+import { adopt, ALL, ask, chainOf, spendTransactions } from "./log.ts";
+import { addKeys, addOrganization, checkSeals, insertEntries, revoke } from "../project.ts";
+import { runUpkeep, valueOf } from "../project.ts";
 
 const [installed, old, other] = await Promise.all([
   installCli(),
@@ -88,7 +89,7 @@ describe("docs/scaling.md", () => {
     // The chain also goes on after the new place was restored, and every day was compared.
     await adopt(to);
     await insertEntries(to, moved.id, "2026-11-20", 1);
-    await scrub(to);
+    await checkSeals(to, moved.id);
     days.push("6 2026-11-20 5 1 0");
     assertEquals(await chainOf(to, moved.id), { days, altered: [] });
   });

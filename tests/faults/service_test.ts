@@ -69,7 +69,8 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     assertNotEquals(await pidOf(admin), pid);
   });
 
-  recovers("the database stands still", /TimeoutError/, async (load) => {
+  // PostgREST may still be reading the schema after an earlier fault (PGRST002).
+  recovers("the database stands still", /TimeoutError|PGRST002/, async (load) => {
     const pids = await processesOf(stack.postgres);
     signal(pids, "SIGSTOP");
     await load.waitForAnswers(8, 500).finally(() => signal(pids, "SIGCONT"));
@@ -104,26 +105,13 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await admin`select pg_reload_conf()`;
   });
 
+  // tests/stack/rate_limit_test.ts locks the counter of one key.
   recovers("somebody locks the counters of all keys", /TimeoutError/, async (load, admin) => {
     await admin.begin(async (transaction) => {
       await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
       await load.waitForAnswers(8, 500);
     });
   });
-
-  recovers(
-    "somebody locks the counters of some keys: others are served",
-    /55P03/,
-    async (load, admin) => {
-      await admin.begin(async (transaction) => {
-        const some = transaction(load.keys.slice(-5).map(({ apiKeyId }) => apiKeyId));
-        await transaction`
-        select from audit_log_private.rate_limits where api_key_id in ${some} for update`;
-        await load.waitForAnswers(5, 500);
-        await load.waitForAnswers(50, 200);
-      });
-    },
-  );
 
   const cutOff = /503|error reading a body|connection/;
   recovers("PostgREST is killed, and once more as soon as it is back", cutOff, async (load) => {

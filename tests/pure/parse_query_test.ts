@@ -78,13 +78,6 @@ describe("parseQuery()", () => {
     }]);
   });
 
-  it("does not repeat a token that was put in the query string", () => {
-    const token = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";
-    const { errors } = parseQuery(`start=${token}&end=Bearer+${token}&${token}=1`);
-    assertEquals(errors?.length, 3);
-    assert(!JSON.stringify(errors).includes(token.slice(4, 10)));
-  });
-
   it("says what was seen, shortened", () => {
     const [missing, long] = parseQuery(`start=${"x".repeat(1000)}`).errors?.toReversed() ?? [];
     assertStringIncludes(missing?.detail ?? "", "missing: ");

@@ -6,7 +6,7 @@ import { get, getPage, getProblem, statusOnly } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { addMember, call, createApiKey, listApiKeys, type NewApiKey } from "../people.ts";
 import { newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { addKeys, pidOf, somebodyWaitsFor, valueOf, whileWaiting } from "../project.ts";
+import { addKeys, pidOf, revoke, somebodyWaitsFor, valueOf, whileWaiting } from "../project.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
 const admin = await signUp();
@@ -291,7 +291,7 @@ describe("rotate_api_key()", () => {
       await transaction`select from audit_log_private.api_keys where id = ${apiKeyId} for update`;
       const answer = tryToRotate(id, apiKeyId).then(({ error }) => error?.code);
       await somebodyWaitsFor(sql, await pidOf(transaction));
-      await transaction`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+      await revoke(transaction, apiKeyId);
       return { answer };
     });
     assertEquals(await rotation.answer, "AL002");

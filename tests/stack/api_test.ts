@@ -5,7 +5,7 @@ import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
 import { ACTIONS, type Entry, MESSAGE_DATA, newLog, sql, writeEntries } from "../helpers.ts";
 import { client, signUp } from "../people.ts";
 import { addKeys, age, askFeed, insertEntries, insertEntry } from "../project.ts";
-import { type Organization, rolledBack, rowsRead, runUpkeep, valueOf } from "../project.ts";
+import { revoke, rolledBack, rowsRead, runUpkeep, valueOf } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
 const NDJSON = { Accept: "application/x-ndjson" };
@@ -218,9 +218,8 @@ describe("the API", () => {
 
   it("answers everything but an active key with the same 401 and a challenge as in RFC 6750", async () => {
     const [active, revoked, expired] = [await newLog(), await newLog(), await newLog()];
-    const end = (column: string, { apiKeyId }: Organization) =>
-      sql`update audit_log_private.api_keys set ${sql(column)} = now() where id = ${apiKeyId}`;
-    await Promise.all([end("revoked_at", revoked), end("expires_at", expired)]);
+    await revoke(sql, revoked.apiKeyId);
+    await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.apiKeyId}`;
     const { data: { session } } = await (await signUp()).client.auth.getSession();
     const tokens = [UNKNOWN_TOKEN, revoked.token, expired.token, active.token.slice(0, -1)];
     tokens.push("nonsense", SECRET_KEY, session?.access_token ?? "");

@@ -5,7 +5,7 @@ import { get, getPage, getProblem, getSeals, nextOf, send, statusOf } from "../a
 import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
 import { sql, writeEntries } from "../helpers.ts";
 import { call, createApiKey, listApiKeys, newOrganization, signUp } from "../people.ts";
-import { addKeys, age, exhaust, insertEntries, rolledBack } from "../project.ts";
+import { actAs, addKeys, age, exhaust, insertEntries, revoke, rolledBack } from "../project.ts";
 import { rowsRead, type Run, runUpkeep, valueOf, whileWaiting } from "../project.ts";
 
 // The service counts requests, and shows the counts to administrators and as metrics.
@@ -89,14 +89,13 @@ describe("list_api_keys()", () => {
       insert into audit_log_private.log_reads
       select k.organization_id, false, k.id, date '2026-11-01' + n, null, null, 1, 0, 0, now(), now(), null
       from audit_log_private.api_keys k, generate_series(0, 29) as n where k.organization_id = ${id}`;
-    const claims = JSON.stringify({ sub: admin.id });
     const bounds = {
       [`list_api_keys('${id}')`]: 10 * 400,
       [`api_key_usage('${id}', '2026-11-01', '2026-11-30')`]: 2 * 400 * 30,
     };
     for (const [call, most] of Object.entries(bounds)) {
       const [row] = await sql.begin(async (transaction) => {
-        await transaction`select set_config('request.jwt.claims', ${claims}, true)`;
+        await actAs(transaction, { sub: admin.id });
         return await transaction.unsafe(
           `explain (analyze, buffers, format json) select audit_log_private.${call}`,
         );
@@ -247,7 +246,7 @@ describe("metrics()", () => {
       update audit_log_private.rate_limits set day = day - 1, reads = 'pages' where api_key_id = ${apiKeyId}`;
     await sql`update audit_log.organizations set external_id = 'ours ' || id where id = ${id}`;
     assertEquals(await metricsOf(`ours ${id}`), { ...requests, "requests 200": 0, ...entries });
-    await sql`update audit_log_private.api_keys set revoked_at = now() where id = ${apiKeyId}`;
+    await revoke(sql, apiKeyId);
     assertEquals(await metricsOf(apiKeyId), {});
   });
 

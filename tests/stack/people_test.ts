@@ -6,7 +6,8 @@ import { getPage, TWO_DAYS } from "../api.ts";
 import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
 import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
 import { type Person, signUp } from "../people.ts";
-import { insertEntries, type Organization, rolledBack, type Run, valueOf } from "../project.ts";
+import { actAs, insertEntries, type Organization, rolledBack, type Run } from "../project.ts";
+import { valueOf } from "../project.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
@@ -21,12 +22,6 @@ function callsAbout(organizationId: string): string[] {
   return FUNCTIONS.map(({ name, parameters }) =>
     `audit_log.${name}(${parameters.map((each) => `${each.name} => '${value(each, guess)}'`)})`
   );
-}
-
-/** Takes the rights of a signed-in person, as the Data API does. */
-async function as(run: Run, claims: object): Promise<void> {
-  await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
-  await run`set local role authenticated`;
 }
 
 /** Makes a call, undoes it, and returns "accepted" or the code and the message of its error. */
@@ -44,7 +39,7 @@ async function outcomeOf(run: Run, call: string): Promise<string> {
 async function outcomes(id: string, person: Person, replacement = "select"): Promise<string[]> {
   return await rolledBack(sql, async (run) => {
     await run.unsafe(replacement);
-    await as(run, { sub: person.id, email: person.email, role: "authenticated" });
+    await actAs(run, { sub: person.id, email: person.email });
     const seen = new Set<string>();
     for (const call of callsAbout(id)) seen.add(await outcomeOf(run, call));
     return [...seen];
@@ -123,7 +118,7 @@ describe("list_organizations()", () => {
         returns table (id uuid, name text, role text) language sql stable as $$
           values ('${id}'::uuid, 'Mine', 'owner'), ('${UNKNOWN}', 'Nowhere', 'admin')
         $$`);
-      await as(run, { sub: admin.id });
+      await actAs(run, { sub: admin.id });
       return await valueOf(run`select audit_log.list_organizations()`);
     });
     const shown = { id, organization_id: id, name: "Mine", role: "owner", is_admin: false };
@@ -136,7 +131,7 @@ describe("an administrator", () => {
   async function asked({ id }: Organization, claims: { sub: string; aal?: string }, change = "") {
     return await rolledBack(sql, async (run) => {
       if (change) await run.unsafe(change);
-      await as(run, claims);
+      await actAs(run, claims);
       const outcome = await outcomeOf(run, `audit_log.list_api_keys('${id}')`);
       const list = await valueOf<{ id: string; is_admin: boolean }[]>(
         run`select audit_log.list_organizations()`,
@@ -157,7 +152,7 @@ describe("an administrator", () => {
       values (${organization.id}, ${sub}, 'admin')`;
     assertEquals(await asked(organization, { sub }), [true, true]);
     await rolledBack(sql, async (run) => {
-      await as(run, { sub, email: "ada@example.com" });
+      await actAs(run, { sub, email: "ada@example.com" });
       await run`select audit_log.create_api_key(${organization.id}, 'made by text')`;
       await run`reset role`;
       const [key] = await run`
@@ -196,7 +191,7 @@ describe("an administrator", () => {
     const { id } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 2);
     const usage = await rolledBack(sql, async (run) => {
-      await as(run, { sub: admin.id, email: admin.email });
+      await actAs(run, { sub: admin.id, email: admin.email });
       for (let i = 0; i < 3; i++) {
         await run`
           select audit_log.read_audit_log(

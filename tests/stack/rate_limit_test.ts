@@ -4,7 +4,7 @@ import { startEdgeFunction } from "../../local/edge_function.ts";
 import { API_URL, get, headOf, SECRET_KEY, statusOf } from "../api.ts";
 import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
-import { rolledBack, valueOf, whileWaiting } from "../project.ts";
+import { pidOf, rolledBack, valueOf, whileWaiting } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
 // Proves the limit by induction. The row of a key has the times of its accepted requests. Each test request starts
@@ -168,6 +168,12 @@ describe("the rate limit of the API", () => {
       const waiting = [statusOf(locked.token), statusOf(locked.token)];
       assertEquals(await statusOf(other.token), 200);
       assertEquals(await Promise.all(waiting), [500, 500]);
+      // Otherwise each would keep a connection of the Data API.
+      const stillWaiting = sql`
+        select from pg_stat_activity where ${await pidOf(
+        transaction,
+      )} = any (pg_blocking_pids(pid))`;
+      assertEquals((await stillWaiting).length, 0);
     });
     assertEquals(await statusOf(locked.token), 200);
   });

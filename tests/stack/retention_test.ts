@@ -2,15 +2,14 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, getPage } from "../api.ts";
 import { assertExact, assertExactNow, beside, entriesOf, inTokyo } from "../helpers.ts";
-import { letChecksGrowOld, newLog, PIECE, sql } from "../helpers.ts";
-import { codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
+import { newLog, PIECE, sql } from "../helpers.ts";
+import { checkSeals, codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
 import { runUpkeep, valueOf } from "../project.ts";
 
 /** Seals and checks all days of an organization, and lists its seals. No day may be altered. */
 async function sealed(id: string): Promise<string[]> {
   await runUpkeep(sql);
-  await letChecksGrowOld(id);
-  await runUpkeep(sql);
+  await checkSeals(sql, id);
   const altered = await sql`
     select day from audit_log_private.sealed_days where organization_id = ${id} and altered_at is not null`;
   assertEquals([...altered], []);
