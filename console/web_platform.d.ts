@@ -3,10 +3,6 @@
 /** JSON.parse source text access (ECMAScript 2026). */
 interface JSON {
   rawJSON?(text: string): unknown;
-  parse(
-    text: string,
-    reviver: (key: string, value: unknown, context?: { source: string }) => unknown,
-  ): unknown;
 }
 
 /** Trusted Types (W3C) and File System Access, where the browser has them. */

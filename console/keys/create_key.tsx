@@ -35,11 +35,11 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
       action="Create key"
       work={creation}
       hasToken
-      onSubmit={async () => {
+      onSubmit={() => {
         setIsSent(true);
         if (nameError) return creation.reset();
         const end = lifetime === "never" ? {} : { expires_at: expiresAt(lifetime, lastDay) };
-        await creation.mutateAsync({ api_key_id: id, name, ...end });
+        creation.mutate({ api_key_id: id, name, ...end });
       }}
       onClose={onClose}
     >

@@ -34,7 +34,7 @@ function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): [string, string
 export function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
   const { name, colour } = STATES[apiKey.state];
   const [text, dot] = isLive(apiKey) ? keepsUp(apiKey) : [name.toLowerCase(), colour];
-  return <State colour={dot}>{text}</State>;
+  return <State name={text} colour={dot} />;
 }
 
 /** Says what became of a key. `all` has its successor. */

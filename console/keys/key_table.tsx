@@ -37,7 +37,7 @@ export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyT
     {
       name: "State",
       width: "150px",
-      cell: ({ state }) => <State colour={STATES[state].colour}>{STATES[state].name}</State>,
+      cell: ({ state }) => <State {...STATES[state]} />,
       hint: (key) => explainState(key, all),
     },
     {

@@ -26,7 +26,7 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
       color="red"
       work={revocation}
       isDisabled={normalized(typed) !== normalized(apiKey.name)}
-      onSubmit={() => revocation.mutateAsync({ api_key_id: apiKey.id }).then(onRevoked)}
+      onSubmit={() => revocation.mutate({ api_key_id: apiKey.id }, { onSuccess: onRevoked })}
       onClose={onClose}
     >
       <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, reads)}</Alert>

@@ -26,7 +26,7 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       action="Rotate key"
       work={rotation}
       hasToken
-      onSubmit={() => rotation.mutateAsync({ api_key_id: apiKey.id, successor_id, overlap })}
+      onSubmit={() => rotation.mutate({ api_key_id: apiKey.id, successor_id, overlap })}
       onClose={onClose}
     >
       <p>

@@ -102,7 +102,7 @@ export function pageOf(filter: LogFilter, page: Partial<PageQuery>) {
 export function parseEntries(text: string): AuditEntry[] {
   const value: unknown = JSON.parse(
     text,
-    (_, value, context) =>
+    (_key, value: unknown, context?: { source: string }) =>
       typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value,
   );
   return check(z.array(AUDIT_ENTRY), value);

@@ -86,7 +86,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
             .map((state) => (
               <Text span inherit key={state} ml="sm">
-                <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}</State>
+                <State {...SEAL_STATES[state]} />
               </Text>
             ))}
         </Text>

@@ -201,11 +201,12 @@ function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) 
   return (
     <>
       <div role="status">
-        <State colour={isCaughtUp ? "var(--good)" : "var(--waiting)"}>
-          {isCaughtUp
+        <State
+          name={isCaughtUp
             ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
             : `Reading today's entries: ${entries} so far …`}
-        </State>
+          colour={isCaughtUp ? "var(--good)" : "var(--waiting)"}
+        />
       </div>
       {isCaughtUp && received === 0 && (
         <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>

@@ -66,8 +66,7 @@ const COLUMNS: Column<SealedDay>[] = [
   {
     name: "State",
     width: "minmax(0, 1fr)",
-    cell: ({ state }) => <State colour={SEAL_STATES[state].colour}>{SEAL_STATES[state].name}
-    </State>,
+    cell: ({ state }) => <State {...SEAL_STATES[state]} />,
     hint: ({ entries, state, seal }) =>
       state === "sealed" && seal && seal.entries !== entries &&
       `Sealed with ${count(seal.entries, "entry", "entries")}. ` +

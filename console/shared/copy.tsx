@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, InputBase } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import styles from "./parts.module.css";
 import { Icon } from "./icons.tsx";
@@ -12,17 +12,33 @@ interface CopyProps {
 }
 
 export function Copy({ label, text, isShort }: CopyProps) {
-  const clipboard = useClipboard({ timeout: 3000 });
-  const result = clipboard.error ? "Select the text and copy it" : clipboard.copied ? "Copied" : "";
+  const { copied, copy, error, reset } = useClipboard({ timeout: 3000 });
+  if (error) {
+    // Not an <input>, which would drop line breaks.
+    return (
+      <InputBase
+        component="textarea"
+        multiline
+        rows={1}
+        size="xs"
+        label="The browser refused. Copy this:"
+        readOnly
+        autoFocus
+        value={text}
+        onFocus={({ currentTarget }) => currentTarget.select()}
+        onBlur={reset}
+      />
+    );
+  }
   return (
     <Button
       size={isShort ? "compact-xs" : "xs"}
-      leftSection={<Icon name={clipboard.copied ? "check" : "copy"} size={12} />}
-      aria-label={result ? undefined : `Copy ${label}`}
-      onClick={() => clipboard.copy(text)}
+      leftSection={<Icon name={copied ? "check" : "copy"} size={12} />}
+      aria-label={copied ? undefined : `Copy ${label}`}
+      onClick={() => copy(text)}
     >
-      <span role="status">{result}</span>
-      {!result && (isShort ? "Copy" : `Copy ${label}`)}
+      <span role="status">{copied && "Copied"}</span>
+      {!copied && (isShort ? "Copy" : `Copy ${label}`)}
     </Button>
   );
 }

@@ -1,6 +1,7 @@
 import { Alert, Button, Group, Modal, Stack } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
 import { useBlocker } from "@tanstack/react-router";
-import { type FormEvent, type ReactNode, useRef } from "react";
+import type { FormEvent, ReactNode } from "react";
 import { Failure } from "./parts.tsx";
 import { RequestError } from "./transport.ts";
 
@@ -51,7 +52,7 @@ export interface FormDialogProps extends Omit<DialogProps, "isBusy"> {
   color?: string;
   work: { error: Error | null; isPending: boolean };
   isDisabled?: boolean;
-  onSubmit: () => Promise<unknown>;
+  onSubmit: () => void;
 }
 
 const MAY_BE_MADE = "The key may exist all the same. Try again here: this makes no second key.";
@@ -60,14 +61,11 @@ const MAY_BE_REVOKED = "The key may be revoked all the same. Try again: this doe
 /** A dialog with a form about a key. It sends the form once, however often a person submits it meanwhile. */
 export function FormDialog(props: FormDialogProps) {
   const { action, color = "blue", work, isDisabled = false, onSubmit, children, ...dialog } = props;
-  // A ref and not a state, because a second click in the same moment must see it.
-  const isSent = useRef(false);
+  const client = useQueryClient();
   function submit(event: FormEvent) {
     event.preventDefault();
-    if (isDisabled || isSent.current) return;
-    isSent.current = true;
-    // The error is in `work`.
-    onSubmit().catch(() => {}).finally(() => isSent.current = false);
+    // Asks the client, because `work` does not know yet of a click in the same moment.
+    if (!isDisabled && client.isMutating() === 0) onSubmit();
   }
   const { error, isPending } = work;
   const ifUnknown = dialog.hasToken ? MAY_BE_MADE : MAY_BE_REVOKED;

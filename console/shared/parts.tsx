@@ -25,11 +25,12 @@ export function Hint({ children }: { children: ReactNode }) {
   return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
-export function State({ colour, children }: { colour: string; children: ReactNode }) {
+/** A word or two about how something is, after a dot of a colour. */
+export function State({ name, colour }: { name: string; colour: string }) {
   return (
     <span>
       <span className={styles.dot} style={{ background: colour }} />
-      {children}
+      {name}
     </span>
   );
 }
@@ -46,7 +47,7 @@ export function actionName(code: string): string {
 export function ActionName({ code }: { code: string }) {
   let sum = 0;
   for (const character of code) sum = (sum * 31 + character.charCodeAt(0)) % 65_521;
-  return <State colour={HUES[sum % HUES.length] ?? ""}>{actionName(code)}</State>;
+  return <State name={actionName(code)} colour={HUES[sum % HUES.length] ?? ""} />;
 }
 
 /** A time in UTC. The tooltip also has milliseconds and the local time. */

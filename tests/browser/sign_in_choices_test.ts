@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { beforeAll, describe, it } from "@std/testing/bdd";
 import { Buffer } from "node:buffer";
 import { buildConsole, type ServeConsole } from "../../local/console.ts";
@@ -118,10 +118,18 @@ describe("the console in a frame", () => {
     await frame.getByText("does not open inside another page").waitFor();
   });
 
-  it("takes the session from a page of that origin, and needs no storage", async () => {
+  it("takes the session from a page of that origin, needs no storage, and shows what it may not copy, selected", async () => {
     const { admin, frame } = await openFramed(VARIANT_URL, PLATFORM);
     await frame.getByText("No entries").waitFor();
     await frame.getByText(admin.email).waitFor();
+    await frame.getByRole("button", { name: "Copy link" }).click();
+    const field = frame.getByLabel("The browser refused. Copy this:");
+    const link = await field.inputValue();
+    assertStringIncludes(link, `${VARIANT_URL}#/`);
+    const selected = await field.evaluate(({ ownerDocument }) =>
+      String(ownerDocument.getSelection())
+    );
+    assertEquals(selected, link);
   });
 
   it("takes nothing from a page of another origin, and tells it nothing", async () => {
