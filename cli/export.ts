@@ -1,6 +1,7 @@
 import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
 import { follow, type FollowOptions, refuse } from "./client.ts";
+import { COLUMNS, csvRecord } from "./csv.ts";
 import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
 
 /** How much of FILE is written, as in FILE.progress. */
@@ -10,8 +11,6 @@ interface Progress {
   bytes: number;
   entries: number;
 }
-
-const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
 
 /**
  * Writes entries to a file, each once, however often it is interrupted. When a page is on the disk, FILE.progress
@@ -47,13 +46,5 @@ function cutToProgress(out: string): Progress {
 function textOf(lines: string[], out: string, isFirst: boolean): string {
   if (!out.endsWith(".csv")) return lines.map((line) => `${line}\n`).join("");
   const header = isFirst ? `${COLUMNS.join(",")}\r\n` : "";
-  return header + lines.map((line) => `${csvRecord(line)}\r\n`).join("");
-}
-
-/** A record as RFC 4180 has it. `data` stays as it was written: parsing rounds long numbers. */
-function csvRecord(line: string): string {
-  const entry = JSON.parse(line);
-  // The first match is the field: within a string, the quotes would be escaped.
-  entry.data = line.slice(line.indexOf(',"data":') + ',"data":'.length, -1);
-  return COLUMNS.map((name) => `"${entry[name].replaceAll('"', '""')}"`).join(",");
+  return header + lines.map((line) => csvRecord(line, COLUMNS)).join("");
 }

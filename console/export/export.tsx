@@ -1,6 +1,7 @@
 import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
+import { type ColumnName, COLUMNS } from "../../cli/csv.ts";
 import { curl } from "../keys/collectors.ts";
 import type { LogFilter } from "../log/data.ts";
 import { Copyable } from "../shared/copy.tsx";
@@ -9,7 +10,7 @@ import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { useOrganization } from "../shell/organization.tsx";
-import { type ColumnName, COLUMNS, exportText, type Format, openFile } from "./export_file.ts";
+import { exportText, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
 export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {

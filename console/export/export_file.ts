@@ -1,9 +1,7 @@
+import { type ColumnName, csvRecord } from "../../cli/csv.ts";
 import { type LogFilter, readFeed } from "../log/data.ts";
 
 export type Format = "ndjson" | "csv";
-
-export const COLUMNS = ["id", "created_at", "action", "user_email", "agent_name", "data"] as const;
-export type ColumnName = typeof COLUMNS[number];
 
 const RETRY_MS = 1_000;
 
@@ -73,14 +71,4 @@ async function readPage(filter: LogFilter, after: string, signal: AbortSignal) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
-}
-
-/** A record of RFC 4180. `data` stays as it is written, because parsing would round its long numbers. */
-function csvRecord(item: string, columns: readonly ColumnName[]): string {
-  const mark = ',"data":';
-  const end = item.indexOf(mark);
-  const entry: Record<string, string> = JSON.parse(`${item.slice(0, end)}}`);
-  const data = item.slice(end + mark.length, -1);
-  const values = columns.map((name) => name === "data" ? data : entry[name] ?? "");
-  return `${values.map((value) => `"${value.replaceAll('"', '""')}"`).join(",")}\r\n`;
 }

@@ -1,16 +1,16 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { sql, writeEntries } from "../helpers.ts";
+import { insertEntry, sql, writeEntries } from "../helpers.ts";
 import { CONSOLE_URL, daysAgo, hourly, openLog, openScreen, today } from "./browser.ts";
 
 describe("an entry, accessible in each state", () => {
   it("opens with both times, all digits of its numbers, and copies of its id and JSON", async () => {
     // 23:30 in New York on the day before.
     const { view, page } = await openScreen("log", ({ id }) =>
-      sql`
-        insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, data)
-        values (${id}, ${`${today()}T04:30:00.005Z`}, 'feedback_given', 'ada@example.com', 'x',
-          '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}')`);
+      insertEntry(sql, id, {
+        created_at: `${today()}T04:30:00.005Z`,
+        data: '{"exact": 12345678901234567890.10, "__proto__": {"x": 1}, "text": "<b>\\u00e9"}',
+      }));
     await view.row("ada@example.com").click();
     await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
     await view.entry.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();

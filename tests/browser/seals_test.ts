@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { runUpkeep, sql, writeEntries } from "../helpers.ts";
+import { insertEntries, runUpkeep, sql, writeEntries } from "../helpers.ts";
 import { CONSOLE_URL, newAdmin, openConsole, openScreen } from "./browser.ts";
 
 describe("seals, accessible in each state", () => {
@@ -55,10 +55,7 @@ describe("seals, accessible in each state", () => {
     const { view, page } = await openScreen(
       "seals?start=2020-01-01&end=2022-12-31",
       async ({ id }) => {
-        await sql`
-          insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name)
-          select ${id}, day, 'agent_added', 'ada@example.com', 'x'
-          from generate_series(timestamptz '2020-01-01T00:00:00Z', '2022-10-01T00:00:00Z', '1 day') as day`;
+        await insertEntries(sql, id, "2020-01-01", 1005, { every: "1 day" });
         await runUpkeep(sql);
       },
     );

@@ -16,10 +16,10 @@ import {
 } from "../helpers.ts";
 import { hangUp } from "../loopback.ts";
 import type { Ended } from "../run_program.ts";
-import { installCli, mustRun, newFolder } from "./cli.ts";
+import { type CliOptions, installCli, KILLED, mustRun, newFolder } from "./cli.ts";
+import { type Running, startCli } from "./cli.ts";
 import { fill, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
-import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));

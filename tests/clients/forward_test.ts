@@ -4,13 +4,13 @@ import { createHmac } from "node:crypto";
 import { AuditLogError, follow } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Batch, sinkFor } from "../../cli/sinks.ts";
-import { age, AUDIT_LOG_URL, randomFrom, sql, withKey } from "../helpers.ts";
+import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import { installCli, mustRun, newFolder } from "./cli.ts";
+import { type CliOptions, installCli, KILLED, mustRun, newFolder } from "./cli.ts";
+import { type Running, startCli } from "./cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
-import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 
 const INSTALLED = await installCli("@aws-sdk/client-s3@3");
 const SECRET = "a secret of 24 bytes, ok";
@@ -274,8 +274,7 @@ describe("public-audit-log forward", () => {
       assertEquals(ended?.code, 2);
       assertMatch(ended?.stderr ?? "", message);
     }
-    await sql`
-      update audit_log_private.api_keys set revoked_at = now() where id = ${log.apiKeyId}`;
+    await revoke(sql, log.apiKeyId);
     const { code, stderr } = await start({ ...run, args: [] }).output;
     assertEquals(code, 3);
     assertMatch(stderr, /^The API refuses the key: .* Set an active one in AUDIT_LOG_API_KEY/);

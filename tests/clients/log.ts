@@ -10,7 +10,7 @@ const AWKWARD = [
   "=1+1",
   "日本語 🦕 e\u0301 \u2028",
   "back\\slash\\",
-  '","items":[{"',
+  '","data":{},"items":[{"',
   "",
 ];
 const AWKWARD_DATA = [
