@@ -5,7 +5,7 @@ export interface DataSet {
   entries: number;
   organizationId: string;
   keys: Key[];
-  /** Keys whose limit is used up. */
+  /** Keys whose quota is used up. */
   exhaustedKeys: Key[];
 }
 
@@ -94,7 +94,7 @@ function insertionOf(options: InsertionOptions, from: number, to: number): strin
     ) as times`;
 }
 
-/** SQL of a cursor, behind all that a snapshot sees. `scope`: organization, days, action. */
+/** SQL of the cursor of a reader who has all that a snapshot sees. `scope`: organization, days, action. */
 export function cursorOf(snapshot: string, scope: string): string {
   return `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${scope}')`;
 }

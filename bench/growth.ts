@@ -91,7 +91,7 @@ async function printSizes(databases: Sql[]): Promise<void> {
 /** For each request, SQL that selects the query to give to public_audit_log. */
 function requestsOf(id: string): Record<string, string> {
   const [day, year] = ["'2025-07-01', '2025-07-01'", "'2025-01-01', '2025-12-31'"];
-  // The upkeep adds a day.
+  // The part `upkeep` writes entries of 2026-01-01.
   const [start, end] = ["2021-01-01", "2026-12-31"];
   const years = `'${start}', '${end}'`;
   const feedback = "'feedback_given'";

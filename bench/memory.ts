@@ -10,8 +10,8 @@ const REQUESTS = 200;
 const BOUND = 130;
 
 /**
- * Asks for the largest lawful pages, one and four at a time, and prints the most memory that each process took.
- * The exit code is 1 if the function took more than its bound.
+ * Asks for the largest pages, one and four at a time, and prints the most memory that each process took.
+ * The exit code is 1 if the function took more than its bound, or a request failed.
  */
 export async function measureMemory(): Promise<void> {
   await using stack = await startBenchStack();

@@ -15,7 +15,7 @@ import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
 import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";
 
-/** One key asks for so many pages at once: its lawful minute. */
+/** One key asks for so many pages at once: its quota. */
 const AT_ONCE = 60;
 /** The requests of the quiet organization that are timed while nobody else asks. */
 const ALONE = 1500;
@@ -58,7 +58,7 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   for (const fault of stack.faults) console.log(fault);
 }
 
-/** The figures of a round: milliseconds alone and beside the crowd, pages that the crowd got, the function's MiB. */
+/** The figures of a round: milliseconds alone and beside the largest pages, how many of those came, MiB. */
 interface Seen {
   alone: number[];
   beside: number[];
@@ -112,7 +112,7 @@ async function timesOf(
   return times;
 }
 
-/** Prints how much memory 60 readers take if they do not read their pages. */
+/** Prints the function's memory while 60 readers stop or crawl within their pages. */
 async function measureStalledReaders(port: number, pid: number, token: string): Promise<void> {
   const columns = ["before, MiB", "peak", "after 75 s", "after they left"];
   printHead("60 readers that stop or crawl", ...columns);

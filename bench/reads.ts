@@ -206,7 +206,7 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
   }
 }
 
-/** Empties all limits, and uses up those of the exhausted keys. */
+/** Resets all quotas, and uses up those of the exhausted keys. */
 async function prepareLimits(sql: Sql, { exhaustedKeys }: DataSet): Promise<void> {
   const ids = exhaustedKeys.map(({ apiKeyId }) => apiKeyId);
   await resetLimits(sql);

@@ -1,4 +1,4 @@
-/** Runs the parts that the command line names, or else the first ones. */
+/** Runs the parts that the command line names, or those of `byDefault` if it names none. */
 export async function runParts(
   parts: Record<string, () => Promise<void>>,
   named: string[],

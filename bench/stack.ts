@@ -29,7 +29,7 @@ export interface BenchStack extends StackInfo, AsyncDisposable {
   backend: number;
   /** The errors that functions have logged: the causes of 500s. */
   faults: Set<string>;
-  /** Starts an Edge Function that uses this stack: the service's, or another entry file. */
+  /** Starts an Edge Function that uses this stack: the service's, or that of another main file. */
   startFunction(main?: URL): Promise<EdgeFunction>;
 }
 
@@ -89,7 +89,7 @@ async function startProcess(dataDir: string) {
   }
 }
 
-/** Gives all keys their whole limit again. */
+/** Gives all keys their whole quota again. */
 export async function resetLimits(sql: Sql): Promise<void> {
   await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
 }

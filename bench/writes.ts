@@ -85,7 +85,7 @@ async function timeOf({ sql }: Run, statement: string): Promise<number> {
   return performance.now() - start;
 }
 
-/** Prints whether a transaction that writes one by one becomes slower. */
+/** Prints whether a transaction becomes slower while it inserts entries one by one. */
 async function measureLongTransactions(run: Run): Promise<void> {
   console.log("\nOf 20,000 single inserts in a transaction, a thousand in milliseconds");
   printHead("table", "the first", "the last", "ratio");

@@ -1,8 +1,7 @@
--- Grows an installed project past one machine, with Citus: organizations over nodes, each with all its rows on one of
--- them. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
+-- Spreads the organizations of an installed project over several nodes, with Citus. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
 -- after. All of it happens, or nothing.
 --
--- Every table that begins with the organization is distributed by it, in one group. So all rows of an organization lie
+-- Every table of an organization's rows is distributed by the organization, in one group. So all rows of an organization lie
 -- on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
 -- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
 -- the node one by one, each would see another.)
@@ -15,7 +14,7 @@ set local client_min_messages = warning;
 do $$
 begin
   if not exists (select from pg_extension where extname = 'citus') then
-    raise exception 'this Postgres has no Citus: nothing was changed. One Postgres needs nothing of this file' using errcode = 'feature_not_supported';
+    raise exception 'this Postgres has no Citus: nothing was changed. A single Postgres does not need this file' using errcode = 'feature_not_supported';
   elsif exists (select from pg_dist_partition where logicalrelid = 'audit_log.audit_entries'::regclass) then
     raise exception 'this project is distributed already: nothing was changed. To use a new node: select audit_log_private.admit_nodes()' using errcode = 'object_not_in_prerequisite_state';
   elsif (select count(*) filter (where groupid = 0) = 0 or count(*) < 2 from pg_dist_node where isactive) then
@@ -49,7 +48,7 @@ begin
   $node$) n
   where not n.success or n.result <> 't';
   if found then
-    raise exception 'a node gives privileges to whoever asks: run citus/node.sql on each, before it joins. One that has joined without: take it out and start again with an empty database' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'a node gives other roles privileges on new tables or functions: run citus/node.sql on each node before it joins. If one joined without, remove it, and start again with an empty database' using errcode = 'object_not_in_prerequisite_state';
   end if;
   insert into audit_log_private.feed_keys (system_identifier)
   select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
@@ -77,7 +76,7 @@ begin
   ) into answer;
   return answer;
 end $$;
-comment on function audit_log_private.at_home is 'Has at_home_here carried out on the node that has the organization: all of it there.';
+comment on function audit_log_private.at_home is 'Runs at_home_here, as a whole, on the node that has the organization.';
 
 -- Citus refuses SQL functions that read distributed tables, so these two become plpgsql. Functions that read tables also
 -- plan each call anew, because Citus must know the organization.
@@ -178,7 +177,7 @@ grant update (description, deprecated_at) on audit_log.actions to current_user;
 
 -- 5. The tables, then every function on every node.
 
--- Citus keeps only those keys unique that begin with the organization.
+-- Citus keeps a key unique only if it includes the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
 
 set local role none;
@@ -203,7 +202,7 @@ declare
   creations text[];
   creation text;
 begin
-  -- The data is moved without foreign keys and triggers. What was written stays as it was written.
+  -- The data is moved without foreign keys and triggers, so that no trigger changes it.
   select string_agg(o.drop, '; '), array_agg(o.creation order by o.is_trigger) filter (where o.creation <> '') into drops, creations
   from (
     select

@@ -1,5 +1,5 @@
--- Makes a Postgres a node, before it joins the others: run as a superuser on each, the coordinator too. Each has the
--- platform's roles, its functions auth.uid() and auth.jwt(), and Citus in shared_preload_libraries.
+-- Prepares a Postgres to be a node. Run it as a superuser on each, the coordinator too, before it joins. Each must have
+-- Supabase's roles, its functions auth.uid() and auth.jwt(), and Citus in shared_preload_libraries.
 
 begin;
 create extension if not exists citus;

@@ -117,10 +117,10 @@ export async function ask(address: URL, options: FollowOptions): Promise<string>
     throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
   const isOfCursor = body.includes('"parameter":"after"');
-  // The log never refuses the cursor `beginning`, so this is another address.
+  // The log never refuses the cursor `beginning`, so this address is not the log's.
   const isElsewhere = isOfCursor && address.searchParams.get("after") === "beginning";
   const next = status !== 400 || isElsewhere
-    ? "Is AUDIT_LOG_URL right? The key goes nowhere else."
+    ? "Is AUDIT_LOG_URL right? The key was sent to no other address."
     : isOfCursor
     ? "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
       "If the API's database was restored, move the file with the cursor away to start anew."

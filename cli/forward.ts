@@ -14,7 +14,7 @@ interface Progress {
 
 /**
  * Delivers entries to a sink, page by page, each at least once: it saves the cursor after the sink has confirmed. If
- * it is killed between the two, the batch is delivered again. Returns how many entries it delivered.
+ * it is killed between the two, the page is delivered again. Returns how many entries it delivered.
  */
 export async function forward(
   sink: Sink,
@@ -31,7 +31,7 @@ export async function forward(
   if (progress.to !== undefined && progress.to !== to) {
     refuse(
       `${state} is the state of --to=${progress.to}: give each sink a --state of its own. ` +
-        'If this sink has moved, correct "to" in that file.',
+        'If this sink has a new address, correct "to" in that file.',
     );
   }
   const before = progress.entries;

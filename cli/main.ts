@@ -53,7 +53,7 @@ ${ENVIRONMENT}`,
   public-audit-log follow --start=2026-11-20 | jq .user_email
 
 ${SELECTION}
-  --state=FILE           go on from FILE, and save there what has been printed
+  --state=FILE           go on from the place in FILE, and save the place there after each page
   --once                 end when caught up
 
 ${ENVIRONMENT}`,
@@ -66,14 +66,14 @@ ${ENVIRONMENT}`,
   public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
 
   --to=SINK              where to, as above
-  --state=FILE           go on from FILE, and save there what has been confirmed
+  --state=FILE           go on from the place in FILE, and save it there when a page is confirmed
 ${SELECTION}
   --once                 end when caught up, for a scheduled job
 
 Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It is, for https: the signing secret
 (whsec_…, Standard Webhooks). For splunk: the token. For elasticsearch: the API key, or the whole value of
 Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
-If this is killed, the last batch may be delivered again: drop repeats by id and created_at.
+If this is killed, it may deliver the last page again: drop repeats by id and created_at.
 
 ${ENVIRONMENT}`,
 
@@ -88,8 +88,9 @@ ${ENVIRONMENT}`,
                          to the last)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
-  --seals=FILE           saved answers of …/seals, once for each page; without it, the API is asked
-  --timestamp=FILE       an RFC 3161 token of N:SEAL, which proves when you had it; needs openssl
+  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is
+                         asked
+  --timestamp=FILE       an RFC 3161 time stamp of N:SEAL, which proves when you had it. Needs openssl
   --authorities=FILE     the certificates to trust for that, in PEM
 
 ${ENVIRONMENT}`,
@@ -108,7 +109,7 @@ const DAYS = { start: TEXT, end: TEXT };
 const RANGE = { ...DAYS, action: TEXT };
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
 
-/** Uses half of the limit, so that other programs can use the key, too. */
+/** Uses half of the key's quota, so that other programs can use the key, too. */
 const POLL_MS = 2_000;
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
@@ -136,7 +137,7 @@ async function run(command: string, args: string[]): Promise<number> {
   switch (command) {
     case "export": {
       const { out, follow, ...range } = parse({ ...RANGE, out: TEXT, follow: FLAG });
-      if (!out) refuse("--out: the file to write to. Try --help.");
+      if (!out) refuse("--out: name the file to write to. Try --help.");
       return print(await exportLog(out, { ...api(follow), ...range }));
     }
     case "follow": {
@@ -146,7 +147,7 @@ async function run(command: string, args: string[]): Promise<number> {
     }
     case "forward": {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
-      if (!options.state) refuse("--state: the file for the cursor. Try --help.");
+      if (!options.state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
       const show = (entries: number) =>
         process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);

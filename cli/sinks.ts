@@ -2,7 +2,7 @@ import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
 import { type Entry, messageOf, refuse, send, Temporary, timeLimit } from "./client.ts";
 
-/** Entries that are delivered together. */
+/** The entries of a page, to deliver together. */
 export interface Batch {
   items: Entry[];
   /** The same entries, as the API wrote them. */
@@ -13,7 +13,7 @@ export interface Batch {
   signal: AbortSignal | null;
 }
 
-/** Delivers a batch. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
+/** Delivers a page. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
 export type Sink = (batch: Batch) => Promise<void>;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
@@ -111,7 +111,7 @@ type S3Error = { $metadata?: { httpStatusCode?: number } };
 
 /**
  * Writes to an S3-compatible bucket. AWS's own library finds credentials wherever AWS and others put them (roles,
- * profiles, tokens of a pod); only this sink loads it. The batch names the object, so a repeat writes the same one.
+ * profiles, tokens of a pod); only this sink loads it. The page names the object, so a repeat writes the same one.
  */
 async function s3(url: URL): Promise<Sink> {
   const library = "@aws-sdk/client-s3";
@@ -131,7 +131,7 @@ async function s3(url: URL): Promise<Sink> {
     } catch (error) {
       const status = (error as S3Error).$metadata?.httpStatusCode ?? 500;
       if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);
-      refuse(`${url} refuses the entries: ${messageOf(error)}`);
+      refuse(`${url} refuses the entries: correct --to or the credentials. ${messageOf(error)}`);
     }
   };
 }

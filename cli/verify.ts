@@ -16,7 +16,7 @@ export interface VerifyOptions {
   folder?: string | undefined;
   /** Files with answers of …/seals, or the API to ask. */
   seals: string[] | FollowOptions;
-  /** A seal that the reader kept, as N:SEAL; a token of it, and the certificates to trust for that. */
+  /** A seal that the reader kept, as N:SEAL; its time stamp, and the certificates to trust for that. */
   kept?: string | undefined;
   timestamp?: string | undefined;
   authorities?: string | undefined;
@@ -37,11 +37,14 @@ const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
 export async function verify(
   options: VerifyOptions,
 ): Promise<{ lines: string[]; isWell: boolean }> {
-  const { folder = "", seals: source, kept } = options;
+  const { folder, seals: source, kept } = options;
+  if (!folder) refuse("--folder: name the folder of the exported days. Try --help.");
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
-  if (kept !== undefined && !seal) refuse("--kept: a sequence, a colon and a seal of 64 digits");
+  if (kept !== undefined && !seal) {
+    refuse("--kept must be a sequence, a colon and a seal of 64 digits");
+  }
   for (const day of [options.start, options.end]) {
-    if (day !== undefined && !DAY.test(day)) refuse("--start and --end: a day, YYYY-MM-DD");
+    if (day !== undefined && !DAY.test(day)) refuse("--start and --end must be days, YYYY-MM-DD");
   }
   const pages: SealsPage[] = Array.isArray(source)
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
@@ -109,7 +112,7 @@ function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: 
   }
 }
 
-/** Lets openssl check the token, because it knows certificates and their times. */
+/** Lets openssl check the time stamp, because it knows certificates and their times. */
 function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: Findings): void {
   if (timestamp === undefined) return;
   if (kept === undefined || authorities === undefined) {
@@ -124,7 +127,8 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
     found.notes.push(`The seal that you kept existed at ${new Date(time).toISOString()}`);
   } catch (error) {
     if (isError(error, "ENOENT")) refuse("--timestamp needs openssl.");
-    found.problems.push(`${timestamp} is no token of the seal that you kept: ${messageOf(error)}`);
+    const what = `${timestamp} is no time stamp of the seal that you kept`;
+    found.problems.push(`${what}: ${messageOf(error)}`);
   }
 }
 

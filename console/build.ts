@@ -9,7 +9,10 @@ import { build } from "vite";
 const [outDir = fileURLToPath(new URL("dist", import.meta.url))] = Deno.args;
 for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
   if (Deno.env.get(name)) continue;
-  console.error(`${name} is not set. Both are on the project's page Settings › API Keys.`);
+  console.error(
+    `${name} is not set. The address is https://<ref>.supabase.co. The key is in the project's ` +
+      "dashboard, under Project Settings › API Keys.",
+  );
   Deno.exit(2);
 }
 await build({

@@ -49,7 +49,7 @@ export async function createLite(options: AuthOptions): Promise<Auth> {
 
 /**
  * Connects to a database anew for each use. When connections are cut, a pool of the driver (postgres.js 3.4.9)
- * throws where nobody can catch it, and lends no more.
+ * throws where nobody can catch it, and lends no more connections.
  */
 async function connect(url: string): Promise<PostgresConnection> {
   const connection = createPostgresConnection({ url, postgresOptions: { onnotice: () => {} } });

@@ -7,21 +7,21 @@ create role service_role nologin noinherit bypassrls;
 -- local/stack.ts sets its password, which is different on every machine.
 create role authenticator noinherit login;
 grant anon, authenticated, service_role to authenticator;
--- As on the platform. PostgREST applies the settings of the caller's role to each request.
+-- As on Supabase. PostgREST applies the settings of the caller's role to each request.
 alter role anon set statement_timeout = '3s';
 alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
 
--- Owns everything that the migrations create; local/stack.ts has created it. As on the platform it is no superuser,
+-- Owns everything that the migrations create; local/stack.ts has created it. As on Supabase, it is no superuser,
 -- so that what works here also works there.
 grant anon, authenticated, service_role to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres;
 alter database postgres owner to postgres;
--- For restoring dumps without triggers. On the platform the extension supautils allows it.
+-- For restoring dumps without triggers. On Supabase, the extension supautils allows it.
 grant set on parameter session_replication_role to postgres;
 
--- Not on the platform: seed.sql only runs where this is set.
+-- Not on Supabase: seed.sql takes this as the sign of a local stack.
 alter database postgres set app.settings.local_stack = 'deno task start';
 
 create schema extensions;
@@ -59,7 +59,7 @@ create or replace function auth.uid() returns uuid language sql stable as $$
   select (auth.jwt() ->> 'sub')::uuid
 $$;
 
--- PostgREST caches the schema. As on the platform, each change of the schema tells it to reload.
+-- PostgREST caches the schema. As on Supabase, each change of the schema tells it to reload.
 create function extensions.pgrst_ddl_watch() returns event_trigger language plpgsql as $$
 begin
   if exists (

@@ -16,7 +16,7 @@ export interface DataApiOptions {
   log: (text: string) => void;
 }
 
-/** Serves `/rest/v1`, like the platform's gateway in front of PostgREST. */
+/** Serves `/rest/v1`, like Supabase's gateway in front of PostgREST. */
 export interface DataApi extends Disposable {
   fetch(request: Request): Promise<Response>;
 }

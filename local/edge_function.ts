@@ -17,7 +17,7 @@ export interface EdgeFunction extends ChildProcess {
 }
 
 /**
- * Starts the Edge Function as the platform does, with the same entry file and environment. It may only talk to the
+ * Starts the Edge Function as Supabase does, with the same entry file and environment. It may only talk to the
  * Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {

@@ -44,7 +44,7 @@ async function forward(url: URL, request: Request, address: string): Promise<Res
   const method = METHODS.includes(request.method) ? request.method : "OPTIONS";
   const body = method === "OPTIONS" ? null : request.body;
   const headers = new Headers(request.headers);
-  // Like the platform's proxy, overwrites what the caller sent.
+  // Like Supabase's proxy, overwrites what the caller sent.
   headers.set("CF-Connecting-IP", address);
   return await fetch(url, { method, headers, body, redirect: "manual" });
 }

@@ -77,7 +77,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   // Awaited below, which throws its error. If another error comes first, nobody awaits it.
   building.catch(() => {});
 
-  // Meanwhile Postgres starts. If it cannot be found, the migrations say why.
+  // Finds the Supabase CLI while Postgres starts. If there is none, `db push` says why.
   if (isMigrated) findSupabase().catch(() => {});
   progress(`Postgres ${await majorVersion(server?.programs)}`);
   const { adminPassword } = secrets;
@@ -107,8 +107,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     progress(seed ? "migrations and seed" : "migrations");
     await supabase("db", "push", `--remote=${url}`, "--yes", ...seed ? ["--include-seed"] : [])
       .catch((error) => {
-        // A migration that was edited after it was applied cannot be pushed.
-        throw new Error(`${error.message}\nIs the data from older migrations? deno task reset`);
+        const next = "If a migration was edited after it was applied, delete the data: " +
+          "deno task reset";
+        throw new Error(`${error.message}\n${next}`);
       });
   }
 

@@ -77,7 +77,8 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     let said = "";
     const end = await run("migrate", (line) => said += line).ended;
     if (end === "code 0") return;
-    throw new Error(`auth migrate: ${said}\nIs the data from Supabase Lite? deno task reset`);
+    const next = "If the data is from Supabase Lite, delete it: deno task reset";
+    throw new Error(`auth migrate: ${said}\n${next}`);
   }
   const started = resources.move();
   return {
@@ -95,7 +96,7 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     async fetch(request) {
       const { pathname, search } = new URL(request.url);
       const headers = new Headers(request.headers);
-      // As the platform's gateway does, the keys become JWTs.
+      // Turns the keys into JWTs, as Supabase's gateway does.
       const bearer = headers.get("Authorization")?.replace(/^Bearer +/i, "");
       const role = roles.get(bearer ?? "");
       if (role) headers.set("Authorization", `Bearer ${role}`);

@@ -2,7 +2,7 @@
 // (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
-// The Edge Function has a lockfile of its own, because the platform reads the one beside its deno.json. So has
+// The Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. So has
 // each Postgres that is installed for tests only (postgres/versions.ts).
 
 import { existsSync } from "node:fs";

@@ -6,7 +6,8 @@ import type { StackInfo } from "../local/stack.ts";
 using lock = await lockDataDir(DATA_DIR);
 if (lock) {
   console.error(
-    `Nothing runs here. Start it, or give the options that you gave to it: ${taskCommand("start")}`,
+    `Nothing runs here. Start it: ${taskCommand("start")}\n` +
+      "If you started it with --data-dir, give the same --data-dir here.",
   );
   Deno.exit(1);
 }

@@ -4,7 +4,7 @@ export interface Loopback extends AsyncDisposable {
   url: string;
 }
 
-/** Makes a body that ends in its middle, with the connection. */
+/** Makes a body that breaks off after these bytes, and its connection with it. */
 export function hangUp(bytes: Uint8Array): ReadableStream {
   return new ReadableStream({
     start: (controller) => controller.enqueue(bytes),

@@ -185,7 +185,7 @@ export async function rowsRead(run: Run, table: string): Promise<number> {
     from pg_stat_xact_user_tables where relid = ${table}::text::regclass`);
 }
 
-/** Uses a key's limit up, as 60 requests of this moment would. */
+/** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
     update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
@@ -241,7 +241,7 @@ export async function somebodyWaitsFor(sql: Sql, pid: number): Promise<void> {
 }
 
 /**
- * Locks the row of a key's limit, sends a request that has to wait for it, does something meanwhile, and
+ * Locks the row of a key's rate limit, sends a request that has to wait for it, does something meanwhile, and
  * returns the answer. Only the holder may touch the locked row.
  */
 export async function whileWaiting(

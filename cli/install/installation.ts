@@ -1,4 +1,4 @@
-// This and what it imports use Node's modules only, so that they also run where there is no Deno.
+// This and what it imports use nothing of Deno, so that they also run where there is none.
 
 import { createHash } from "node:crypto";
 import {

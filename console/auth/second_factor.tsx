@@ -16,7 +16,12 @@ export function SecondFactor({ session }: { session: Session }) {
   return (
     <Page>
       {factors.length === 0
-        ? <p>Your account's second factor is of a kind that this console does not know.</p>
+        ? (
+          <p>
+            This console knows authenticator apps only, and your account has another second factor.
+            Ask the people who run this service to let you in.
+          </p>
+        )
         : (
           <AuthForm
             text={`Type the code that your authenticator app shows for ${session.user.email}.`}

@@ -10,7 +10,7 @@ interface Collector {
 // docs/integrating.md has all of them. tests/clients and tests/collectors run them.
 
 const COMMAND =
-  "Needs Node or Deno, and the command public-audit-log: docs/integrating.md of this project says how to install it. After a stop it goes on where it was.";
+  "Needs Node or Deno, and the command public-audit-log: docs/integrating.md in the repository of Public Audit Log says how to install it. After a stop it goes on where it was.";
 
 /** All collectors read these variables, because others could see a key in a command's arguments. */
 function environment(url: string, token: string): string {
@@ -54,7 +54,8 @@ export const COLLECTORS: Collector[] = [
   forwardTo("A webhook", "https://HOST/PATH"),
   {
     name: "Redpanda Connect",
-    instructions: "Run examples/redpanda-connect/follow_audit_log.yaml of this project.",
+    instructions:
+      "Run examples/redpanda-connect/follow_audit_log.yaml from the repository of Public Audit Log.",
     text: (url, token) =>
       `${environment(url, token)}\nexport AUDIT_LOG_STATE=state\n` +
       "export AUDIT_LOG_FILE=audit-log.ndjson",
@@ -62,13 +63,13 @@ export const COLLECTORS: Collector[] = [
   {
     name: "Node-RED",
     instructions:
-      "Import examples/node-red/follow_audit_log.json of this project, and start Node-RED with these variables.",
+      "Import examples/node-red/follow_audit_log.json from the repository of Public Audit Log, and start Node-RED with these variables.",
     text: (url, token) => `${environment(url, token)}\nexport AUDIT_LOG_FILE=audit-log.ndjson`,
   },
   {
     name: "Your own program",
     instructions:
-      "Set these variables. docs/integrating.md of this project has the loop in curl, TypeScript and Python.",
+      "Set these variables. docs/integrating.md in the repository of Public Audit Log has the loop in curl, TypeScript and Python.",
     text: environment,
   },
 ];

@@ -14,7 +14,7 @@ const LIFETIMES = [
   { value: "90", label: "In 90 days" },
   { value: "365", label: "In a year" },
   { value: "never", label: "Never" },
-  { value: "day", label: "After a day …" },
+  { value: "day", label: "After a chosen day …" },
 ];
 
 /** Asks for a name and an end, then shows the token. `keys` are the organization's. */
@@ -55,7 +55,7 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
         <div role="status">
           {namesake && !creation.isPending && (
             <Hint>
-              A live key has this name already:{" "}
+              A working key has this name already:{" "}
               <code>{namesake.hint}</code>. Choose another name to tell them apart. To replace that
               key, rotate it.
             </Hint>

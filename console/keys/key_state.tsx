@@ -11,7 +11,7 @@ export const STATES: Record<ApiKey["state"], { name: string; colour: string }> =
   revoked: { name: "Revoked", colour: "var(--waiting)" },
 };
 
-/** A key is behind when it still reads this long after it last caught up. A single later request does not count. */
+/** A key is behind if its last request came more than this long after it last caught up. */
 const PATIENCE_MS = 60 * 1000;
 
 /** Says whether a live key reads the log as fast as it grows, in words and as a colour. */

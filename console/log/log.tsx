@@ -80,7 +80,7 @@ export function Log() {
     search: { ...address, range: undefined, start, end, entry: undefined, at: undefined },
   });
   const link = `${location.origin}${router.history.createHref(href)}`;
-  // With the zone, because it has the zone: the rows are drawn again once, not twice.
+  // The link names the zone, so it is deferred with it: the rows are drawn again once, not twice.
   const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
@@ -182,7 +182,8 @@ function Altered({ days }: { days: string[] }) {
       <Group gap="xs">
         <span>
           <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>{day}</Link>
-          {days.length > 1 && ` and ${count(days.length - 1, "other day")}`} altered after sealing.
+          {days.length > 1 ? ` and ${count(days.length - 1, "other day")} were` : " was"}{" "}
+          altered after sealing.
         </span>
         <Link
           from="/$organizationId/log"

@@ -24,7 +24,8 @@ export function Seals() {
         Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
         before. A day without entries gets none. Keep a copy of the latest seal elsewhere. With it
         and an export, <code>public-audit-log verify</code>{" "}
-        shows later that nobody changed these days: docs/verifying.md of this project says how.
+        shows later that nobody changed these days: docs/verifying.md in the repository of Public
+        Audit Log says how.
       </Lead>
       <Failure error={error} onRetry={refetch} />
       {latest && (

@@ -158,5 +158,5 @@ function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => vo
 }
 
 function explainDay(text: string): string {
-  return isDay(text) ? "" : "A day is YYYY-MM-DD";
+  return isDay(text) ? "" : "Type a real day as YYYY-MM-DD";
 }

@@ -24,7 +24,7 @@ export const IS_EMBEDDED = self !== top;
 /** Null in a frame, where browsers refuse storage. */
 export const STORAGE = IS_EMBEDDED ? null : localStorage;
 
-/** Longer than the 8 seconds after which the platform ends a statement. */
+/** Longer than the 8 seconds after which Supabase ends a statement. */
 const TIMEOUT_MS = 15_000;
 
 export function fetchInTime(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {

@@ -16,7 +16,7 @@ const REQUESTS = Number(Deno.env.get("FUZZ_REQUESTS") ?? 10_000);
 const SEED = Number(Deno.env.get("FUZZ_SEED") ?? 1);
 /** One request in ten goes through the gateway. The others go straight to the function's process. */
 const GATEWAY_SHARE = 10;
-/** After each batch of requests, the keys' limits are reset. */
+/** After each batch of requests, the keys' quotas are reset. */
 const BATCH = 500;
 const SOCKETS = 8;
 
@@ -41,10 +41,10 @@ const TARGETS: Record<"function" | "gateway", Target> = {
   gateway: { hostname, port: Number(gatewayUrl.port), home: pathname },
 };
 
-/** What the platform calls the second organization: any text is lawful. */
+/** What the platform calls the second organization: any text is allowed. */
 const EXTERNAL_ID = `"},{\\u0000"\n[<b>]' ${crypto.randomUUID()}`;
 
-/** Makes two organizations with entries and keys, a revoked key, and one that has used up its limit. */
+/** Makes two organizations with entries and keys, a revoked key, and one that has used up its quota. */
 async function makeKeys() {
   const [first, second, revoked, exhausted] = [
     await newLog(...nineEntries("2026-03-01")),

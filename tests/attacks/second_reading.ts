@@ -13,7 +13,7 @@ export interface HttpRequest {
 export interface KnownKeys {
   /** The organizations of tokens. */
   active: Map<string, string>;
-  /** A token whose limit is used up. */
+  /** A token whose quota is used up. */
   exhausted: string;
 }
 

@@ -34,7 +34,7 @@ async function useKeys() {
 
   let answers = await useKey(stack, sql, log);
   const serverLogPath = join(dataDir, "postgres", "server.log");
-  /** Postgres's log as the platform has it. */
+  /** Postgres's log as Supabase has it. */
   const serverLog = await Deno.readTextFile(serverLogPath);
   await logEverything(sql);
   answers += await useKey(stack, sql, log);

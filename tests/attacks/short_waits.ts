@@ -1,4 +1,4 @@
-// An entry file with which the function gives up slow readers after one second instead of thirty.
+// Starts the Edge Function so that it gives up slow readers after one second instead of thirty.
 
 const { setTimeout } = globalThis;
 

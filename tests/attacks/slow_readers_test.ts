@@ -27,7 +27,7 @@ async function largeOrganization() {
   return organization;
 }
 
-describe("the function", () => {
+describe("the Edge Function", () => {
   it("cuts off readers that stop or crawl within the largest page. Then it answers the key's next request. No other key waits", async () => {
     const [noisy, quiet] = [await largeOrganization(), await largeOrganization()];
     const readers: SlowReader[] = [];

@@ -106,7 +106,7 @@ describe("creating a key, accessible in each state", () => {
     assertEquals(await page.evaluate("isKept"), true);
   });
 
-  it("takes a name of 100 characters and any end, says why it refuses others, and warns of a live key with this name", async () => {
+  it("takes a name of 100 characters, and a last day or none, says why it refuses other names, and warns of a working key with this name", async () => {
     const { view, page, admin, id } = await openScreen("keys");
     const refused = {
       " \u00a0": "Give the key a name.",
@@ -126,8 +126,8 @@ describe("creating a key, accessible in each state", () => {
     await nameField(view).press("Enter");
     await closeToken(view);
     await startCreating(view, " test");
-    await view.shows("A live key has this name already");
-    await view.choose("Expires", "After a day …");
+    await view.shows("A working key has this name already");
+    await view.choose("Expires", "After a chosen day …");
     const lastDay = page.getByLabel("Last day (UTC)");
     for (const day of ["2020-01-01", "9999-12-31"]) {
       await lastDay.fill(day);

@@ -61,9 +61,9 @@ describe("the log, accessible in each state", () => {
     await view.button(/^Days/).focus();
     await view.key("Enter");
     const refused = {
-      "2": "A day is YYYY-MM-DD",
-      "0002-01-01": "A day is YYYY-MM-DD",
-      "2024-02-30": "A day is YYYY-MM-DD",
+      "2": "Type a real day as YYYY-MM-DD",
+      "0002-01-01": "Type a real day as YYYY-MM-DD",
+      "2024-02-30": "Type a real day as YYYY-MM-DD",
       "9999-12-31": "Before the first day",
     };
     for (const [day, error] of Object.entries(refused)) {
@@ -221,7 +221,7 @@ describe("the log, accessible in each state", () => {
     await view.press("Try again", "1–1 of 1 entry");
   });
 
-  it("shows new entries by itself while it follows, also one with an old time, and claims to show today only", async () => {
+  it("shows new entries by itself while it follows, also one with an earlier time, and says that it shows today only", async () => {
     const { view, page, id } = await openLog([
       { created_at: `${daysAgo(3)}T00:00:00Z`, agent_name: "agent of earlier" },
       { created_at: new Date().toISOString(), agent_name: "agent 0" },

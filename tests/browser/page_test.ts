@@ -11,7 +11,7 @@ async function compressedSize(body: ArrayBuffer): Promise<number> {
   return (await new Response(stream).arrayBuffer()).byteLength;
 }
 
-describe("the page", () => {
+describe("the console's page", () => {
   it("speaks to its project only, and its policy, which the browser obeys, allows nothing else", async () => {
     const { view, page } = await openScreen("log");
     await view.shows("No entries");

@@ -4,7 +4,7 @@ import { newOrganization, sql } from "../helpers.ts";
 import { CONSOLE_URL, newAdmin, openConsole, openLog, openScreen, today } from "./browser.ts";
 
 describe("by keyboard alone", () => {
-  it("one skips the navigation, and opens, leafs through and closes entries, also when text is selected", async () => {
+  it("a person skips the navigation, and opens, leafs through and closes entries, also when text is selected", async () => {
     const { view, page } = await openLog([1, 2, 3].map((n) => ({
       created_at: `${today()}T00:00:0${n}Z`,
       agent_name: `agent ${n}`,
@@ -28,7 +28,7 @@ describe("by keyboard alone", () => {
     assertMatch(await view.focused(), /00:00:03\.000/);
   });
 
-  it("a select opens when asked, lists organizations in the order in which people count, and keeps the focus", async () => {
+  it("a select opens when asked, lists organizations in numeric order (2 before 10), and keeps the focus", async () => {
     const { admin } = await newAdmin("Of many");
     const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
     await Promise.all(names.map((name) => newOrganization(admin, name)));
@@ -45,7 +45,7 @@ describe("by keyboard alone", () => {
   });
 });
 
-describe("the frame of the screens", () => {
+describe("the console around its screens", () => {
   it("shows something before its script has loaded, and ignores the session of another application on this origin", async () => {
     const view = await openConsole(null);
     await view.page.evaluate(`localStorage.setItem("sb-abc-auth-token", "{}")`);

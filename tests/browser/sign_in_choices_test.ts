@@ -26,7 +26,7 @@ beforeAll(async () => {
   await Deno.remove(outDir, { recursive: true });
 });
 
-/** Auth offers these ways to sign in, and the console with other choices is served. */
+/** Makes Auth offer some ways to sign in, and serves the console that is built with other choices. */
 async function prepare(page: Page): Promise<void> {
   const external = { email: true, google: true, azure: true, github: false };
   const json = { external, saml_enabled: true };

@@ -101,7 +101,7 @@ describe("docs/restoring.md", () => {
 });
 
 describe("SECURITY.md", () => {
-  it("has SQL that finds administrators and new keys, and revokes the key that is named alone", async () => {
+  it("has SQL that finds administrators and new keys, and revokes only the key that is named", async () => {
     const { id, ...named } = await newLog();
     const [other] = await addKeys(sql, id, 1);
     await addMember(id, admin, "admin");

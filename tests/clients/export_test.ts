@@ -229,7 +229,7 @@ describe("public-audit-log export", () => {
     Deno.writeTextFileSync(`${folder}/mine.csv`, "mine");
     await using proxy = startProxy((_number, forward) => forward(), log);
     await using moved = startProxy(() => Response.redirect(AUDIT_LOG_URL, 302));
-    const elsewhere = /\(302\)\. Is AUDIT_LOG_URL right\? The key goes nowhere else/;
+    const elsewhere = /\(302\)\. Is AUDIT_LOG_URL right\? The key was sent to no other address/;
     const otherCursor =
       /saved cursor belongs to another --start, .* give the same as before.* Start again with after=beginning/s;
     const otherFile = /is not as .*\.progress says: move both away/;

@@ -60,7 +60,7 @@ describe("docs/integrating.md", () => {
   });
 
   for (const [language, sync] of Object.entries(LANGUAGES)) {
-    it(`syncs every entry once in ${language}, while others are written, and waits when the limit is used up`, async () => {
+    it(`syncs every entry once in ${language}, while others are written, and waits when the quota is used up`, async () => {
       const organization = await newFilledLog(2_500);
       const path = await newReader();
       await using proxy = startProxy((number, forward) =>

@@ -75,7 +75,7 @@ describe("docs/keys.md", () => {
       const token = (await Deno.readTextFile(file)).trim();
       tokens.add(token);
       statuses.push(await statusOf(token));
-      // So that the key in use does not meet its limit.
+      // So that the key in use does not use up its quota.
       const hint = `%${token.slice(-4)}`;
       const used = sql`
         select id from audit_log_private.api_keys where organization_id = ${id} and hint like ${hint}`;

@@ -7,7 +7,7 @@ export type Behaviour = (
   forward: () => Promise<Response>,
 ) => Promise<Response> | Response;
 
-/** Starts a proxy between a client and the API. The key of an unlimited organization never meets its limit there. */
+/** Starts a proxy between a client and the API. The key of an unlimited organization never uses up its quota there. */
 export function startProxy(
   behaviour: Behaviour,
   unlimited?: Organization,

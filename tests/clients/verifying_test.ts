@@ -257,7 +257,7 @@ describe("public-audit-log verify", () => {
     await using authority = await startTimeStamping();
     const args = [`--kept=${kept}`, `--authorities=${authority.certificates}`];
     const other = `--timestamp=${await authority.stamp(`1${kept}`)}`;
-    await exported.assertDiffers(/is no token of the seal that you kept/, ...args, other);
+    await exported.assertDiffers(/is no time stamp of the seal that you kept/, ...args, other);
     assertEquals((await exported.verify(...args.slice(1), other)).code, 2);
   });
 

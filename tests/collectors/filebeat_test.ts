@@ -89,7 +89,7 @@ describe("examples/filebeat/audit_log.cel", () => {
     assertMatch(messages.join(), /9007199254740993/);
   });
 
-  it("keeps its place when the limit is used up, and reports a key that is refused", async () => {
+  it("keeps its place when the quota is used up, and reports a key that is refused", async () => {
     await using api = startProxy(() => tryAgain(429, 1));
     const cursor = { next: `${api.url}/?after=x` };
     const [limited] = await evaluate(api.url, UNKNOWN_TOKEN, cursor);

@@ -37,7 +37,7 @@ export type Fault = (load: Load) => Promise<void>;
 
 /**
  * Lets a fault happen to a service while 40 keys read and entries are written. Asserts that the service
- * is healthy before and after the fault, that every answer in between is lawful, and that afterwards
+ * is healthy before and after the fault, that every answer in between is allowed, and that afterwards
  * nothing is lost or miscounted.
  */
 export async function underLoad(options: LoadOptions, fault: Fault): Promise<void> {
@@ -50,7 +50,7 @@ export async function underLoad(options: LoadOptions, fault: Fault): Promise<voi
   } finally {
     await load.end();
   }
-  load.assertLawful();
+  load.assertAllowed();
   await assertKept(options.stack, keys);
 }
 
@@ -66,7 +66,7 @@ interface Key extends Organization {
   accepted: number;
 }
 
-/** Makes keys: one revoked, one whose limit is used up, the others fresh. */
+/** Makes keys: one revoked, one whose quota is used up, the others fresh. */
 async function makeKeys({ postgres }: TemporaryStack): Promise<Key[]> {
   await using sql = connect(postgres, { max: 1 });
   const keys: Key[] = [];
@@ -90,7 +90,7 @@ async function assertKept({ postgres }: TemporaryStack, keys: Key[]): Promise<vo
         (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
     assertEquals(await countMismatches(sql, id), []);
     assertWithin(row?.["entries"], [written, begun], "entries kept");
-    // The limit of one was used up from the beginning.
+    // The quota of one was used up from the beginning.
     if (due !== 429) assertWithin(row?.["counted"], [accepted, asked], "requests counted");
   }
 }
@@ -142,8 +142,8 @@ export class Load {
     await Promise.all(this.#running);
   }
 
-  /** Asserts that all answers were lawful, and that the cause of each 500 was logged once. */
-  assertLawful(): void {
+  /** Asserts that all answers were allowed, and that the cause of each 500 was logged once. */
+  assertAllowed(): void {
     assertEquals(this.#wrongs, []);
     const { stack, edgeFunction = stack, causes } = this.#options;
     const lines = edgeFunction.faults

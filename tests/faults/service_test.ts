@@ -47,7 +47,7 @@ function recovers(
   });
 }
 
-describe("the service gives only lawful answers, and recovers, when", () => {
+describe("the service gives only allowed answers, and recovers, when", () => {
   recovers("all connections to the database are cut, five times", GONE, async (load, admin) => {
     for (let cut = 0; cut < 5; cut++) {
       await cutOtherConnections(admin);
@@ -94,7 +94,7 @@ describe("the service gives only lawful answers, and recovers, when", () => {
     await admin`select pg_promote()`;
   });
 
-  // The platform makes transactions read-only when a disk is almost full. PostgREST asks for others.
+  // Supabase makes transactions read-only when a disk is almost full. PostgREST asks for writable ones.
   recovers("transactions are read-only by default: no request fails", null, async (load, admin) => {
     // Keeps this connection writable, so that it can reset the setting.
     await admin`set default_transaction_read_only = off`;

@@ -1,4 +1,4 @@
-// An entry file that sets the function's clock wrong by the days in its address.
+// Starts the Edge Function with a clock that is wrong by the days in this file's address.
 
 const wrongBy = Number(new URL(import.meta.url).searchParams.get("days")) * 24 * 60 * 60 * 1000;
 const RightDate = Date;

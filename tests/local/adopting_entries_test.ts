@@ -87,7 +87,7 @@ describe("a trigger on their tables", () => {
     await assertCountsExact();
   });
 
-  it("needs no privileges of the people who insert over the Data API", async () => {
+  it("needs no privilege for the people who insert over the Data API", async () => {
     const acme = await project.newOrganization();
     const { client, id, email } = person;
     const agent = { organization_id: acme, name: "Mine", created_by: id };

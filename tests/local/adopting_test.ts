@@ -144,7 +144,7 @@ describe("2. Your organizations and people", () => {
     assertEquals((await project.organization("new")).id, id);
   });
 
-  it("their memberships say who administers: by level, and with the second factor", async () => {
+  it("their memberships say by level who administers", async () => {
     const { id } = await project.organization("acme");
     const shown = { id, organization_id: "acme", name: "Acme" };
     const { owner, reader, stranger } = people;

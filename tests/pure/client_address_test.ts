@@ -7,9 +7,17 @@ const PROXIES = "X-Forwarded-For";
 
 describe("clientAddress()", () => {
   const cases: [what: string, headers: Record<string, string>, address?: string][] = [
-    ["the platform's header", { [PLATFORM]: "203.0.113.7" }, "203.0.113.7"],
-    ["it before another", { [PLATFORM]: "2001:db8::1", [PROXIES]: "198.51.100.1" }, "2001:db8::1"],
-    ["the nearest proxy's", { [PROXIES]: "198.51.100.1, 203.0.113.7" }, "203.0.113.7"],
+    ["the header of Supabase's proxy", { [PLATFORM]: "203.0.113.7" }, "203.0.113.7"],
+    [
+      "that before X-Forwarded-For",
+      { [PLATFORM]: "2001:db8::1", [PROXIES]: "198.51.100.1" },
+      "2001:db8::1",
+    ],
+    [
+      "the address that the nearest proxy adds",
+      { [PROXIES]: "198.51.100.1, 203.0.113.7" },
+      "203.0.113.7",
+    ],
     ["nothing without a header", {}],
     ["nothing that is no address", { [PROXIES]: "unknown" }],
     ["nothing with a zone", { [PROXIES]: "fe80::1%eth0" }],

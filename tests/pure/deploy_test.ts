@@ -21,8 +21,8 @@ async function write(path: string, text: string): Promise<void> {
 }
 
 /**
- * Installs the service into a new project, and deploys it from there to a platform on loopback. Returns what the
- * platform is sent: the metadata, and the files by their path in the project.
+ * Installs the service into a new project, and deploys it from there to a stand-in for Supabase on loopback.
+ * Returns what the stand-in is sent: the metadata, and the files by their path in the project.
  */
 async function deploy() {
   await write("theirs/supabase/config.toml", 'project_id = "theirs"\n');
@@ -92,7 +92,7 @@ describe("supabase functions deploy", () => {
       assert(integrity, `${name} has no checksum`);
       assertEquals(inTests[name]?.integrity, integrity, `${name}: deno task lock`);
     }
-    // The platform bundles among these files and nothing else, so the lockfile must have every package.
+    // Supabase bundles these files and nothing else, so the lockfile must have every package.
     for (const [path, text] of files) await write(join("platform", path), text);
     const { code, stderr } = await runDeno({
       args: ["install", "--frozen", "--node-modules-dir=none", "--entrypoint", "index.ts"],

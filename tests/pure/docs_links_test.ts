@@ -42,7 +42,7 @@ function named(text: string, pattern: RegExp): string[] {
 }
 
 describe("the pages", () => {
-  it("have no dead link", async () => {
+  it("have no dead relative link", async () => {
     const dead: string[] = [];
     for (const [page, text] of PAGES) {
       for (const { path, anchor } of links(text)) {

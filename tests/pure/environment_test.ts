@@ -23,7 +23,7 @@ describe("readEnvironment()", () => {
     }
   });
 
-  it("refuses to start without a URL, without a key, and with a malformed dictionary", () => {
+  it("refuses to start without a URL, without a key, or with malformed SUPABASE_SECRET_KEYS", () => {
     const noUrl = { SUPABASE_URL: "", SUPABASE_SERVICE_ROLE_KEY: "s" };
     assertThrows(() => read(noUrl), Error, "SUPABASE_URL");
     assertThrows(() => read({}), Error, "SUPABASE_SECRET_KEYS");
@@ -34,7 +34,7 @@ describe("readEnvironment()", () => {
     }
   });
 
-  it("takes another address for links if callers reach the function there", () => {
+  it("takes the address of links from PUBLIC_AUDIT_LOG_URL, and refuses to start if it is none", () => {
     const [key, publicUrl] = [{ SUPABASE_SERVICE_ROLE_KEY: "s" }, "https://logs.example/audit"];
     assertEquals(read({ ...key, PUBLIC_AUDIT_LOG_URL: publicUrl }).publicUrl, publicUrl);
     const noAddress = () => read({ ...key, PUBLIC_AUDIT_LOG_URL: "logs" });

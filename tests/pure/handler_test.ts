@@ -83,7 +83,7 @@ describe("the handler", () => {
     assertEquals(calls.map(({ body }) => body), [asked, asked]);
   });
 
-  it("asks it nothing about other paths and methods and malformed tokens", async () => {
+  it("asks it nothing if the path, the method or the form of the token is wrong", async () => {
     const { send, calls } = setUp(() => new Response(acceptedItems("[]")));
     assertEquals((await send("/public-audit-log/x")).status, 404);
     assertEquals((await send(PATH, TOKEN, "POST")).status, 405);
@@ -92,7 +92,7 @@ describe("the handler", () => {
     assertEquals(calls, []);
   });
 
-  it("takes the quota in the headers of the limit from the decision", async () => {
+  it("takes the quota in the rate limit's headers from the decision", async () => {
     const decisions = [
       ["rate_limited", PATH, 429],
       ["invalid_query", "/public-audit-log?start=x", 400],
@@ -160,12 +160,12 @@ describe("a fault of the Data API", () => {
     "a cursor refused that nobody sent": [decided("invalid_cursor")],
     "items that are no list": [acceptedItems("secret cause")],
     "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
-    "half an entry in all": [acceptedItems("[]", 0.5)],
-    "a reset before now": [decided("rate_limited", { reset: -1 })],
+    "a total of half an entry": [acceptedItems("[]", 0.5)],
+    "a negative reset": [decided("rate_limited", { reset: -1 })],
     "an error that is null": ["null", 500],
   };
   for (const [name, [body, status = 200]] of Object.entries(faults)) {
-    it(`is a 500 that tells nothing, and logged with its request id: ${name}`, async () => {
+    it(`is a 500 that tells nothing, and is logged with its request id: ${name}`, async () => {
       const { send, lines } = setUp(() => new Response(body, { status }));
       const response = await send();
       const text = await response.text();
@@ -181,7 +181,7 @@ describe("a fault of the Data API", () => {
   }
 });
 
-describe("the log", () => {
+describe("the Edge Function's own log", () => {
   it("has one line for each request: id, key, status and times", async () => {
     const { send, lines } = setUp(() => new Response(acceptedItems("[]")));
     const response = await send();

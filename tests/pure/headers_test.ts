@@ -35,7 +35,7 @@ describe("pageLinks()", () => {
     ["no next page at the end", 100, 200, 250, { first: 0, prev: 100, last: 200 }],
     ["no next page at exactly the end", 100, 0, 100, { first: 0, last: 0 }],
     ["a next page for one entry", 100, 0, 101, { first: 0, next: 100, last: 100 }],
-    ["one page of nothing", 100, 0, 0, { first: 0, last: 0 }],
+    ["one empty page", 100, 0, 0, { first: 0, last: 0 }],
     ["a last page that next leads to", 7, 3, 1100, { first: 0, next: 10, last: 1095 }],
     ["the last page as itself", 100, 1050, 1100, { first: 0, prev: 950, last: 1050 }],
     ["no previous page that overlaps this one", 7, 3, 2, { first: 0, last: 0 }],

@@ -129,7 +129,7 @@ describe("installing", () => {
     }
   });
 
-  it("needs only one of migrations, functions and config.toml", () => {
+  it("needs only one of migrations, functions, config.toml and config.json", () => {
     for (const [path, text] of Object.entries({ ...THEIRS, "supabase/config.json": "{}" })) {
       using project = new Project({ [path]: text });
       project.install();
@@ -255,8 +255,12 @@ describe("installing is refused, and changes nothing,", () => {
     "where a newer version is installed": [THEIRS, NEXT, {}, OURS, ["04_more.sql", "use a newer"]],
     "where two branches have installed": [THEIRS, OURS, twice, OURS, ["one migration twice"]],
     "where a later migration drops our schemas": [THEIRS, OURS, left, NEXT, leaving],
-    "where its record has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, ["is damaged"]],
-    "where its record says nothing": [THEIRS, OURS, { [MANIFEST]: "{}" }, OURS, ["is damaged"]],
+    "where installed.json has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, [
+      "is damaged",
+    ]],
+    "where installed.json is an empty object": [THEIRS, OURS, { [MANIFEST]: "{}" }, OURS, [
+      "is damaged",
+    ]],
   };
   for (const [where, [theirs, installed, written, ours, words]] of Object.entries(refusals)) {
     it(where, () => {

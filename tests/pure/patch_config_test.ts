@@ -22,7 +22,7 @@ const SECTION = `
 [functions.public-audit-log]
 # Its callers hold API keys (pck_…), not the JWTs of signed-in people.
 verify_jwt = false
-# Uploaded with it, so that the platform runs the versions that were tested.
+# Uploaded with it, so that Supabase runs the versions that were tested.
 static_files = ["./functions/public-audit-log/deno.lock"]
 `;
 

@@ -6,7 +6,7 @@ import metadata from "../../deno.json" with { type: "json" };
 import openapi from "../../docs/openapi.json" with { type: "json" };
 import { runProgram } from "../run_program.ts";
 
-// Changelog, release files, lists of frozen migrations, OpenAPI and package name the same versions.
+// Changelog, release files, lists of frozen migrations, OpenAPI and deno.json name the same versions.
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const RELEASES = join(ROOT, "docs/releases");
@@ -58,7 +58,7 @@ describe("this version", () => {
     assertEquals([...released, version].sort(byVersion).at(-1), version, "raise it in deno.json");
   });
 
-  it("is as it was released, or the changelog says what is new", async () => {
+  it("has the contract that was released, or the changelog says what is new", async () => {
     if (released.includes(version)) {
       const text = await Deno.readTextFile(join(RELEASES, `${version}.json`));
       assertEquals(openapi, JSON.parse(text), "raise the version in deno.json");

@@ -30,7 +30,7 @@ describe("a turn", () => {
     assertEquals(come.length, 61);
   });
 
-  it("leaves nothing behind of its key", async () => {
+  it("leaves nothing of its key behind", async () => {
     const turns = new Turns();
     for (let n = 0; n < 1000; n++) {
       using _turn = await turns.next(`unknown ${n}`, 100);

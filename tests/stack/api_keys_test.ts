@@ -143,7 +143,7 @@ describe("expires_at", () => {
     await create(id, inDays(5 * 365));
   });
 
-  it("ends a key also for a request that is waiting for its turn", async () => {
+  it("ends a key also for a request that already waits", async () => {
     const { apiKeyId, token } = await newLog();
     const expire = () =>
       sql`update audit_log_private.api_keys set expires_at = clock_timestamp() where id = ${apiKeyId}`;

@@ -72,7 +72,7 @@ describe("counts", () => {
     for (const { id } of organizations) assertEquals(await countMismatches(sql, id), []);
   });
 
-  it("are found by key, even if the planner would prefer to read all of them", async () => {
+  it("are found by their primary key, even if the planner would prefer to read all of them", async () => {
     // The planner prefers it for a small table. A new connection has no plans yet.
     const connection = connect();
     await rolledBack(connection, async (transaction) => {
@@ -122,7 +122,8 @@ describe("counts", () => {
     const writer = await sql.reserve();
     for (let i = 0; i < 130; i++) await insertEntry(writer, id, NOON);
     assertEquals((await counts(id)).map((row) => row["entries"]), [130]);
-    // A long transaction updates this row 64 times after those before it, and then goes on in another.
+    // This row has had 2 of 64 updates. A long transaction makes the other 62, then 64 of its own, and goes on in
+    // another row.
     await writer`begin`;
     for (let i = 0; i < 150; i++) await insertEntry(writer, id, NOON);
     await writer`commit`;
@@ -196,7 +197,7 @@ describe("compact_entry_counts()", () => {
 });
 
 describe("entry_count_mismatches() and repair_entry_counts()", () => {
-  it("find and mend counts and monthly sums that were changed by hand, while entries are written", async () => {
+  it("find and repair counts and monthly sums that were changed by hand, while entries are written", async () => {
     const { id, token } = await newLog(
       ...DAYS.flatMap((day) =>
         ["09", "10", "10"].map((hour) => ({ created_at: `${day}T${hour}:00:00Z` }))

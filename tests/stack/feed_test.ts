@@ -143,7 +143,7 @@ describe("the feed", () => {
     assertEquals((await follow(token, nextOf(page))).names, ["then"]);
   });
 
-  it("gives what a snapshot had not seen, with up to 300 transactions in progress", async () => {
+  it("gives what a snapshot had not seen, with up to 450 transactions in progress", async () => {
     const { id } = await newLog();
     const random = randomFrom(7);
     const xmax = await valueOf<number>(sql`

@@ -82,7 +82,7 @@ describe("list_api_keys()", () => {
     assertEquals(await state(), ["feed", "now"]);
   });
 
-  it("reads 10 blocks for each of 400 keys, and api_key_usage() 2 for each day of their use", async () => {
+  it("reads fewer than 10 blocks for each of 400 keys, and api_key_usage() fewer than 2 for each day of their use", async () => {
     const { id } = await newOrganization(admin);
     await addKeys(sql, id, 399);
     await sql`
@@ -139,7 +139,7 @@ describe("api_key_usage()", () => {
         ...Array.from({ length: 10 + n }, () => getPage(token, `${TWO_DAYS}&limit=${n + 1}`)),
         ...Array.from({ length: n }, () => getProblem(400, token, `${TWO_DAYS}&limit=0`)),
       ]);
-      // The last key exceeds its limit.
+      // The last key exceeds its quota.
       if (n === 3) await Promise.all(Array.from({ length: 60 }, () => statusOf(token, "start=x")));
     }));
     const rows = new Map((await usageOf(id)).map((row) => [row.api_key_id, counts(row)]));
@@ -301,7 +301,7 @@ describe("metrics()", () => {
     await rolledBack(sql, async (run) => {
       await run.unsafe(recipe);
       await run.unsafe(recipe);
-      // On the platform, the owner is no superuser, and has to become a member first.
+      // On Supabase, the owner is no superuser, and has to become a member first.
       await run`grant audit_log_monitor to postgres`;
       await run`set local role audit_log_monitor`;
       assertEquals(Object.keys(await overall(run)).length, 5);

@@ -38,7 +38,7 @@ async function release(id: string | null, reason: string | null): Promise<void> 
 }
 
 describe("a hold", () => {
-  it("prevents every deletion until it is released, and the error names it", async () => {
+  it("stops retention and both deletion functions until it is released, and their error names it", async () => {
     const log = await newLog();
     const { id } = log;
     await insertEntries(sql, id, "2020-01-01", 2);
@@ -208,7 +208,7 @@ describe("delete_organization()", () => {
     await assertGone(id);
   });
 
-  it("ends beside the upkeep and writers that go on, whose next entries are refused", async () => {
+  it("ends even while the upkeep and writers run. The writers' next entries are refused", async () => {
     const { id } = await fullOrganization();
     await beside([() => runUpkeep(sql)], async () => {
       const writers = Array.from({ length: 4 }, async () => {

@@ -127,7 +127,7 @@ describe("list_organizations()", () => {
 });
 
 describe("an administrator", () => {
-  /** Makes a call with claims: whether it is accepted, and whether list_organizations() says so. */
+  /** Makes a call with claims. Returns whether it is accepted, and whether list_organizations() says so. */
   async function asked({ id }: Organization, claims: { sub: string; aal?: string }, change = "") {
     return await rolledBack(sql, async (run) => {
       if (change) await run.unsafe(change);
@@ -162,7 +162,7 @@ describe("an administrator", () => {
     });
   });
 
-  it("needs an account that is neither deleted nor banned, and its second factor if it is verified", async () => {
+  it("needs an account that is neither deleted nor banned, and its second factor if one is verified", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };

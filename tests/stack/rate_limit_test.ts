@@ -7,7 +7,7 @@ import { newLog, sql } from "../helpers.ts";
 import { pidOf, rolledBack, valueOf, whileWaiting } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
-// Proves the limit by induction. The row of a key has the times of its accepted requests. Each test request starts
+// Proves the rate limit by induction. The row of a key has the times of its accepted requests. Each test request starts
 // from a random row that earlier requests may have left, and must leave such a row. So what holds for one request
 // holds for any number.
 
@@ -147,7 +147,7 @@ async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
 }
 
 describe("the rate limit of the API", () => {
-  it("counts a request when it has its turn, not when it began", async () => {
+  it("counts a request after it has waited for the row of its key, not when it began", async () => {
     const { apiKeyId, token } = await newLog();
     let before = "";
     const answer = whileWaiting(sql, apiKeyId, () => get(token), async (holder) => {

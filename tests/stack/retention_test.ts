@@ -170,7 +170,7 @@ describe("keep_days", () => {
     await assertExact(other, PIECE + 6);
   });
 
-  it("is a number of 1 to 36,500 that only the owner gives; without it, all entries are kept", async () => {
+  it("is a number from 1 to 36,500; without it, all entries are kept", async () => {
     const log = await newLog();
     await insertEntries(sql, log.id, "0001-01-01", 1);
     for (const days of [0, -1, 36_501]) assertEquals(await codeOf(keepDays(log.id, days)), "23514");

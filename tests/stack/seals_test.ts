@@ -196,7 +196,7 @@ const SILENT: Record<string, Change[]> = {
 };
 
 describe("a change past the triggers", () => {
-  it("is found, and never sealed, whatever it is", async () => {
+  it("that edits or deletes an entry, or inserts one with an old transaction number, is found, and not sealed", async () => {
     const logs = new Map<string, Organization>();
     for (const what of Object.keys(SILENT)) {
       logs.set(what, await newLog(...entriesOn("2026-03-01", 5)));

@@ -37,7 +37,7 @@ async function changedRows(run: Run): Promise<number> {
 }
 
 describe("run_upkeep()", () => {
-  it("catches up after three months in pieces of at most 5000 rows; answers are exact all the time", async () => {
+  it("catches up after three months in pieces that change at most 5000 rows. Totals are exact before and after", async () => {
     const organization = await organizationWithBacklog(0);
     const others = await sql`
       insert into audit_log.organizations (name) select 'Test' from generate_series(1, 8) returning id`;

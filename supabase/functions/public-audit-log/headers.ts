@@ -35,7 +35,8 @@ export function rateLimitHeaders(
  */
 export function pageLinks(publicUrl: string, query: Query, total: number): string {
   const { limit, offset } = query;
-  // The page where a reader ends that follows `next` from here: its offset has the same remainder by limit.
+  // A reader that follows `next` from here ends on this page. Divided by `limit`, its offset and
+  // this one leave the same remainder.
   const first = offset % limit;
   const last = total > first ? first + Math.floor((total - 1 - first) / limit) * limit : 0;
   const offsets: Record<string, number | undefined> = {
