@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { createDataApiClient } from "../../supabase/functions/public-audit-log/decision.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
 import { createHandler, type LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 

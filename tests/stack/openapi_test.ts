@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import document from "../../docs/openapi.json" with { type: "json" };
-import { createDataApiClient } from "../../supabase/functions/public-audit-log/decision.ts";
+import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
 import { AUDIT_LOG_URL, get, getSeals, type Page, send, TWO_DAYS } from "../api.ts";

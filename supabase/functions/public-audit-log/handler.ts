@@ -1,5 +1,5 @@
 import { clientAddress } from "./client_address.ts";
-import { type DataApiClient, decide } from "./decision.ts";
+import { askDatabase, type DataApiClient } from "./ask_database.ts";
 import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, refusal, type Resource } from "./parse_query.ts";
@@ -82,7 +82,7 @@ async function answer(
   } as const;
   using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0);
   const departure = performance.now();
-  const decision = await decide(options.dataApi, asked)
+  const decision = await askDatabase(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));
   if (decision.decision === "unauthorized") return unauthorized();
 

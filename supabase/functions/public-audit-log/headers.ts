@@ -1,4 +1,4 @@
-import type { Decision } from "./decision.ts";
+import type { Decision } from "./ask_database.ts";
 import type { Query } from "./query_schema.ts";
 
 /** On every answer. */

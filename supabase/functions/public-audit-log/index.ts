@@ -1,4 +1,4 @@
-import { createDataApiClient } from "./decision.ts";
+import { createDataApiClient } from "./ask_database.ts";
 import { readEnvironment } from "./environment.ts";
 import { createHandler } from "./handler.ts";
 

@@ -1,4 +1,4 @@
-import type { UnparsedPage } from "./decision.ts";
+import type { UnparsedPage } from "./ask_database.ts";
 import { feedAddress, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Resource } from "./parse_query.ts";

@@ -77,7 +77,7 @@ export interface Asked {
  *
  * @throws {Error} if the database fails, takes too long, or answers something else.
  */
-export async function decide(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
+export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise<Decision> {
   let items: Uint8Array<ArrayBuffer> | undefined;
   // Each call has its own client, whose fetch keeps the items of this one answer.
   const database = dataApi.schema("audit_log");
