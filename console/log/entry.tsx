@@ -2,7 +2,6 @@ import { ActionIcon, Button, Group, Tabs, Text } from "@mantine/core";
 import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
-import * as z from "zod/mini";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTimes } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
@@ -42,7 +41,7 @@ export function EntryPanel(props: EntryPanelProps) {
     queryKey: ["entry", organization.id, id, at],
     queryFn: ({ signal }) =>
       readEntry({ organization_id: organization.id, id, created_at: at }, signal),
-    enabled: !shown && !isReading && at !== "" && z.safeParse(z.guid(), id).success,
+    enabled: !shown && !isReading && at !== "" && isUuid(id),
     staleTime: Infinity,
   });
   const entry = shown ?? search.data;
@@ -190,4 +189,8 @@ function Field({ name, children }: { name: string; children: React.ReactNode }) 
       <dd>{children}</dd>
     </>
   );
+}
+
+function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 }

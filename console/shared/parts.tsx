@@ -25,7 +25,7 @@ export function Hint({ children }: { children: ReactNode }) {
   return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
-/** A word or two about how something is, after a dot of a colour. */
+/** A text after a dot in its colour. */
 export function State({ name, colour }: { name: string; colour: string }) {
   return (
     <span>
