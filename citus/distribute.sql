@@ -1,8 +1,8 @@
--- Spreads the organizations of an installed project over several nodes, with Citus. Run once, on the coordinator, as a superuser, while nobody writes; docs/scaling.md has the steps before and
--- after. All of it happens, or nothing.
+-- Spreads the organizations of an installed project over several nodes, with Citus. Run once, on the coordinator, as
+-- a superuser, while nobody writes; docs/scaling.md has the steps before and after. All of it happens, or nothing.
 --
--- Every table of an organization's rows is distributed by the organization, in one group. So all rows of an organization lie
--- on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
+-- Every table of an organization's rows is distributed by the organization, in one group. So all rows of an
+-- organization lie on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
 -- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
 -- the node one by one, each would see another.)
 --

@@ -88,8 +88,7 @@ ${ENVIRONMENT}`,
                          to the last)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
-  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is
-                         asked
+  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
   --timestamp=FILE       an RFC 3161 time stamp of N:SEAL, which proves when you had it. Needs openssl
   --authorities=FILE     the certificates to trust for that, in PEM
 

@@ -3,7 +3,7 @@ import process from "node:process";
 import { type Entry, messageOf, refuse, send, Temporary, timeLimit } from "./client.ts";
 
 /** The entries of a page, to deliver together. */
-export interface Batch {
+export interface Page {
   items: Entry[];
   /** The same entries, as the API wrote them. */
   lines: string[];
@@ -14,7 +14,7 @@ export interface Batch {
 }
 
 /** Delivers a page. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
-export type Sink = (batch: Batch) => Promise<void>;
+export type Sink = (page: Page) => Promise<void>;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export async function sinkFor(to: string, token: string): Promise<Sink> {

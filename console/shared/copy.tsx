@@ -11,8 +11,10 @@ interface CopyProps {
   isShort?: boolean;
 }
 
+const REFUSED = "The browser refused. Copy this:";
+
 export function Copy({ label, text, isShort }: CopyProps) {
-  const { copied, copy, error, reset } = useClipboard({ timeout: 3000 });
+  const { copied, copy, error } = useClipboard({ timeout: 3000 });
   if (error) {
     // Not an <input>, which would drop line breaks.
     return (
@@ -21,12 +23,13 @@ export function Copy({ label, text, isShort }: CopyProps) {
         multiline
         rows={1}
         size="xs"
-        label="The browser refused. Copy this:"
+        // A table clips a label.
+        label={isShort ? undefined : REFUSED}
+        aria-label={REFUSED}
         readOnly
         autoFocus
         value={text}
         onFocus={({ currentTarget }) => currentTarget.select()}
-        onBlur={reset}
       />
     );
   }

@@ -83,6 +83,8 @@ describe("docs/operating.md", () => {
     assertEquals(await entriesOf(id), 1);
     await sql.unsafe(statements.at(-1) ?? "");
     assertEquals(await entriesOf(id), 0);
+    const left = await sql`select from audit_log.organizations where id = ${id}`;
+    assertEquals(left.length, 0);
   });
 });
 

@@ -16,8 +16,8 @@ import {
 } from "../helpers.ts";
 import { hangUp } from "../loopback.ts";
 import type { Ended } from "../run_program.ts";
-import { type CliOptions, installCli, KILLED, mustRun, newFolder } from "./cli.ts";
-import { type Running, startCli } from "./cli.ts";
+import { installCli, mustRun, newFolder } from "./cli.ts";
+import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 import { fill, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 

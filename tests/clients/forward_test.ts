@@ -3,12 +3,12 @@ import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
 import { AuditLogError, follow } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
-import { type Batch, sinkFor } from "../../cli/sinks.ts";
+import { type Page, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import { type CliOptions, installCli, KILLED, mustRun, newFolder } from "./cli.ts";
-import { type Running, startCli } from "./cli.ts";
+import { installCli, mustRun, newFolder } from "./cli.ts";
+import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 
@@ -175,13 +175,13 @@ describe("public-audit-log forward", () => {
     });
   }
 
-  it("gives a repeated batch the same name, also after polls without entries", async () => {
+  it("gives a repeated page the same name, also after polls without entries", async () => {
     const log = await newFilledLog(10);
     const state = newState();
     const names: string[] = [];
     const ended = new AbortController();
     let [waits, isKilled] = [0, false];
-    const sink = ({ number, from, lines }: Batch) => {
+    const sink = ({ number, from, lines }: Page) => {
       names.push(`${number} ${from} ${lines.length}`);
       if (number === 0 || isKilled) return Promise.resolve();
       isKilled = true;
@@ -281,7 +281,7 @@ describe("public-audit-log forward", () => {
     assertEquals(Deno.readTextFileSync(run.state), saved);
   });
 
-  it("ends with code 1 when the disk is full, and then delivers the batch once more", async () => {
+  it("ends with code 1 when the disk is full, and then delivers the page once more", async () => {
     const { token: key } = await newFilledLog(10);
     await using sink = startSink(KINDS.webhook.take);
     const run = { sink, key, state: newState() };

@@ -63,10 +63,12 @@ describe("docs/integrating.md", () => {
     it(`syncs every entry once in ${language}, while others are written, and waits when the quota is used up`, async () => {
       const organization = await newFilledLog(2_500);
       const path = await newReader();
-      await using proxy = startProxy((number, forward) =>
-        number <= 2 ? tryAgain(429, 1) : forward()
-      );
-      const writing = writeOutOfOrder(organization, 20);
+      let writing = Promise.resolve();
+      await using proxy = startProxy((number, forward) => {
+        if (number <= 2) return tryAgain(429, 1);
+        if (number === 3) writing = writeOutOfOrder(organization, 20);
+        return forward();
+      });
       for (let i = 0; i < 2; i++) await mustRun(run(sync, path, organization, proxy.url));
       await writing;
       for (let i = 0; i < 2; i++) {

@@ -22,7 +22,8 @@ import {
   UNKNOWN_TOKEN,
   writeEntries,
 } from "../helpers.ts";
-import { installCli, newFolder, startCli } from "./cli.ts";
+import { installCli, newFolder } from "./cli.ts";
+import { startCli } from "./run_cli.ts";
 import { runRecipes } from "./recipes.ts";
 import { startTimeStamping } from "./time_stamping.ts";
 
@@ -264,7 +265,8 @@ describe("public-audit-log verify", () => {
   it("has exit codes for wrong arguments and for a key that is refused", async () => {
     const { id, token } = await newLog();
     const cases: [token: string, option: string, code: number, message: RegExp][] = [
-      [token, "--kept=1", 2, /^--kept: /],
+      [token, "--kept=1", 2, /^--kept must be /],
+      [token, "--folder=", 2, /^--folder: name the folder/],
       [token, "--keep=1", 2, /^Unknown option/],
       [UNKNOWN_TOKEN, `--kept=1:${"0".repeat(64)}`, 3, /^The API refuses the key/],
     ];

@@ -29,14 +29,14 @@ async function deploy() {
   const theirs = join(folder, "theirs");
   applyChanges(theirs, planInstallation(ROOT, theirs, { version: "1.2.0" }).changes);
   const uploads: FormData[] = [];
-  await using platform = serveOnLoopback(async (request) => {
+  await using standIn = serveOnLoopback(async (request) => {
     if (request.method !== "POST") return Response.json({});
     uploads.push(await request.formData());
     const name = "public-audit-log";
     const deployed = { id: "1", slug: name, name, status: "ACTIVE", version: 1 };
     return Response.json(deployed, { status: 201 });
   });
-  const names = ["api_url", "dashboard_url", "docs_url"].map((name) => `${name}: ${platform.url}`);
+  const names = ["api_url", "dashboard_url", "docs_url"].map((name) => `${name}: ${standIn.url}`);
   const lines = ["name: loopback", "project_host: 127.0.0.1", ...names];
   await write("profile.yaml", lines.join("\n"));
   Deno.env.set("SUPABASE_ACCESS_TOKEN", `sbp_${"0".repeat(40)}`);
@@ -93,10 +93,10 @@ describe("supabase functions deploy", () => {
       assertEquals(inTests[name]?.integrity, integrity, `${name}: deno task lock`);
     }
     // Supabase bundles these files and nothing else, so the lockfile must have every package.
-    for (const [path, text] of files) await write(join("platform", path), text);
+    for (const [path, text] of files) await write(join("uploaded", path), text);
     const { code, stderr } = await runDeno({
       args: ["install", "--frozen", "--node-modules-dir=none", "--entrypoint", "index.ts"],
-      cwd: join(folder, "platform", FUNCTION),
+      cwd: join(folder, "uploaded", FUNCTION),
     });
     assertEquals(code, 0, stderr);
   });

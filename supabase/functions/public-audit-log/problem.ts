@@ -2,7 +2,7 @@ import { z } from "zod";
 import { MAX_UNKNOWN, ParameterError } from "./parse_query.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
-export const PROBLEMS = {
+const PROBLEMS = {
   invalid_parameters: [400, "Bad Request", "The query string is invalid."],
   unauthorized: [401, "Unauthorized", "A valid API key is required: Authorization: Bearer pck_…"],
   not_found: [
