@@ -1,7 +1,7 @@
 import process from "node:process";
 import { resolve } from "node:path";
 import root from "../../deno.json" with { type: "json" };
-import { type Installation, planInstallation } from "./installation.ts";
+import { type Installation, planInstallation } from "./plan_installation.ts";
 import { applyChanges } from "./files.ts";
 
 const PUSH = `Apply the migrations (without --remote before version 3 of the Supabase CLI):

@@ -8,12 +8,13 @@ export interface Days {
   end: string;
 }
 
-/** The ranges that end today, by their name in the address. */
+/** Ranges that move with the calendar, by their name in the address: the first and the last day, counted from today. */
 export const PRESETS = {
-  today: { name: "Today", days: 1 },
-  "7d": { name: "7 days", days: 7 },
-  "30d": { name: "30 days", days: 30 },
-  "90d": { name: "90 days", days: 90 },
+  today: { name: "Today", first: 0, last: 0 },
+  yesterday: { name: "Yesterday", first: -1, last: -1 },
+  "7d": { name: "7 days", first: -6, last: 0 },
+  "30d": { name: "30 days", first: -29, last: 0 },
+  "90d": { name: "90 days", first: -89, last: 0 },
 } as const;
 export type Preset = keyof typeof PRESETS;
 
@@ -22,7 +23,8 @@ export function today(): string {
 }
 
 export function presetDays(preset: Preset): Days {
-  return { start: addDays(today(), 1 - PRESETS[preset].days), end: today() };
+  const { first, last } = PRESETS[preset];
+  return { start: addDays(today(), first), end: addDays(today(), last) };
 }
 
 export function formatDays({ start, end }: Days): string {

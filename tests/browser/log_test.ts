@@ -97,7 +97,7 @@ describe("the log, accessible in each state", () => {
     await view.shows("1–2 of 2 entries");
   });
 
-  it("has presets that end today, in UTC, copies a link with fixed days, and shows the new day when a person looks at it again after midnight", async () => {
+  it("has presets that move with the calendar, in UTC, copies a link with fixed days, and shows the new day when a person looks at it again after midnight", async () => {
     const entries = [0, 1, 6, 7, 29, 30, 89, 90].map((days) => ({
       created_at: `${daysAgo(days)}T00:00:00Z`,
       agent_name: `agent of ${daysAgo(days)}`,
@@ -109,8 +109,12 @@ describe("the log, accessible in each state", () => {
       await view.shows(`of ${total} entr`);
     }
     assertStringIncludes(await view.copy("link"), `start=${daysAgo(89)}&end=${today()}`);
-    await view.chooseRange("Today");
     const [yesterday, day] = [daysAgo(1), today()];
+    await view.chooseRange("Yesterday");
+    await view.button(`Days ${yesterday}`).waitFor();
+    await view.row(`agent of ${yesterday}`).waitFor();
+    assertEquals(await agents(page), [`agent of ${yesterday}`]);
+    await view.chooseRange("Today");
     await page.clock.install({ time: `${yesterday}T23:00:00Z` });
     await page.reload();
     await view.button(`Days ${yesterday}`).waitFor();

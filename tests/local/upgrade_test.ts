@@ -4,7 +4,7 @@ import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { follow } from "../../cli/client.ts";
 import { applyChanges } from "../../cli/install/files.ts";
-import { planInstallation } from "../../cli/install/installation.ts";
+import { planInstallation } from "../../cli/install/plan_installation.ts";
 import { addKeys, addOrganization, countMismatches, insertEntries } from "../project.ts";
 import { insertEntry, revoke, runUpkeep } from "../project.ts";
 import { runDeno } from "../run_program.ts";

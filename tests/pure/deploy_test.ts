@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { supabase } from "../../local/supabase_cli.ts";
 import { applyChanges } from "../../cli/install/files.ts";
-import { planInstallation } from "../../cli/install/installation.ts";
+import { planInstallation } from "../../cli/install/plan_installation.ts";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { runDeno } from "../run_program.ts";

@@ -295,8 +295,8 @@ describe("metrics()", () => {
   });
 
   // permissions_test.ts shows that the role can read nothing else.
-  it("can be read by the role of examples/adopting/monitor.sql, which can be run again", async () => {
-    const file = new URL("../../examples/adopting/monitor.sql", import.meta.url);
+  it("can be read by the role of examples/adopting/monitoring_role.sql, which can be run again", async () => {
+    const file = new URL("../../examples/adopting/monitoring_role.sql", import.meta.url);
     const recipe = await Deno.readTextFile(file);
     await rolledBack(sql, async (run) => {
       await run.unsafe(recipe);

@@ -17,7 +17,7 @@ async function install(run: Run): Promise<void> {
 }
 
 const MONITOR = await Deno.readTextFile(
-  new URL("../../examples/adopting/monitor.sql", import.meta.url),
+  new URL("../../examples/adopting/monitoring_role.sql", import.meta.url),
 );
 
 /** Runs a query, and writes each row as a line. */

@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { applyChanges, InstallError } from "../../cli/install/files.ts";
-import { type Installation, planInstallation } from "../../cli/install/installation.ts";
+import { type Installation, planInstallation } from "../../cli/install/plan_installation.ts";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { runDeno } from "../run_program.ts";
 
