@@ -75,7 +75,7 @@ export function RangePicker(props: RangePickerProps) {
         };
         return (
           <>
-            <Group gap={4} mb="sm">
+            <Group gap={4} mb="sm" maw="calc(100vw - 64px)">
               {PRESET_NAMES.map((range) => (
                 <Button
                   key={range}
@@ -124,7 +124,7 @@ function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => vo
     if (!startError && !endError) onSubmit({ start, end });
   }
   return (
-    <Stack component="form" gap="xs" maw="min(300px, calc(100vw - 64px))" onSubmit={submit}>
+    <Stack component="form" gap="xs" maw="min(360px, calc(100vw - 64px))" onSubmit={submit}>
       <Group grow align="flex-start" gap="xs">
         {fields.map(({ label, value, error, set }, index) => (
           <TextInput
