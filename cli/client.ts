@@ -18,6 +18,14 @@ export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
+/** Parses an address. Refuses one over which others on the way could read along. */
+export function secureUrl(name: string, text: string): URL {
+  const url = new URL(URL.canParse(text) ? text : "none:");
+  const isHere = ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
+  if (url.protocol === "https:" || url.protocol === "http:" && isHere) return url;
+  refuse(`${name} must be an https address: otherwise others could read what is sent.`);
+}
+
 /** A failure that may be over later. */
 export class Temporary extends Error {
   /** `waitMs`: how long the other side asked to wait. */
@@ -104,8 +112,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
 /** Asks the API. Returns the body of its answer. */
 export async function ask(address: URL, options: FollowOptions): Promise<string> {
   const { keyFile, signal } = options;
-  const key = keyFile ? readFileSync(keyFile, "utf8").trim() : options.key;
-  if (keyFile && !key) throw new Temporary(`${keyFile} is empty`);
+  const key = keyFile ? readKey(keyFile) : options.key;
   const headers = { Authorization: `Bearer ${key}` };
   const { status, body } = await send(address, { headers, signal: signal ?? null });
   if (status === 200) return body;
@@ -126,6 +133,18 @@ export async function ask(address: URL, options: FollowOptions): Promise<string>
       "If the API's database was restored, move the file with the cursor away to start anew."
     : "Correct the arguments.";
   refuse(`The API refuses the request (${status}). ${next}\n${body}`);
+}
+
+/** Reads a key that may be replaced at any moment. */
+function readKey(file: string): string {
+  let key: string;
+  try {
+    key = readFileSync(file, "utf8").trim();
+  } catch (error) {
+    throw new Temporary(`The key cannot be read: ${messageOf(error)}`);
+  }
+  if (!key) throw new Temporary(`${file} is empty`);
+  return key;
 }
 
 /** Ends a request that takes too long. */
@@ -196,7 +215,7 @@ function parsePage(body: string): Page {
     }
     return { items, lines, total, next, hasMore, organizationId };
   } catch (error) {
-    throw new Temporary(`No whole page: ${messageOf(error)}. Is AUDIT_LOG_URL right?`);
+    throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }
 }
 

@@ -33,7 +33,9 @@ export async function exportLog(out: string, options: FollowOptions): Promise<st
 
 function cutToProgress(out: string): Progress {
   const saved = readProgress<Progress>(`${out}.progress`);
-  const size = existsSync(out) ? statSync(out).size : 0;
+  const file = existsSync(out) ? statSync(out) : undefined;
+  if (file?.isDirectory()) refuse(`--out: ${out} is a folder. Name a file in it.`);
+  const size = file?.size ?? 0;
   if (saved ? size < saved.bytes : size > 0) {
     refuse(`${out} is not as ${out}.progress says: move both away.`);
   }

@@ -35,7 +35,8 @@ export async function forward(
     );
   }
   const before = progress.entries;
-  const retrying = { ...options, mostFailures: Infinity };
+  // A scheduled job should fail visibly. What runs all the time waits.
+  const retrying = { ...options, ...options.everyMs !== undefined && { mostFailures: Infinity } };
   for await (const page of follow({ ...retrying, after: progress.after })) {
     const { lines, items, next, hasMore, organizationId } = page;
     // This cursor leads to the same entries as the one that was saved.

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
 import { install } from "./install/install.ts";
-import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse } from "./client.ts";
+import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse, secureUrl } from "./client.ts";
 import { exportLog } from "./export.ts";
 import { isError } from "./files.ts";
 import { forward } from "./forward.ts";
@@ -176,10 +176,7 @@ async function run(command: string, args: string[]): Promise<number> {
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
-  const { protocol, hostname } = new URL(URL.canParse(text) ? text : "none:");
-  if (protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)) {
-    refuse("AUDIT_LOG_URL must be an https address: otherwise others could read the key.");
-  }
+  secureUrl("AUDIT_LOG_URL", text);
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
-import { type Entry, messageOf, refuse, send, Temporary, timeLimit } from "./client.ts";
+import { type Entry, messageOf, refuse, secureUrl, send, Temporary, timeLimit } from "./client.ts";
 
 /** The entries of a page, to deliver together. */
 export interface Page {
@@ -23,7 +23,7 @@ export async function sinkFor(to: string, token: string): Promise<Sink> {
   if (!URL.canParse(address)) {
     refuse("--to: https://…, splunk:https://…, elasticsearch:https://… or s3://… Try --help.");
   }
-  const url = new URL(address);
+  const url = secureUrl("--to", address);
   if (kind === "splunk") return splunk(url, token);
   if (kind === "elasticsearch") return elasticsearch(url, token);
   return webhook(url, token);
@@ -77,6 +77,7 @@ function splunk(url: URL, token: string): Sink {
 
 /** Sends to Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 function elasticsearch(url: URL, token: string): Sink {
+  if (url.pathname === "/") refuse("--to=elasticsearch:https://HOST/INDEX: the index is missing.");
   const address = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
   const headers = {
     "Content-Type": "application/x-ndjson",

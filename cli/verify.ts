@@ -3,7 +3,7 @@
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createReadStream, readdirSync, readFileSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, readFileSync } from "node:fs";
 import type { components } from "../docs/openapi.d.ts";
 import { ask, type FollowOptions, messageOf, persist, refuse } from "./client.ts";
 import { isError } from "./files.ts";
@@ -50,6 +50,10 @@ export async function verify(
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
     : await fetchSeals(source);
   const seals: Seal[] = pages.flatMap(({ items }) => items);
+  const total = Math.max(...pages.map(({ total }) => total));
+  if (seals.length < total) {
+    refuse(`--seals has ${seals.length} of ${total} seals: give it once for each page of …/seals.`);
+  }
   const found: Findings = { problems: [], notes: [] };
   checkChain(seals, found);
   if (seal) checkKept(seals, Number(sequence), seal, found);
@@ -118,6 +122,9 @@ function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: 
   if (kept === undefined || authorities === undefined) {
     refuse("--timestamp needs --kept and --authorities. Try --help.");
   }
+  for (const file of [timestamp, authorities]) {
+    if (!existsSync(file)) refuse(`There is no file ${file}.`);
+  }
   const openssl = (...args: string[]) =>
     execFileSync("openssl", ["ts", ...args, "-in", timestamp], { encoding: "utf8", stdio: "pipe" });
   const digest = createHash("sha256").update(kept).digest("hex");
@@ -175,9 +182,12 @@ function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }:
   } else if (!last) {
     notes.push(`${day} is not sealed yet: nothing is proven of it`);
   } else if (same < 0) {
+    const why = file.entries > last.entries
+      ? "entries came late (export the day again after the next upkeep), or were put in"
+      : `changed since ${last.sealed_at}, or not exported whole`;
     problems.push(
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +
-        `${file.entries}; changed since ${last.sealed_at}, or not exported whole`,
+        `${file.entries}; ${why}`,
     );
   } else if (seals[same] !== last) {
     const sealed_at = seals[same]?.sealed_at;

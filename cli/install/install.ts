@@ -17,6 +17,10 @@ const DEPLOY = `Deploy the function:
 
 npx supabase functions deploy public-audit-log --use-api`;
 
+const SCHEDULE = `Schedule the nightly upkeep, without which no day is sealed, and the alert: \
+docs/adopting.md, end of
+section 1.`;
+
 const CREATE =
   `Connect your organizations and people: docs/adopting.md, section 2, has the SQL to copy. If you have
 none, create the first organization with an administrator, in the SQL editor:
@@ -25,9 +29,7 @@ insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
 
-const READ =
-  `Read on in docs/adopting.md of the service's repository, from its second section: your organizations and
-people, and entries from your own tables.`;
+const LOG = `Log what happens in your own tables: docs/adopting.md, section 3.`;
 
 /** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */
 export function install(source: string, path: string, isDryRun: boolean): string {
@@ -59,7 +61,7 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
   }
   const steps = [...byHand];
   // After a run that was killed, this one does not know what the person has seen.
-  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, CREATE, READ);
+  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, SCHEDULE, CREATE, LOG);
   else if (changes.length > 0) steps.push(PUSH, DEPLOY);
   if (steps.length > 0) lines.push("", "Next, in that project:");
   steps.forEach((step, index) => lines.push("", `${index + 1}. ${step}`));

@@ -31,6 +31,7 @@ export function planMigrations(
   assertNotLeft(target, theirs, installed);
   const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1) ?? "";
   const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
+  const added: { name: string; text: string }[] = [];
   for (const file of listFiles(source, MIGRATIONS)) {
     const number = String(plan.names.length + 1).padStart(2, "0");
     const name = `${number}_${file.replace(/^\d+_/, "")}`;
@@ -49,10 +50,13 @@ export function planMigrations(
     } else if (installed.includes(name)) {
       plan.missing.push(name);
     } else {
-      const time = timeAfter(newest, now, plan.changes.length);
-      plan.changes.push({ path: `${MIGRATIONS}/${time}_audit_log_${name}`, text });
+      added.push({ name, text });
     }
   }
+  const times = timesAfter(newest, now, added.length);
+  plan.changes = added.map(({ name, text }, n) => (
+    { path: `${MIGRATIONS}/${times[n]}_audit_log_${name}`, text }
+  ));
   return plan;
 }
 
@@ -81,14 +85,19 @@ function latestTime(version: string): string {
   return version.slice(0, 14) + "99991231235959".slice(version.length);
 }
 
-/** Returns the time in the name of the nth new migration: now, or after the newest of theirs. */
-function timeAfter(newest: string, now: Date, index: number): string {
+/**
+ * Returns the times in the names of new migrations, a second apart. The last is now, so that what they make next comes
+ * after it. If one of theirs is newer than the first, ours come after that.
+ */
+function timesAfter(newest: string, now: Date, count: number): string[] {
   const digits = (time: number) => new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
-  let first = now.getTime();
+  let first = now.getTime() - (count - 1) * 1000;
   if (digits(first) <= newest) {
     first = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z")) + 1000;
   }
-  if (first < Date.UTC(9999, 0)) return digits(first + index * 1000);
+  if (count === 0 || first < Date.UTC(9999, 0)) {
+    return Array.from({ length: count }, (_, n) => digits(first + n * 1000));
+  }
   throw new InstallError(
     `Nothing was changed. Our migrations must come after yours, but one of yours has the time ` +
       `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,

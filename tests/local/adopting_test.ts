@@ -109,7 +109,7 @@ describe("2. Your organizations and people", () => {
   });
 
   it("the recipes are pushed as migrations after ours, and add the organizations that exist, whatever their names", async () => {
-    project.addRecipes("values", "organizations", "people", "entries", "events", "monitor");
+    project.addRecipes("values", "organizations", "people", "entries", "events", "monitoring_role");
     await project.push();
     assertEquals(await project.pushed(), project.migrations());
     const names = await sql`
