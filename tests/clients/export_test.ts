@@ -244,9 +244,10 @@ describe("public-audit-log export", () => {
       ["new.csv", /\(400\)\. Is AUDIT_LOG_URL right\?/, { url: `${AUDIT_LOG_URL}/seals` }],
       ["new.csv", /^AUDIT_LOG_URL is not set/, { url: "" }],
       ["new.csv", /^AUDIT_LOG_URL must be an https address/, { url: "example.com" }],
-      ["new.csv", /^AUDIT_LOG_URL .* read the key/, { url: "http://example.com/" }],
+      ["new.csv", /^AUDIT_LOG_URL .* could read what is sent/, { url: "http://example.com/" }],
       ["new.csv", /^AUDIT_LOG_API_KEY must be an API key/, { key: "" }],
       ["new.csv", /^--out: /, {}, "--out="],
+      ["", /^--out: .* is a folder/, {}],
     ];
     const files = ["log.ndjson", "cut.csv", "mine.csv"].map((name) => `${folder}/${name}`);
     const before = files.map(read);

@@ -269,6 +269,11 @@ describe("public-audit-log forward", () => {
       [await start(run).output, /refuses the entries \(401\)/],
       [await start({ ...run, env: {} }).output, /FORWARD_TOKEN/],
       [await start({ ...run, args: ["--to=ftp://x"] }).output, /--to: /],
+      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https/],
+      [
+        await start({ ...run, args: [`--to=elasticsearch:${sink.url}`] }).output,
+        /index is missing/,
+      ],
     ];
     for (const [ended, message] of refused) {
       assertEquals(ended?.code, 2);
@@ -307,7 +312,7 @@ describe("public-audit-log follow", () => {
     });
   }
 
-  it("reads its key file for each request, waits while it is empty, and names it when the key is refused", async () => {
+  it("reads its key file for each request, waits while it is empty or missing, and names it when the key is refused", async () => {
     const { token } = await newFilledLog(2_500);
     const file = newState();
     const next = ["", "pck_new\n", "pck_revoked\n"];
@@ -316,7 +321,10 @@ describe("public-audit-log follow", () => {
       shown.push(headers.get("Authorization"));
       if (shown.at(-1) === "Bearer pck_revoked") return new Response("No", { status: 401 });
       await Deno.writeTextFile(file, next.shift() ?? "");
-      if (next.length === 2) setTimeout(() => Deno.writeTextFile(file, next.shift() ?? ""), 1_500);
+      if (next.length === 2) {
+        setTimeout(() => Deno.remove(file), 500);
+        setTimeout(() => Deno.writeTextFile(file, next.shift() ?? ""), 1_500);
+      }
       return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, withKey(token));
     });
     await Deno.writeTextFile(file, "pck_old\n");
@@ -326,7 +334,7 @@ describe("public-audit-log follow", () => {
     assertEquals(code, 3);
     assertMatch(
       stderr,
-      /^\S+audit\.state is empty\. Trying again[^]*Set an active one in \S+audit\.state,/,
+      /^\S+audit\.state is empty\. Trying again[^]*cannot be read: ENOENT[^]*Set an active one in \S+audit\.state,/,
     );
     await Deno.remove(file);
     const { stderr: missing } = await startCli(INSTALLED, ["follow"], options).output;

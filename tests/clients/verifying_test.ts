@@ -156,7 +156,11 @@ describe("public-audit-log verify", () => {
     const changes: [day: string, change: (text: string) => string, message: RegExp][] = [
       [last, (text) => text.replace("ada@", "eve@"), wrong],
       [last, (text) => text.replace(/\n.*\n/, "\n"), wrong],
-      [last, (text) => text + text.slice(0, text.indexOf("\n") + 1), wrong],
+      [
+        last,
+        (text) => text + text.slice(0, text.indexOf("\n") + 1),
+        /came late .*, or were put in$/,
+      ],
       [last, () => "", wrong],
       // A line without a line break, right after a whole block.
       [whole, (text) => `${text}{}`, /^2026-11-19 differs .*: 1000 .*, the file has 1001;/],
@@ -204,6 +208,16 @@ describe("public-audit-log verify", () => {
     assertMatch(lines[1] ?? "", /^2026-11-19 is as it was sealed at .* 1 added and 0 removed/);
   });
 
+  it("says of a file with more entries than were sealed that they came late, until they are sealed", async () => {
+    const exported = await newExport();
+    await writeEntries(exported.id, [{ created_at: "2026-11-20T12:00:00Z" }]);
+    await exported.fetch("2026-11-20");
+    const late = /^2026-11-20 differs .* 1201 .* sealed, the file has 1202; entries came late/;
+    await exported.assertDiffers(late);
+    await runUpkeep(sql);
+    await exported.keep();
+  });
+
   it("says which day the service has found altered, and when it was sealed", async () => {
     const exported = await newExport();
     await silently((transaction) =>
@@ -231,6 +245,9 @@ describe("public-audit-log verify", () => {
     for (const [change, problem] of changes) {
       await exported.assertDiffers(problem, await exported.saveSeals(change));
     }
+    const { code, lines } = await exported.verify(await exported.saveSeals((items) => items.pop()));
+    assertEquals(code, 2);
+    assertMatch(lines[0] ?? "", /^--seals has 2 of 3 seals/);
   });
 
   it("shows by a kept seal that the database was restored from an older backup", async () => {
@@ -260,6 +277,7 @@ describe("public-audit-log verify", () => {
     const other = `--timestamp=${await authority.stamp(`1${kept}`)}`;
     await exported.assertDiffers(/is no time stamp of the seal that you kept/, ...args, other);
     assertEquals((await exported.verify(...args.slice(1), other)).code, 2);
+    assertEquals((await exported.verify(...args, "--timestamp=none")).code, 2);
   });
 
   it("has exit codes for wrong arguments and for a key that is refused", async () => {
