@@ -21,6 +21,7 @@ export function refuse(message: string): never {
 /** Parses an address. Refuses one over which others on the way could read along. */
 export function secureUrl(name: string, text: string): URL {
   const url = new URL(URL.canParse(text) ? text : "none:");
+  if (url.username || url.password) refuse(`${name} must not have a user or a password in it.`);
   const isHere = ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
   if (url.protocol === "https:" || url.protocol === "http:" && isHere) return url;
   refuse(`${name} must be an https address: otherwise others could read what is sent.`);
@@ -72,10 +73,8 @@ export interface FollowOptions {
   action?: string | undefined;
   /** The `next` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
-  /** Milliseconds to wait when caught up. Without it, following ends there. */
+  /** Milliseconds to wait when caught up. Without it, following ends there, or after ten failures in a row. */
   everyMs?: number | undefined;
-  /** Gives up after so many failures in a row; by default 10. */
-  mostFailures?: number;
   /** Is told why and when it tries again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
@@ -147,18 +146,28 @@ function readKey(file: string): string {
   return key;
 }
 
-/** Ends a request that takes too long. */
-export function timeLimit(signal?: AbortSignal | null): AbortSignal {
-  return AbortSignal.any([...signal ? [signal] : [], AbortSignal.timeout(TIMEOUT_MS)]);
+/** Ends a request that takes too long. Has a timer of its own, because Node 20 forgets AbortSignal.timeout() in any(). */
+export async function limited<T>(
+  given: AbortSignal | null | undefined,
+  request: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(new Error("no answer in time")), TIMEOUT_MS);
+  try {
+    return await request(AbortSignal.any([...given ? [given] : [], limit.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Sends a request. Throws `Temporary` if it may succeed later. */
 export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
   try {
-    const signal = timeLimit(init.signal);
-    const response = await fetch(url, { ...init, redirect: "manual", signal });
-    const { status, headers } = response;
-    const body = await response.text();
+    const { status, headers, body } = await limited(init.signal, async (signal) => {
+      const response = await fetch(url, { ...init, redirect: "manual", signal });
+      const { status, headers } = response;
+      return { status, headers, body: await response.text() };
+    });
     if (status < 500 && ![408, 425, 429].includes(status)) return { status, body };
     const id = headers.get("X-Request-Id");
     const message = `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`;
@@ -178,7 +187,9 @@ function retryAfterMs(value: string | null): number | undefined {
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
-  const { mostFailures = 10, say = () => {}, signal, wait = pause } = options;
+  const { everyMs, say = () => {}, signal, wait = pause } = options;
+  // A scheduled job should fail visibly. What runs all the time waits.
+  const mostFailures = everyMs === undefined ? 10 : Infinity;
   for (let failures = 1;; failures++) {
     try {
       return await attempt();

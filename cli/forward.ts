@@ -35,16 +35,14 @@ export async function forward(
     );
   }
   const before = progress.entries;
-  // A scheduled job should fail visibly. What runs all the time waits.
-  const retrying = { ...options, ...options.everyMs !== undefined && { mostFailures: Infinity } };
-  for await (const page of follow({ ...retrying, after: progress.after })) {
+  for await (const page of follow({ ...options, after: progress.after })) {
     const { lines, items, next, hasMore, organizationId } = page;
     // This cursor leads to the same entries as the one that was saved.
     if (lines.length === 0 && !hasMore) continue;
     const { after, batches, entries } = progress;
     if (lines.length > 0) {
       const from = [organizationId, start, end, action, after].join(" ");
-      await persist(() => sink({ lines, items, number: batches, from, signal }), retrying);
+      await persist(() => sink({ lines, items, number: batches, from, signal }), options);
     }
     progress = { after: next, batches: batches + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));

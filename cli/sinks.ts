@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
-import { type Entry, messageOf, refuse, secureUrl, send, Temporary, timeLimit } from "./client.ts";
+import { type Entry, limited, messageOf, refuse, secureUrl, send, Temporary } from "./client.ts";
 
 /** The entries of a page, to deliver together. */
 export interface Page {
@@ -128,7 +128,10 @@ async function s3(url: URL): Promise<Sink> {
     const Body = lines.map((line) => `${line}\n`).join("");
     const object = { Bucket: url.host, Key, Body, ContentType: "application/x-ndjson" };
     try {
-      await client.send(new PutObjectCommand(object), { abortSignal: timeLimit(signal) });
+      await limited(
+        signal,
+        (abortSignal) => client.send(new PutObjectCommand(object), { abortSignal }),
+      );
     } catch (error) {
       const status = (error as S3Error).$metadata?.httpStatusCode ?? 500;
       if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);

@@ -51,8 +51,10 @@ export async function verify(
     : await fetchSeals(source);
   const seals: Seal[] = pages.flatMap(({ items }) => items);
   const total = Math.max(...pages.map(({ total }) => total));
-  if (seals.length < total && seals.at(-1)?.sequence === seals.length) {
-    refuse(`--seals has ${seals.length} of ${total} seals: give it once for each page of …/seals.`);
+  if (seals.length < total && (seals.at(-1)?.sequence ?? 0) === seals.length) {
+    refuse(
+      `There are ${seals.length} of ${total} seals: give --seals once for each page, all saved together.`,
+    );
   }
   const found: Findings = { problems: [], notes: [] };
   checkChain(seals, found);

@@ -18,18 +18,17 @@ const DEPLOY = `Deploy the function:
 npx supabase functions deploy public-audit-log --use-api`;
 
 const SCHEDULE = `Schedule the nightly upkeep, without which no day is sealed, and the alert: \
-docs/adopting.md, end of
-section 1.`;
+docs/adopting.md of
+the service's repository, end of section 1.`;
 
 const CREATE =
-  `Connect your organizations and people: docs/adopting.md, section 2, has the SQL to copy. If you have
-none, create the first organization with an administrator, in the SQL editor:
+  `Connect your organizations and people: section 2 of that page has the SQL to copy. If you have none, create the first organization with an administrator, in the SQL editor:
 
 insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
 
-const LOG = `Log what happens in your own tables: docs/adopting.md, section 3.`;
+const LOG = `Log what happens in your own tables: section 3 of that page.`;
 
 /** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */
 export function install(source: string, path: string, isDryRun: boolean): string {

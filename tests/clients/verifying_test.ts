@@ -247,7 +247,7 @@ describe("public-audit-log verify", () => {
     }
     const { code, lines } = await exported.verify(await exported.saveSeals((items) => items.pop()));
     assertEquals(code, 2);
-    assertMatch(lines[0] ?? "", /^--seals has 2 of 3 seals/);
+    assertMatch(lines[0] ?? "", /^There are 2 of 3 seals: give --seals/);
   });
 
   it("shows by a kept seal that the database was restored from an older backup", async () => {
