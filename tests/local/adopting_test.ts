@@ -58,7 +58,7 @@ describe("1. Install", () => {
     before = await thingsOutside();
     const printed = project.install();
     const steps =
-      /supabase db push.*exposed schemas.*functions deploy.*insert into audit_log.*docs\/adopting/s;
+      /db push.*exposed schemas.*functions deploy.*upkeep.*insert into audit_log.*section 3/s;
     assertMatch(printed, steps);
 
     const files = project.migrations();
