@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
-import { AuditLogError, follow } from "../../cli/client.ts";
+import { AuditLogError, follow, Temporary } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Page, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
@@ -246,6 +246,16 @@ describe("public-audit-log forward", () => {
       globalThis.setTimeout = setTimeout;
     }
     assertEquals([sink.received.length, new Set(sink.received).size], [20, 10]);
+  });
+
+  it("ends a job after ten failures in a row, and without --once goes on trying", async () => {
+    const { token: key } = await newFilledLog(1);
+    const options = { url: AUDIT_LOG_URL, key, wait: () => Promise.resolve() };
+    let tries = 0;
+    const down = () =>
+      Promise.reject(++tries < 40 ? new Temporary(`try ${tries}`) : new Error("enough"));
+    await assertRejects(() => forward(down, options), AuditLogError, "try 10. Gave up");
+    await assertRejects(() => forward(down, { ...options, everyMs: 1 }), Error, "enough");
   });
 
   it("stops and says what to do: a second forwarder, a damaged state file, a sink or an API that refuses", async () => {
