@@ -3,8 +3,8 @@ import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { DATABASE_URL, getPage } from "./api.ts";
 import { client } from "./people.ts";
-import { addOrganization, countMismatches, type Organization, pidOf, type Run } from "./project.ts";
-import { type Sql, valueOf } from "./project.ts";
+import { addOrganization, ALL_TIME, countMismatches, type Organization } from "./project.ts";
+import { pidOf, queryOf, type Run, type Sql, valueOf } from "./project.ts";
 import type { TablesInsert } from "../supabase/functions/public-audit-log/database.types.ts";
 
 export * from "./api.ts";
@@ -82,14 +82,12 @@ export async function assertExact(
 
 /** Fails unless a page has the total of the entries that its own snapshot sees. */
 export async function assertExactNow(id: string): Promise<void> {
+  const query = queryOf(sql, { ...ALL_TIME, page_limit: 1, page_offset: 0, newest_first: false });
   const [row] = await sql`
     select (p.page::json ->> 'total')::int as total, (
-      select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
+      select count(*)::int from audit_log.audit_entries e where e.organization_id = ${id}
     ) as entries
-    from audit_log.organizations o, audit_log_private.read_page(
-      o.id, ('0001-01-01', '9999-12-31', null, null, 1, 0, false, null)::audit_log.page_query
-    ) as p
-    where o.id = ${id}`;
+    from audit_log_private.read_page(${id}, ${query}) as p`;
   assertEquals(row?.["total"], row?.["entries"]);
 }
 

@@ -70,7 +70,7 @@ describe("the feed", () => {
 
   it("gives only entries of the range, the action and the person, and each of the same microsecond", async () => {
     const { id } = await newLog();
-    const range = { start: "2026-03-01", end: "2026-03-02" };
+    const range = { start_date: "2026-03-01", end_date: "2026-03-02" };
     const [action, user_email] = ["feedback_given", "eve@example.com"];
     const ofTheAction = ["after", "b", "before", "e", "first", "last"];
     const queries = [
@@ -106,7 +106,7 @@ describe("the feed", () => {
         for (const [n, [query, expected]] of queries.entries()) {
           for (const after of ["beginning", cursors[n]?.next ?? ""]) {
             for (const limit of [1, 2, 7]) {
-              const names = await readAll(run, id, after, { ...query, limit });
+              const names = await readAll(run, id, after, { ...query, page_limit: limit });
               assertEquals(names.toSorted(), expected);
             }
           }
@@ -167,7 +167,7 @@ describe("the feed", () => {
           select audit_log_private.encode_cursor(
             (${snapshot}::pg_snapshot, null, null, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
           )`);
-        const names = await readAll(sql, id, cursor, { limit });
+        const names = await readAll(sql, id, cursor, { page_limit: limit });
         const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
         assertEquals(names, unseen.flatMap((x) => [`${x}`, `${x}`]), snapshot);
       }

@@ -6,8 +6,8 @@ import { getPage, TWO_DAYS } from "../api.ts";
 import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
 import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
 import { type Person, signUp } from "../people.ts";
-import { actAs, insertEntries, type Organization, rolledBack, type Run } from "../project.ts";
-import { valueOf } from "../project.ts";
+import { actAs, ALL_TIME, insertEntries, type Organization, queryOf } from "../project.ts";
+import { rolledBack, type Run, valueOf } from "../project.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
@@ -193,10 +193,7 @@ describe("an administrator", () => {
     const usage = await rolledBack(sql, async (run) => {
       await actAs(run, { sub: admin.id, email: admin.email });
       for (let i = 0; i < 3; i++) {
-        await run`
-          select audit_log.read_audit_log(
-            ${id}, ('2026-03-01', '2026-03-02', null, null, 100, 0, false, null)
-          )`;
+        await run`select audit_log.read_audit_log(${id}, ${queryOf(run, ALL_TIME)})`;
       }
       await run`reset role`;
       const reader: string = await valueOf(run`
