@@ -84,7 +84,7 @@ export async function assertExact(
 export async function assertExactNow(id: string): Promise<void> {
   const query = queryOf(sql, { ...ALL_TIME, page_limit: 1, page_offset: 0, newest_first: false });
   const [row] = await sql`
-    select (p.page::json ->> 'total')::int as total, (
+    select p.total::int, (
       select count(*)::int from audit_log.audit_entries e where e.organization_id = ${id}
     ) as entries
     from audit_log_private.read_page(${id}, ${query}) as p`;

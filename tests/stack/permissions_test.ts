@@ -119,15 +119,17 @@ const FORBIDDEN: Record<string, string> = {
     select oid::regprocedure from pg_proc
     where pronamespace in ${OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any(proconfig), false)
       and prosqlbody is null
-      and oid not in ('audit_log_private.log_epoch'::regproc, 'audit_log_private.entry_number'::regproc)`,
+      and oid not in ('audit_log_private.log_epoch'::regproc, 'audit_log_private.transaction_number'::regproc)`,
   "0013 rls_disabled_in_public": `
     select oid::regclass from pg_class
     where relnamespace in ${OURS} and relkind in ('r', 'p') and not relrowsecurity`,
   "policies: people reach functions only": `
     select schemaname, tablename, policyname from pg_policies
     where schemaname in ('audit_log', 'audit_log_private')`,
-  "served functions that run with their owner's rights": `
-    select oid::regprocedure from pg_proc where pronamespace = 'audit_log'::regnamespace and prosecdef`,
+  "0028 and 0029 (anon, authenticated)_security_definer_function_executable": `
+    select p.oid::regprocedure from pg_proc p, unnest('{anon,authenticated}'::text[]) as role
+    where p.pronamespace = 'audit_log'::regnamespace and p.prosecdef
+      and has_function_privilege(role, p.oid, 'execute')`,
   "functions with their owner's rights that the first migration does not list": `
     select oid::regprocedure from pg_proc
     where pronamespace in ${OURS} and prosecdef and proname <> all ('{${LISTED.match(/\w+/g)}}')`,

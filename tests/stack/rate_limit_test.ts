@@ -47,16 +47,16 @@ await session.unsafe(`
     answer record;
   begin
     update audit_log_private.rate_limits
-    set accepted_at = array(select origin + t * interval '1 microsecond' from unnest(times) as t)
+    set counted_at = array(select origin + t * interval '1 microsecond' from unnest(times) as t)
     where api_key_id = key;
     earliest := pg_temp.microseconds(clock_timestamp() - origin);
     answer := audit_log_private.count_request(organization, key);
     latest := pg_temp.microseconds(clock_timestamp() - origin);
     return (
       select json_build_object(
-        'accepted', answer.accepted, 'remaining', answer.remaining, 'reset', answer.reset,
+        'accepted', answer.decision = 'counted', 'remaining', answer.remaining, 'reset', answer.reset,
         'earliest', earliest, 'latest', latest, 'times', times,
-        'kept', array(select pg_temp.microseconds(t - origin) from unnest(r.accepted_at) as t)
+        'kept', array(select pg_temp.microseconds(t - origin) from unnest(r.counted_at) as t)
       )
       from audit_log_private.rate_limits r where r.api_key_id = key
     );
@@ -124,12 +124,12 @@ describe("the rate limit after any requests", () => {
       // These times are in the future, so the next request counts as made at the last of them.
       await sql`
         update audit_log_private.rate_limits
-        set accepted_at = array[t - interval '60 seconds' + ${microseconds} * interval '1 microsecond']
+        set counted_at = array[t - interval '60 seconds' + ${microseconds} * interval '1 microsecond']
           || array_fill(t, array[59])
         from (select now() + interval '30 seconds' as t) as future
         where api_key_id = ${apiKeyId}`;
       return await valueOf(
-        sql`select accepted from audit_log_private.count_request(${id}, ${apiKeyId})`,
+        sql`select decision = 'counted' from audit_log_private.count_request(${id}, ${apiKeyId})`,
       );
     };
     assertEquals([await edge(-1), await edge(0), await edge(1)], [true, true, false]);
@@ -140,7 +140,7 @@ describe("the rate limit after any requests", () => {
 async function acceptedAgo(apiKeyId: string, seconds: number[]): Promise<void> {
   await sql`
     update audit_log_private.rate_limits
-    set accepted_at = array(
+    set counted_at = array(
       select clock_timestamp() - make_interval(secs => s) from unnest(${seconds}::float8[]) as s
     )
     where api_key_id = ${apiKeyId}`;
@@ -155,7 +155,7 @@ describe("the rate limit of the API", () => {
     });
     assertEquals(await statusOnly(answer), 200);
     const isAfter = await valueOf(sql`
-      select accepted_at[1] >= ${before}::text::timestamptz
+      select counted_at[1] >= ${before}::text::timestamptz
       from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`);
     assertEquals(isAfter, true);
   });
@@ -189,7 +189,7 @@ describe("the rate limit of the API", () => {
     await acceptedAgo(apiKeyId, [-5]);
     assertEquals(await statusOf(token), 200);
     const isOrdered = await valueOf(sql`
-      select accepted_at[2] >= accepted_at[1]
+      select counted_at[2] >= counted_at[1]
       from audit_log_private.rate_limits where api_key_id = ${apiKeyId}`);
     assertEquals(isOrdered, true);
     await acceptedAgo(apiKeyId, Array(60).fill(-3600));
@@ -206,7 +206,7 @@ describe("the rate limit of the API", () => {
         language plpgsql stable as 'begin return 2; end'`;
       return await run`select * from audit_log_private.count_request(${id}, ${apiKeyId})`;
     });
-    assertEquals([...answer], [{ accepted: false, remaining: 0, reset: 40 }]);
+    assertEquals([...answer], [{ decision: "rate_limited", remaining: 0, reset: 40 }]);
   });
 
   it("accepts exactly 60 of 200 parallel requests of one key, through two processes of the function", async () => {
