@@ -2,14 +2,6 @@ import { PARAMETERS } from "./parameters.ts";
 
 // Reads the contract (docs/api.md) a second time, to judge what the service answers: see parameters.ts.
 
-/** A request as it goes over the wire. */
-export interface HttpRequest {
-  method: string;
-  /** As in the request line: path and query string. */
-  target: string;
-  headers: [name: string, value: string][];
-}
-
 /** The keys that work. */
 export interface KnownKeys {
   /** The organizations of tokens. */
@@ -27,15 +19,15 @@ export type Verdict =
 type Query = Map<string, string>;
 
 /** Judges a request to a service whose path is `home`. */
-export function judge(request: HttpRequest, home: string, keys: KnownKeys): Verdict {
-  const target = request.target.split("#")[0] ?? "";
+export function judge({ method, url, headers }: Request, home: string, keys: KnownKeys): Verdict {
+  const target = url.slice(url.indexOf("/", "http://".length)).split("#")[0] ?? "";
   const mark = target.indexOf("?");
   const path = mark < 0 ? target : target.slice(0, mark);
   const there = [home, "/functions/v1/public-audit-log"].flatMap((place) => [place, `${place}/`]);
   if (!there.includes(path)) return { status: 404 };
-  if (request.method !== "GET") return { status: 405 };
+  if (method !== "GET") return { status: 405 };
 
-  const token = tokenOf(request.headers);
+  const token = tokenOf(headers.get("Authorization") ?? "");
   const organizationId = keys.active.get(token);
   if (organizationId === undefined && token !== keys.exhausted) return { status: 401 };
   if (organizationId === undefined) return { status: 429 };
@@ -43,12 +35,9 @@ export function judge(request: HttpRequest, home: string, keys: KnownKeys): Verd
   return query ? { status: 200, organizationId, query } : { status: 400 };
 }
 
-/** Returns the token if there is one Authorization header and it has the right form, or nothing. */
-function tokenOf(headers: [string, string][]): string {
-  const [value, ...others] = headers
-    .filter(([name]) => name.toLowerCase() === "authorization").map(([, value]) => value);
-  if (value === undefined || others.length > 0) return "";
-  const [scheme = "", ...words] = value.replaceAll(/^[ \t]+|[ \t]+$/g, "").split(" ");
+/** Returns the token of an Authorization header of the right form, or nothing. */
+function tokenOf(header: string): string {
+  const [scheme = "", ...words] = header.replaceAll(/^[ \t]+|[ \t]+$/g, "").split(" ");
   if (scheme.toLowerCase() !== "bearer") return "";
   return words.filter((word) => word !== "").length === 1 ? words.at(-1) ?? "" : "";
 }
