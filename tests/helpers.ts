@@ -4,7 +4,7 @@ import postgres from "postgres";
 import { DATABASE_URL, getPage } from "./api.ts";
 import { client } from "./people.ts";
 import { addOrganization, ALL_TIME, countMismatches, type Organization } from "./project.ts";
-import { pidOf, queryOf, type Run, type Sql, valueOf } from "./project.ts";
+import { queryOf, type Run, type Sql, valueOf } from "./project.ts";
 import type { TablesInsert } from "../supabase/functions/public-audit-log/database.types.ts";
 
 export * from "./api.ts";
@@ -102,18 +102,6 @@ export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> 
     await session`reset all`;
     session.release();
   }
-}
-
-/** Runs a piece of work in a connection that is killed before it commits. */
-export async function killWithin(piece: (connection: Run) => Promise<unknown>): Promise<void> {
-  // Uses a pool of its own: a pool does not recover from the end of a reserved connection.
-  const pool = connect();
-  const connection = await pool.reserve();
-  const pid = await pidOf(connection);
-  await connection`begin`;
-  await piece(connection);
-  await sql`select pg_terminate_backend(${pid}, 5000)`;
-  await pool.end({ timeout: 0 });
 }
 
 /** Does work, and repeats other work beside it until it is done, at least once. */

@@ -117,20 +117,6 @@ describe("the feed", () => {
     });
   });
 
-  it("gives a reader the entries of its own open transaction only after the commit", async () => {
-    const { id } = await newLog();
-    const next = await sql.begin(async (transaction) => {
-      await write(transaction, id, "before");
-      // Another transaction is newer.
-      await write(sql, id, "meanwhile");
-      const first = await askFeed(transaction, id, "beginning");
-      assertEquals(first?.names, ["meanwhile"]);
-      await write(transaction, id, "after");
-      return (await askFeed(transaction, id, first?.next ?? ""))?.next ?? "";
-    });
-    assertEquals((await readAll(sql, id, next)).toSorted(), ["after", "before"]);
-  });
-
   it("gives entries that were written while a request waited, if its key looked exhausted on arrival", async () => {
     const { id, apiKeyId, token } = await newLog();
     const { next } = await follow(token, BEGINNING);

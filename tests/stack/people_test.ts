@@ -56,17 +56,13 @@ const ADMINISTERS = "administers(organization_id uuid) returns boolean";
 const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
-  it("is refused to strangers and members with the same code as for an organization that does not exist", async () => {
+  // tests/attacks/tenants_test.ts shows that strangers cannot tell the two apart, either.
+  it("is refused to members with the same code as for an organization that does not exist", async () => {
     const { id } = await newOrganization(admin);
-    const [stranger, member] = [await signUp(), await signUp()];
+    const member = await signUp();
     await addMember(id, member, "member");
-    const refusals = new Set<string>();
-    for (const person of [stranger, member]) {
-      for (const each of [id, UNKNOWN]) {
-        for (const outcome of await outcomes(each, person)) refusals.add(outcome);
-      }
-    }
-    assertEquals([...refusals].map((refusal) => refusal.slice(0, 5)), ["42501"]);
+    const refusals = [...await outcomes(id, member), ...await outcomes(UNKNOWN, member)];
+    assertEquals(new Set(refusals.map((refusal) => refusal.slice(0, 5))), new Set(["42501"]));
     for (const [who, expected] of [[member.client, 403], [client("anon"), 401]] as const) {
       const { error, status } = await who.rpc("list_api_keys", { organization_id: id });
       assertEquals([error?.code, status], ["42501", expected]);
