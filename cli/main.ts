@@ -89,8 +89,6 @@ ${ENVIRONMENT}`,
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
   --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
-  --timestamp=FILE       an RFC 3161 time stamp of N:SEAL, which proves when you had it. Needs openssl
-  --authorities=FILE     the certificates to trust for that, in PEM
 
 ${ENVIRONMENT}`,
 
@@ -106,7 +104,7 @@ const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 const DAYS = { start: TEXT, end: TEXT };
 const RANGE = { ...DAYS, action: TEXT };
-const SEALED = { ...DAYS, folder: TEXT, kept: TEXT, timestamp: TEXT, authorities: TEXT };
+const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
 /** Uses half of the key's quota, so that other programs can use the key, too. */
 const POLL_MS = 2_000;

@@ -1,12 +1,10 @@
 // Checks exported days against seals, and the seals against one that the reader kept. docs/verifying.md does the
 // same by hand.
 
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, readFileSync } from "node:fs";
+import { createReadStream, readdirSync, readFileSync } from "node:fs";
 import type { components } from "../docs/openapi.d.ts";
-import { ask, type FollowOptions, messageOf, persist, refuse } from "./client.ts";
-import { isError } from "./files.ts";
+import { ask, type FollowOptions, persist, refuse } from "./client.ts";
 
 type Seal = components["schemas"]["Seal"];
 type SealsPage = components["schemas"]["SealsPage"];
@@ -16,10 +14,8 @@ export interface VerifyOptions {
   folder?: string | undefined;
   /** Files with answers of …/seals, or the API to ask. */
   seals: string[] | FollowOptions;
-  /** A seal that the reader kept, as N:SEAL; its time stamp, and the certificates to trust for that. */
+  /** A seal that the reader kept, as N:SEAL. */
   kept?: string | undefined;
-  timestamp?: string | undefined;
-  authorities?: string | undefined;
   /** Each sealed day between these must have a file. By default, they are the days of the first and the last file. */
   start?: string | undefined;
   end?: string | undefined;
@@ -59,7 +55,6 @@ export async function verify(
   const found: Findings = { problems: [], notes: [] };
   checkChain(seals, found);
   if (seal) checkKept(seals, Number(sequence), seal, found);
-  checkTimestamp(options, found);
   for (const day of new Set(pages.flatMap(({ altered }) => altered))) {
     const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
     found.problems.push(
@@ -115,29 +110,6 @@ function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: 
       `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
         "backup older than that, and nothing since is proven",
     );
-  }
-}
-
-/** Lets openssl check the time stamp, because it knows certificates and their times. */
-function checkTimestamp({ kept, timestamp, authorities }: VerifyOptions, found: Findings): void {
-  if (timestamp === undefined) return;
-  if (kept === undefined || authorities === undefined) {
-    refuse("--timestamp needs --kept and --authorities. Try --help.");
-  }
-  for (const file of [timestamp, authorities]) {
-    if (!existsSync(file)) refuse(`There is no file ${file}.`);
-  }
-  const openssl = (...args: string[]) =>
-    execFileSync("openssl", ["ts", ...args, "-in", timestamp], { encoding: "utf8", stdio: "pipe" });
-  const digest = createHash("sha256").update(kept).digest("hex");
-  try {
-    openssl("-verify", "-digest", digest, "-CAfile", authorities);
-    const [, time = ""] = openssl("-reply", "-text").match(/^Time stamp: (.*)$/m) ?? [];
-    found.notes.push(`The seal that you kept existed at ${new Date(time).toISOString()}`);
-  } catch (error) {
-    if (isError(error, "ENOENT")) refuse("--timestamp needs openssl.");
-    const what = `${timestamp} is no time stamp of the seal that you kept`;
-    found.problems.push(`${what}: ${messageOf(error)}`);
   }
 }
 

@@ -61,12 +61,6 @@ export const COLLECTORS: Collector[] = [
       "export AUDIT_LOG_FILE=audit-log.ndjson",
   },
   {
-    name: "Node-RED",
-    instructions:
-      "Import examples/node-red/follow_audit_log.json from the repository of Public Audit Log, and start Node-RED with these variables.",
-    text: (url, token) => `${environment(url, token)}\nexport AUDIT_LOG_FILE=audit-log.ndjson`,
-  },
-  {
     name: "Your own program",
     instructions:
       "Set these variables. docs/integrating.md in the repository of Public Audit Log has the loop in curl, TypeScript and Python.",

@@ -4,45 +4,10 @@ import { idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
 import { startProxy, tryAgain } from "../clients/proxy.ts";
 import { AUDIT_LOG_URL, UNKNOWN_TOKEN } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
-import { assertFollows, built, example } from "./tools.ts";
+import { built, example } from "./tools.ts";
 
-/** Filebeat with the one input that the configuration uses. Building it takes a quarter of an hour and 3 GB. */
-const filebeat = await built(
-  "filebeat",
-  `
-go mod download github.com/elastic/beats/v7@v7.17.14
-cp "$(go env GOMODCACHE)"/github.com/elastic/beats/v7@v7.17.14/go.* .
-chmod u+w go.*
-go mod edit -module=collector -require=github.com/elastic/beats/v7@v7.17.14
-cat > main.go <<END
-package main
-
-import (
-	"os"
-
-	"github.com/elastic/beats/v7/filebeat/beater"
-	"github.com/elastic/beats/v7/filebeat/cmd"
-	v2 "github.com/elastic/beats/v7/filebeat/input/v2"
-	"github.com/elastic/beats/v7/libbeat/beat"
-	"github.com/elastic/beats/v7/libbeat/logp"
-	"github.com/elastic/beats/v7/x-pack/filebeat/input/httpjson"
-)
-
-func inputs(_ beat.Info, log *logp.Logger, store beater.StateStore) []v2.Plugin {
-	return []v2.Plugin{httpjson.Plugin(log, store)}
-}
-
-func main() {
-	if cmd.Filebeat(inputs, cmd.FilebeatSettings()).Execute() != nil {
-		os.Exit(1)
-	}
-}
-END
-go build -mod=mod -o filebeat .`,
-);
-
-/** Runs programs as filebeat's input cel does. */
-const mito = await built(
+/** Mito runs programs as filebeat's input `cel` does. */
+const { folder, it } = await built(
   "mito",
   `
 [ -e go.mod ] || go mod init collector
@@ -50,19 +15,7 @@ go mod edit -require=github.com/elastic/mito@v1.15.0
 go build -mod=mod -o mito github.com/elastic/mito/cmd/mito`,
 );
 
-describe("examples/filebeat/filebeat.yml", () => {
-  const { folder, it } = filebeat;
-  it("delivers every entry at least once, across kills, and asks every five seconds", () =>
-    assertFollows({
-      config: "filebeat/filebeat.yml",
-      command: (home) => [`${folder}/filebeat`, "--path.home", home, "--strict.perms=false"],
-      pause: 4_500,
-    }));
-});
-
 describe("examples/filebeat/audit_log.cel", () => {
-  const { folder, it } = mito;
-
   /** Runs the program. Returns the state after each evaluation. */
   async function evaluate(url: string, key: string, cursor?: { next: string }) {
     const state = await Deno.makeTempFile();
