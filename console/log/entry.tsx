@@ -21,19 +21,15 @@ import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
 export interface EntryPanelProps {
-  /** The entry that the address names. */
-  id: string;
-  at: string | undefined;
   /** The list's address with fixed days. */
   link: string;
-  /** The entries in the list. */
   items: AuditEntry[] | undefined;
   isReading: boolean;
 }
 
 export function EntryPanel(props: EntryPanelProps) {
-  const { id, at = "", link, items = [], isReading } = props;
-  const { change, open } = useLogSearch();
+  const { link, items = [], isReading } = props;
+  const { search: { entry: id = "", at = "" }, change, open } = useLogSearch();
   const organization = useOrganization();
   const index = items.findIndex((entry) => entry.id === id && (!at || entry.created_at === at));
   const shown = items[index];
@@ -115,7 +111,6 @@ interface StepProps {
   onOpen: (entry: AuditEntry | undefined) => void;
 }
 
-/** Leads to the entry beside the one that is open. */
 function Step({ name, icon, to, onOpen }: StepProps) {
   return (
     <ActionIcon

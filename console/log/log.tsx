@@ -117,8 +117,6 @@ export function Log() {
         </div>
         {search.entry !== undefined && (
           <EntryPanel
-            id={search.entry}
-            at={search.at}
             link={link}
             items={items}
             isReading={isFollowing ? !feed.isCaughtUp && !feed.error : entries.isPending}

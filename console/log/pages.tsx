@@ -5,7 +5,6 @@ import { Empty } from "../shared/parts.tsx";
 import { filterOf, NO_FILTER, PAGE_SIZES } from "../shared/search.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
-/** Says which entries the list shows, and leads to the others. */
 export function Pages({ data: { offset, total, items } }: { data: LogPage }) {
   const { search, change } = useLogSearch();
   const { page = 1, size = PAGE_SIZES[0] } = search;

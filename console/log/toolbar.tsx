@@ -38,12 +38,7 @@ export function Toolbar() {
           onRemove={() => change({ action: undefined })}
         />
       )}
-      {person && (
-        <Chip
-          text={`Person: ${person}`}
-          onRemove={() => change({ person: undefined })}
-        />
-      )}
+      {person && <Chip text={`Person: ${person}`} onRemove={() => change({ person: undefined })} />}
     </Group>
   );
 }

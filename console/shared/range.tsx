@@ -91,7 +91,6 @@ export function RangePicker(props: RangePickerProps) {
   );
 }
 
-/** Asks for two days. It submits them only if both are right. */
 function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);

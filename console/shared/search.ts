@@ -25,10 +25,7 @@ export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): D
 }
 
 /** The column by which a table is sorted. */
-const SORTING = z.object({
-  sort: optional(z.string()),
-  descending: optional(z.literal(true)),
-});
+const SORTING = z.object({ sort: optional(z.string()), descending: optional(z.literal(true)) });
 export type Sorting = z.infer<typeof SORTING>;
 
 /** Which of the days' entries. A person may give each filter in the form and remove it as a chip. */

@@ -239,9 +239,7 @@ describe("the log, accessible in each state", () => {
     await view.press("Follow", `Following. 1 entry since ${today()} 00:00 UTC`);
     await view.button("Days Live, since today").waitFor();
     assertEquals(await page.getByRole("listbox").count(), 0);
-    await writeEntries(id, [
-      { created_at: `${today()}T00:00:00Z`, agent_name: "agent 1" },
-    ]);
+    await writeEntries(id, [{ created_at: `${today()}T00:00:00Z`, agent_name: "agent 1" }]);
     await view.shows("Following. 2 entries");
     assertEquals(await agents(page), ["agent 1", "agent 0"]);
     await view.assertAccessible("log-following");
