@@ -2,7 +2,7 @@ import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } f
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { type ColumnName, COLUMNS } from "../../cli/csv.ts";
-import type { LogFilter } from "../data/entries.ts";
+import { type LogFilter, queryOf } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { curl } from "../keys/collectors.ts";
 import { Copyable } from "../shared/copy.tsx";
@@ -24,13 +24,13 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       controller.current = new AbortController();
       const { signal } = controller.current;
       setProgress({ written: 0, total: 0 });
-      const { start, end, action, person } = filter;
-      const name = ["audit-log", start, end, action, person].filter(Boolean).join("_");
+      const { organizationId: _, start, end, ...chosen } = filter;
+      const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
       const file = await openFile(`${name}.${format}`);
       if (!file) return false;
-      const chosen = format === "csv" ? columns : undefined;
       try {
-        await exportText({ filter, columns: chosen, signal, onProgress: setProgress })
+        const chosenColumns = format === "csv" ? columns : undefined;
+        await exportText({ filter, columns: chosenColumns, signal, onProgress: setProgress })
           .pipeTo(file, { signal });
         return true;
       } catch (error) {
@@ -113,9 +113,13 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
   );
 }
 
-function command({ start, end, action, person }: LogFilter, format: Format): string {
-  const filter = { ...action && { action }, ...person && { user_email: person } };
-  const query = new URLSearchParams({ start, end, ...filter, limit: "1000" });
+function command(filter: LogFilter, format: Format): string {
+  const { start_date: _start, end_date: _end, ...filters } = queryOf(filter).query;
+  const query = new URLSearchParams({ start: filter.start, end: filter.end, limit: "1000" });
+  // The API calls its filters as the database does.
+  for (const [name, value] of Object.entries(filters)) {
+    if (value) query.set(name, String(value));
+  }
   const accept = format === "ndjson" ? '--header "Accept: application/x-ndjson" ' : "";
   return curl(`${AUDIT_LOG_URL}?${query}`, accept);
 }
