@@ -4,7 +4,13 @@ import type postgres from "postgres";
 import { getPage } from "../api.ts";
 import { ACTIONS, assertExactNow, beside, connect, MESSAGE_DATA } from "../helpers.ts";
 import { newLog, sql } from "../helpers.ts";
-import { addOrganization, checkSeals, countMismatches, deleteEntriesBefore } from "../project.ts";
+import {
+  addOrganization,
+  askFeed,
+  checkSeals,
+  countMismatches,
+  deleteEntriesBefore,
+} from "../project.ts";
 import { errorOf, insertEntries } from "../project.ts";
 import { insertEntry, type Organization, readPage, rolledBack, runUpkeep } from "../project.ts";
 import { valueOf } from "../project.ts";
@@ -163,6 +169,7 @@ describe("counts", () => {
       const { total, items } = await readPage(session, id, days);
       const times = items.map(({ created_at }) => created_at);
       assertEquals([total, times], [1, ["2026-03-01T23:30:00.000Z"]]);
+      assertEquals((await askFeed(session, id, "beginning", days))?.total, 1);
       const { message } = await errorOf(insertEntry(session, id, { user_email: "nobody" }));
       assertMatch(message, /user_email_is_address/);
     });

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { AUDIT_LOG_URL, get, getPage, getProblem, nextOf, type Page } from "../api.ts";
-import { type Entry, inTokyo, newLog, sql, writeEntries } from "../helpers.ts";
+import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
 import { newOrganization, pageQuery, signUp } from "../people.ts";
 import { addKeys, age, askFeed, exhaust, insertEntries, insertEntry } from "../project.ts";
 import { type Run, valueOf, whileWaiting } from "../project.ts";
@@ -66,53 +66,6 @@ describe("the feed", () => {
     // A cursor can be used again.
     for (let i = 0; i < 2; i++) assertEquals((await follow(token, then.next)).names, ["d"]);
     assertEquals((await getPage(token, then.next)).total, 6);
-  });
-
-  it("gives only entries of the range, the action and the person, and each of the same microsecond", async () => {
-    const { id } = await newLog();
-    const range = { start_date: "2026-03-01", end_date: "2026-03-02" };
-    const [action, user_email] = ["feedback_given", "eve@example.com"];
-    const ofTheAction = ["after", "b", "before", "e", "first", "last"];
-    const queries = [
-      [{ action }, ofTheAction],
-      [{ ...range }, [..."abcdef"]],
-      [{ ...range, action }, ["b", "e"]],
-      [{ ...range, user_email }, ["c", "f"]],
-    ] as const;
-    const cursors = await Promise.all(
-      queries.map(([query]) => askFeed(sql, id, "beginning", query)),
-    );
-    const transactions = [
-      ["0001-01-01 00:00:00", "first"],
-      ["2026-02-28 23:59:59.999999", "before"],
-      ["2026-03-01 00:00:00", "a", "b", "c"],
-      ["2026-03-01 00:00:00", "d"],
-      ["2026-03-02 23:59:59.999999", "e"],
-      ["2026-03-02 23:59:59.999999", "f"],
-      ["2026-03-03 00:00:00", "after"],
-      ["9999-12-31 23:59:59.999999", "last"],
-    ];
-    for (const [time, ...names] of transactions) {
-      const entries = names.map((agent_name) => ({
-        agent_name,
-        created_at: `${time}Z`,
-        ...ofTheAction.includes(agent_name) && { action },
-        ...["c", "f"].includes(agent_name) && { user_email },
-      }));
-      await writeEntries(id, entries);
-    }
-    await inTokyo(async (session) => {
-      for (const run of [sql, session]) {
-        for (const [n, [query, expected]] of queries.entries()) {
-          for (const after of ["beginning", cursors[n]?.next ?? ""]) {
-            for (const limit of [1, 2, 7]) {
-              const names = await readAll(run, id, after, { ...query, page_limit: limit });
-              assertEquals(names.toSorted(), expected);
-            }
-          }
-        }
-      }
-    });
   });
 
   it("gives entries that were written while a request waited, if its key looked exhausted on arrival", async () => {
@@ -223,21 +176,19 @@ describe("the feed", () => {
     const admin = await signUp();
     const { id: organization_id } = await newOrganization(admin);
     await writeEntries(organization_id, named("abc"));
-    let after = "beginning";
-    const read = (start: string) => {
+    const read = (after: string, start = "2026-03-01") => {
       const query = pageQuery(start, "9999-12-31", { page_limit: 2, after });
       return admin.client.rpc("read_audit_log", { organization_id, query });
     };
+    let after = "beginning";
     for (const [names, has_more] of [[["a", "b"], true], [["c"], false], [[], false]] as const) {
-      const { data } = await read("2026-03-01").throwOnError();
+      const { data } = await read(after).throwOnError();
       const page = data as Pick<Page, "total" | "has_more"> & { items: string; next: string };
       const seen = namesOf({ items: JSON.parse(page.items) });
       assertEquals([page.total, seen, page.has_more], [3, [...names], has_more]);
       after = page.next;
     }
-    const { error } = await read("2026-03-02");
-    assertEquals(error?.code, "AL003");
-    assertMatch(error?.message ?? "", /after=beginning/);
+    assertEquals((await read(after, "2026-03-02")).error?.code, "AL003");
   });
 });
 
