@@ -1,12 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, getPage, nextOf, type Page, SECRET_KEY, send, statusOnly } from "../api.ts";
-import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
-import { ACTIONS, type Entry, MESSAGE_DATA, newLog, sql, writeEntries } from "../helpers.ts";
-import { client, signUp } from "../people.ts";
-import { addKeys, age, askFeed, insertEntries, insertEntry, queryOf } from "../project.ts";
-import { readPage, revoke, rolledBack, rowsRead, runUpkeep, valueOf } from "../project.ts";
-import { pick, type Random, randomFrom } from "../random.ts";
+import { ACTIONS, addKeys, age, askFeed, client, type Entry, get, getPage } from "../helpers.ts";
+import { insertEntries, insertEntry, MESSAGE_DATA, newLog, nextOf, type Page } from "../helpers.ts";
+import { pick, queryOf, type Random, randomFrom, readPage, revoke } from "../helpers.ts";
+import { rolledBack, rowsRead, runUpkeep, SECRET_KEY, send, signUp, sql } from "../helpers.ts";
+import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf, withKey, writeEntries } from "../helpers.ts";
 
 const NDJSON = { Accept: "application/x-ndjson" };
 

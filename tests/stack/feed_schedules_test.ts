@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { sql } from "../helpers.ts";
-import { addOrganization, ALL_TIME, type FeedAnswer, queryOf, type Run } from "../project.ts";
+import { addOrganization, ALL_TIME, type FeedAnswer, queryOf, type Run, sql } from "../helpers.ts";
 
 type Outcome = "commit" | "rollback";
 

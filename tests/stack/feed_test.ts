@@ -1,11 +1,9 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { AUDIT_LOG_URL, get, getPage, getProblem, nextOf, type Page } from "../api.ts";
-import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
-import { newOrganization, pageQuery, signUp } from "../people.ts";
-import { addKeys, age, askFeed, exhaust, insertEntries, insertEntry } from "../project.ts";
-import { type Run, valueOf, whileWaiting } from "../project.ts";
-import { randomFrom } from "../random.ts";
+import { addKeys, age, askFeed, AUDIT_LOG_URL, type Entry, exhaust, get } from "../helpers.ts";
+import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
+import { newOrganization, nextOf, type Page, pageQuery, randomFrom, type Run } from "../helpers.ts";
+import { signUp, sql, valueOf, whileWaiting, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const BEGINNING = `${RANGE}&after=beginning`;
@@ -66,6 +64,21 @@ describe("the feed", () => {
     // A cursor can be used again.
     for (let i = 0; i < 2; i++) assertEquals((await follow(token, then.next)).names, ["d"]);
     assertEquals((await getPage(token, then.next)).total, 6);
+  });
+
+  it("gives the entries between two midnights in UTC, to the microsecond, in a session of any time zone", async () => {
+    const { id } = await newLog();
+    const query = { start_date: "2026-03-01", end_date: "2026-03-02", page_limit: 1 };
+    const empty = await askFeed(sql, id, "beginning", query);
+    const inside = ["2026-03-01 00:00:00", "2026-03-02 23:59:59.999999"];
+    for (const time of ["2026-02-28 23:59:59.999999", ...inside, "2026-03-03 00:00:00"]) {
+      await write(sql, id, time, `${time}Z`);
+    }
+    await inTokyo(async (session) => {
+      for (const after of ["beginning", empty?.next ?? ""]) {
+        assertEquals(await readAll(session, id, after, query), inside);
+      }
+    });
   });
 
   it("gives entries that were written while a request waited, if its key looked exhausted on arrival", async () => {
