@@ -66,6 +66,7 @@ async function casesOf(sql: Sql, dataSet: DataSet) {
   const queries = {
     [FIRST]: DAY,
     "year, first page": YEAR,
+    "year, newest first": `${YEAR}&order=desc`,
     "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
     "one action": action,
     "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
