@@ -80,6 +80,12 @@ function insertionOf(id: string, entries: number, from: number, to: number): str
     ) as times`;
 }
 
+/** SQL of a query for a page of 100, from its fields. */
+export function queryOf(given: Record<string, string | number>): string {
+  const fields = { page_limit: 100, page_offset: 0, newest_first: false, ...given };
+  return `jsonb_populate_record(null::audit_log.page_query, '${JSON.stringify(fields)}')`;
+}
+
 /** SQL of the cursor of a reader who has all that a snapshot sees. `scope`: organization, days, action. */
 export function cursorOf(snapshot: string, scope: string): string {
   return `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${scope}')`;

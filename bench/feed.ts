@@ -1,11 +1,11 @@
 import { type Sql, valueOf } from "../tests/project.ts";
-import { cursorOf } from "./data_sets.ts";
+import { cursorOf, queryOf } from "./data_sets.ts";
 import { processorTime } from "./processes.ts";
 import { median, printHead, printRow } from "./report.ts";
 import { type BenchOptions, type BenchStack, startBenchStack } from "./stack.ts";
 
 const BATCH = 50_000;
-const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"];
+const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"] as const;
 
 /**
  * Prints the cost of pages that find nothing: `entries` lie between two that match, new ones, or ones of late
@@ -67,11 +67,16 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
   const costs: { processor: number; elapsed: number }[] = [];
   for (let hasMore = true; hasMore;) {
     const [before, start] = [await processorTime(backend), performance.now()];
-    const [row] = await sql`
-      select page::json ->> 'next' as next, has_more
-      from audit_log_private.read_feed(
-        ${id}, (${START}, ${END}, ${ACTION}, null, 1000, null, null, ${after}::text)::audit_log.page_query
-      )`;
+    const query = queryOf({
+      start_date: START,
+      end_date: END,
+      action: ACTION,
+      page_limit: 1000,
+      after,
+    });
+    const [row] = await sql.unsafe(
+      `select next, has_more from audit_log_private.read_feed('${id}', ${query})`,
+    );
     const elapsed = performance.now() - start;
     costs.push({ processor: await processorTime(backend) - before, elapsed });
     after = row?.["next"];

@@ -7,6 +7,7 @@ import {
   runUpkeep,
   valueOf,
 } from "../tests/project.ts";
+import { queryOf } from "./data_sets.ts";
 import { askForPage, DAY, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
@@ -113,13 +114,12 @@ async function measureWork(stack: BenchStack, quiet: string, rounds: number): Pr
   const whileMore = async (call: string) => {
     while (await valueOf(other.unsafe(`select audit_log_private.${call}`)));
   };
+  const query = queryOf({ start_date: DAY, end_date: DAY });
   const ask = async (n: number) => {
     if (n % 50 === 0) await resetLimits(sql);
-    const decision = sql`
-      select audit_log.public_audit_log(
-        encode(h.token_hash, 'hex'), 'entries', (${DAY}, ${DAY}, null, null, 100, 0, false, null)
-      )::json ->> 'decision'
-      from audit_log_private.api_key_hashes h where h.organization_id = ${quiet} limit 1`;
+    const decision = sql.unsafe(`
+      select audit_log.public_audit_log(encode(h.token_hash, 'hex'), 'entries', ${query})::json ->> 'decision'
+      from audit_log_private.api_key_hashes h where h.organization_id = '${quiet}' limit 1`);
     return await valueOf(decision) === "accepted";
   };
   console.log("\nIn the database, medians in milliseconds");

@@ -91,7 +91,7 @@ async function startProcess(dataDir: string) {
 
 /** Gives all keys their whole quota again. */
 export async function resetLimits(sql: Sql): Promise<void> {
-  await sql`update audit_log_private.rate_limits set accepted_at = '{}'`;
+  await sql`update audit_log_private.rate_limits set counted_at = '{}'`;
 }
 
 /** Calls a statement of plpgsql, each time in a transaction. Returns the mean of its processor time in milliseconds. */

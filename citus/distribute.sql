@@ -6,7 +6,7 @@
 -- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
 -- the node one by one, each would see another.)
 --
--- This file replaces some functions whole. All others do not know that there are nodes.
+-- The migrations do not know that there may be nodes: this file replaces the functions that must.
 
 begin;
 set local client_min_messages = warning;
@@ -56,29 +56,67 @@ begin
 end $$;
 comment on function audit_log_private.admit_nodes is 'Makes cursor keys for nodes that have none. Call it after each citus_add_node, before a Data API uses the node. Raises 55000 if one was not prepared by citus/node.sql.';
 
--- 2. Handing over.
+-- 2. Functions that the migrations made are replaced whole, with a part of their text changed.
 
-alter function audit_log_private.at_home rename to at_home_here;
-
-create function audit_log_private.at_home(
-  organization_id uuid, task text, resource text default null, query audit_log.page_query default null,
-  api_key_id uuid default null, client_address inet default null
-) returns text
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+create function pg_temp.rewrite(function regprocedure, old text, new text) returns void
+language plpgsql volatile as $$
 declare
-  answer text;
+  definition constant text := pg_get_functiondef(function);
 begin
-  -- Citus hands a call to another node only if it is in a FROM clause and its arguments are constants. The organization
-  -- must not be null.
-  execute format(
-    'select a.answer from audit_log_private.at_home_here(%L, %L, %L, %L, %L, %L) as a (answer)',
-    coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), task, resource, query, api_key_id, client_address
-  ) into answer;
-  return answer;
+  if position(old in definition) = 0 then
+    raise exception '% does not contain "%": this file and the migrations are of different versions', function, old;
+  end if;
+  execute replace(definition, old, new);
 end $$;
-comment on function audit_log_private.at_home is 'Runs at_home_here, as a whole, on the node that has the organization.';
 
--- Citus refuses SQL functions that read distributed tables, so these two become plpgsql. Functions that read tables also
+-- What reads or writes in several statements is handed over as a whole to the node that has the organization. Citus
+-- hands a call to another node only if it is in a FROM clause and its arguments are constants. The organization must
+-- not be null.
+create temporary table handed_over as
+select * from (
+  values
+    ('audit_log.public_audit_log'::regproc, 'audit_log_private.answer_request'::regproc),
+    ('audit_log_private.read_audit_log', 'audit_log_private.read_page'),
+    ('audit_log_private.read_audit_log', 'audit_log_private.read_feed'),
+    ('audit_log_private.list_seals', 'audit_log_private.read_seals'),
+    ('audit_log_private.run_upkeep', 'audit_log_private.retain_and_compact'),
+    ('audit_log_private.run_upkeep', 'audit_log_private.seal_and_compare')
+) as calls (caller, callee);
+
+do $$
+declare
+  call record;
+begin
+  for call in select h.caller, h.callee, h.callee || '_at_home' as wrapper, p.* from handed_over h join pg_proc p on p.oid = h.callee
+  loop
+    execute format(
+      'create function %s(%s) returns %s language plpgsql volatile set search_path = pg_catalog, pg_temp as %L',
+      call.wrapper, pg_get_function_arguments(call.oid), pg_get_function_result(call.oid),
+      format(
+        $function$
+declare
+  answer %s;
+begin
+  execute format('select a.* from %s(%s) as a', %s) into answer;
+  return answer;
+end
+$function$,
+        pg_get_function_result(call.oid), call.callee,
+        (select string_agg('%L', ', ') from unnest(call.proargnames)),
+        $$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$$ || coalesce(
+          (select string_agg(', ' || name, '' order by n) from unnest(call.proargnames) with ordinality as a (name, n) where n > 1), ''
+        )
+      )
+    );
+    execute format('comment on function %s is %L', call.wrapper, format('Runs %s, as a whole, on the node that has the organization.', call.callee));
+    perform pg_temp.rewrite(call.caller::oid::regprocedure, call.callee || '(', call.wrapper || '(');
+  end loop;
+end $$;
+-- They were stable, and now call what is volatile.
+alter function audit_log_private.list_seals volatile;
+alter function audit_log.list_seals volatile;
+
+-- Citus refuses SQL functions that read distributed tables, so this one becomes plpgsql. Functions that read tables also
 -- plan each call anew, because Citus must know the organization.
 do $$
 declare
@@ -90,8 +128,7 @@ begin
       p.oid::regproc, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
       replace(pg_get_function_sqlbody(p.oid), 'BEGIN ATOMIC', 'BEGIN RETURN QUERY')
     )
-    from pg_proc p
-    where p.oid in ('audit_log_private.count_days'::regproc, 'audit_log_private.count_periods'::regproc)
+    from pg_proc p where p.oid = 'audit_log_private.count_periods'::regproc
     union all
     select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
@@ -114,18 +151,27 @@ create table audit_log_private.homes (
 comment on table audit_log_private.homes is 'Which node last wrote an organization''s entries, and its epoch there.';
 alter table audit_log_private.homes enable row level security;
 
-create or replace function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
+create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   home audit_log_private.homes;
 begin
   select h.* into home from audit_log_private.homes h where h.organization_id = log_snapshot.organization_id;
   if home.system_identifier = (pg_control_system()).system_identifier then
-    return audit_log_private.snapshot_in_epoch(home.epoch);
+    return audit_log_private.log_snapshot(home.epoch);
   end if;
   -- This node has not written yet. All entries are older than the first transaction that will write one.
   return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
 end $$;
+comment on function audit_log_private.log_snapshot(uuid) is 'The present snapshot, in the epoch of an organization.';
+do $$
+begin
+  perform pg_temp.rewrite('audit_log_private.log_snapshot()', 'log_snapshot()', 'log_snapshot(epoch bigint)');
+  perform pg_temp.rewrite('audit_log_private.log_snapshot(bigint)', 'audit_log_private.log_epoch()', 'epoch');
+  perform pg_temp.rewrite(f::oid::regprocedure, 'audit_log_private.log_snapshot()', 'audit_log_private.log_snapshot(organization_id)')
+  from unnest(array['audit_log_private.read_feed', 'audit_log_private.examine_day']::regproc[]) as f;
+end $$;
+drop function audit_log_private.log_snapshot();
 
 create function audit_log_private.number_entry() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -235,13 +281,12 @@ begin
   perform create_distributed_function(p.oid) from (
     select oid from pg_proc
     where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      and oid <> 'audit_log_private.at_home_here'::regproc
+      and oid not in (select h.callee from handed_over h)
     order by oid
   ) as p;
   perform create_distributed_function(
-    'audit_log_private.at_home_here'::regproc::oid::regprocedure, 'organization_id', colocate_with => first::text,
-    force_delegation => true
-  );
+    h.callee::oid::regprocedure, 'organization_id', colocate_with => first::text, force_delegation => true
+  ) from handed_over h;
 end $$;
 select audit_log_private.admit_nodes();
 

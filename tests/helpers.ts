@@ -3,8 +3,8 @@ import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { DATABASE_URL, getPage } from "./api.ts";
 import { client } from "./people.ts";
-import { addOrganization, countMismatches, type Organization, pidOf, type Run } from "./project.ts";
-import { type Sql, valueOf } from "./project.ts";
+import { addOrganization, ALL_TIME, countMismatches, type Organization } from "./project.ts";
+import { queryOf, type Run, type Sql, valueOf } from "./project.ts";
 import type { TablesInsert } from "../supabase/functions/public-audit-log/database.types.ts";
 
 export * from "./api.ts";
@@ -82,14 +82,12 @@ export async function assertExact(
 
 /** Fails unless a page has the total of the entries that its own snapshot sees. */
 export async function assertExactNow(id: string): Promise<void> {
+  const query = queryOf(sql, { ...ALL_TIME, page_limit: 1, page_offset: 0, newest_first: false });
   const [row] = await sql`
-    select (p.page::json ->> 'total')::int as total, (
-      select count(*)::int from audit_log.audit_entries e where e.organization_id = o.id
+    select p.total::int, (
+      select count(*)::int from audit_log.audit_entries e where e.organization_id = ${id}
     ) as entries
-    from audit_log.organizations o, audit_log_private.read_page(
-      o.id, ('0001-01-01', '9999-12-31', null, null, 1, 0, false, null)::audit_log.page_query
-    ) as p
-    where o.id = ${id}`;
+    from audit_log_private.read_page(${id}, ${query}) as p`;
   assertEquals(row?.["total"], row?.["entries"]);
 }
 
@@ -104,18 +102,6 @@ export async function inTokyo<T>(run: (session: Run) => Promise<T>): Promise<T> 
     await session`reset all`;
     session.release();
   }
-}
-
-/** Runs a piece of work in a connection that is killed before it commits. */
-export async function killWithin(piece: (connection: Run) => Promise<unknown>): Promise<void> {
-  // Uses a pool of its own: a pool does not recover from the end of a reserved connection.
-  const pool = connect();
-  const connection = await pool.reserve();
-  const pid = await pidOf(connection);
-  await connection`begin`;
-  await piece(connection);
-  await sql`select pg_terminate_backend(${pid}, 5000)`;
-  await pool.end({ timeout: 0 });
 }
 
 /** Does work, and repeats other work beside it until it is done, at least once. */

@@ -1,6 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { API_URL, PUBLISHABLE_KEY, SECRET_KEY } from "./api.ts";
-import type { Organization } from "./project.ts";
+import type { Organization, Query } from "./project.ts";
 import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
 
 type Schema = Database["audit_log"];
@@ -122,13 +122,7 @@ export async function listApiKeys(admin: Person, organization_id: string) {
 
 type PageQuery = Schema["CompositeTypes"]["page_query"];
 
-/** Makes a person's query, with null for all that is not given. */
-export function pageQuery(
-  start_date: string,
-  end_date: string,
-  given: Partial<PageQuery> = {},
-): PageQuery {
-  const filters = { action: null, user_email: null };
-  const page = { page_limit: null, page_offset: null, newest_first: null, after: null };
-  return { start_date, end_date, ...filters, ...page, ...given };
+/** Makes a person's query. The Data API takes null for all that is not given. */
+export function pageQuery(start_date: string, end_date: string, given: Query = {}): PageQuery {
+  return { start_date, end_date, ...given } as PageQuery;
 }

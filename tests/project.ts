@@ -1,6 +1,8 @@
 // Only the test tasks can load @std. Benchmarks and citus/trial.ts import this file, too.
 import assert from "node:assert/strict";
 import postgres from "postgres";
+import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
+import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
 
 // Helpers that take a connection of the owner of a database, of whatever stack.
 
@@ -121,6 +123,27 @@ export async function insertEntries(
     from generate_series(0, ${entries}::int - 1) as n`;
 }
 
+/** The fields that a test gives a query. */
+export type Query = Partial<Database["audit_log"]["CompositeTypes"]["page_query"]>;
+
+/** A query for all days. */
+export const ALL_TIME: Query = { start_date: "0001-01-01", end_date: "9999-12-31" };
+
+/** Makes a query in SQL from its fields by name. All others are null, so that a new one breaks no test. */
+export function queryOf(run: Run, given: Query) {
+  return run`jsonb_populate_record(null::audit_log.page_query, ${
+    JSON.stringify(given)
+  }::text::jsonb)`;
+}
+
+/** Reads a page by SQL. */
+export async function readPage(run: Run, id: string, given: Query): Promise<Page> {
+  const query = { page_limit: 100, page_offset: 0, newest_first: false, ...ALL_TIME, ...given };
+  return await valueOf(run`
+    select json_build_object('total', r.total, 'items', r.items::json)
+    from audit_log_private.read_page(${id}, ${queryOf(run, query)}) as r`);
+}
+
 /** The feed's answer to a query by SQL. */
 export interface FeedAnswer {
   items: { id: string; agent_name: string }[];
@@ -136,18 +159,13 @@ export async function askFeed(
   run: Run,
   id: string,
   after: string,
-  given: { start?: string; end?: string; action?: string; user_email?: string; limit?: number } =
-    {},
+  given: Query = {},
 ): Promise<FeedAnswer | null> {
-  const { start = "0001-01-01", end = "9999-12-31", limit = 1000 } = given;
-  const { action = null, user_email = null } = given;
+  const query = queryOf(run, { ...ALL_TIME, page_limit: 1000, ...given, after });
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
-    select page::json from audit_log_private.read_feed(
-      ${id}, (
-        ${start}, ${end}, ${action}, ${user_email}, ${limit}, 0, false, ${after}::text
-      )::audit_log.page_query
-    )`);
-  return page && { ...page, names: page.items.map((item) => item.agent_name) };
+    select json_build_object('total', r.total, 'items', r.items::json, 'next', r.next, 'has_more', r.has_more)
+    from audit_log_private.read_feed(${id}, ${query}) as r where r.decision = 'accepted'`);
+  return page ? { ...page, names: page.items.map((item) => item.agent_name) } : null;
 }
 
 /** Does all of the upkeep, with the statement that examples/adopting/upkeep.sql schedules; not within a transaction. */
@@ -188,7 +206,7 @@ export async function rowsRead(run: Run, table: string): Promise<number> {
 /** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
-    update audit_log_private.rate_limits set accepted_at = array_fill(clock_timestamp(), array[60])
+    update audit_log_private.rate_limits set counted_at = array_fill(clock_timestamp(), array[60])
     where api_key_id = ${apiKeyId}`;
 }
 
@@ -196,7 +214,7 @@ export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
 export async function age(run: Run, apiKeyId: string, by: string): Promise<void> {
   await run`
     update audit_log_private.rate_limits
-    set accepted_at = array(select t - ${by}::interval from unnest(accepted_at) as t)
+    set counted_at = array(select t - ${by}::interval from unnest(counted_at) as t)
     where api_key_id = ${apiKeyId}`;
 }
 

@@ -108,7 +108,9 @@ export function parseEntries(text: string): AuditEntry[] {
   return check(z.array(AUDIT_ENTRY), value);
 }
 
-const COUNT = z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() });
+const COUNTS = z.object({
+  items: z.array(z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() })),
+});
 
 const MAX_DAYS_BY_HOUR = 7;
 
@@ -121,12 +123,10 @@ export interface LogDays extends Days, Sealing {
 }
 
 async function readDays(filter: LogFilter, signal: AbortSignal): Promise<LogDays> {
-  const { organizationId, start, end, action, person } = filter;
+  const { start, end } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
-  const range = { organization_id: organizationId, start_date: start, end_date: end, by_hour };
-  const of = { ...action && { action }, ...person && { user_email: person } };
-  const [found, sealing] = await Promise.all([
-    call(z.array(COUNT), "daily_entry_counts", { ...range, ...of }, signal),
+  const [{ items: found }, sealing] = await Promise.all([
+    call(COUNTS, "daily_entry_counts", { ...pageOf(filter, {}), by_hour }, signal),
     readSeals((page) => pageOf(filter, page), signal),
   ]);
   const counts = new Map<string, number>();

@@ -6,11 +6,12 @@
 -- statistics about everybody's rows, and the Data API returns these estimates. Row level security is on for every
 -- table, without policies for people, as a second wall.
 --
--- A function in `audit_log` runs with its caller's rights, and only calls one in `audit_log_private`. (Only
--- record_entries does more.) These functions run with their owner's rights (security definer):
+-- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
+-- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that
+-- signed-in people may call (0029). These functions run with their owner's rights (security definer):
 --
---  1. count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
---  2. public_audit_log: one request to the API, for service_role. The token's hash determines the
+--  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
+--  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,

@@ -51,16 +51,16 @@ begin
 end $$;
 comment on function audit_log_private.log_epoch is 'The log''s epoch: how often it was restored. adopt_restored_log() replaces this function.';
 
-create function audit_log_private.entry_number() returns xid8
+create function audit_log_private.transaction_number() returns xid8
 language plpgsql as $$
 begin
   return pg_catalog.pg_current_xact_id();
 end $$;
-comment on function audit_log_private.entry_number is 'The number of the transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
+comment on function audit_log_private.transaction_number is 'The number of this transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
 
 create table audit_log.audit_entries (
   id uuid not null default gen_random_uuid(),
-  -- No foreign key, because it would be checked for each row. count_entries checks it once a statement.
+  -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a statement.
   organization_id uuid not null,
   -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
   -- an entry in a day's last half millisecond into the next day.
@@ -71,9 +71,12 @@ create table audit_log.audit_entries (
   agent_name text not null,
   data jsonb not null default '{}',
   -- For the feed. No writer can set it: no role is granted insert on it.
-  transaction_id xid8 not null default audit_log_private.entry_number(),
+  transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
+-- Plans are kept and know no values. With these numbers, they use the index of the action or the person also where all
+-- entries have the same one.
+alter table audit_log.audit_entries alter column action set (n_distinct = 100), alter column user_email set (n_distinct = 1000);
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
@@ -84,7 +87,7 @@ create index audit_entries_action_idx on audit_log.audit_entries (organization_i
 create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
--- For count_entries. Postgres would plan check constraints of the table anew in every statement.
+-- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
 create function audit_log_private.broken_rule(
   created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
 ) returns text
@@ -110,13 +113,13 @@ comment on function audit_log_private.broken_rule is 'The first rule that an ent
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception '% is append-only: % refused', tg_table_name, tg_op using errcode = 'insufficient_privilege';
+  raise exception '% of % is refused: %', tg_op, tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
 end $$;
-comment on function audit_log_private.refuse_change is 'Makes a table append-only for every role, its owner included.';
+comment on function audit_log_private.refuse_change is 'Refuses a statement to every role, the owner included. Its argument says why.';
 
 create trigger refuse_change
   before update or truncate on audit_log.audit_entries
-  for each statement execute function audit_log_private.refuse_change();
+  for each statement execute function audit_log_private.refuse_change('the log is append-only');
 
 create function audit_log_private.change_action() returns trigger
 -- lock_timeout: new writers wait behind it.
@@ -146,7 +149,7 @@ create trigger change_action
 
 create trigger refuse_change
   before truncate on audit_log.actions
-  for each statement execute function audit_log_private.refuse_change();
+  for each statement execute function audit_log_private.refuse_change('entries have these actions: delete one by one those that no entry has');
 
 create function audit_log_private.add_key_actions() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -189,9 +192,11 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = '
 declare
   fields constant text[] := array['id', 'organization_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
   items jsonb[];
-  bad integer;
+  misshapen integer;
   first_item integer := 1;
   last_item integer;
+  -- The first bad entry is at or before this one, if a statement has failed.
+  failed_until integer;
   written bigint;
   recorded bigint := 0;
 begin
@@ -200,12 +205,13 @@ begin
   end if;
   items := array(select jsonb_array_elements(entries));
   -- A misspelt field would be lost silently.
-  select min(i.number) into bad from unnest(items) with ordinality as i (item, number)
+  select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
   where case when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' else true end;
-  if bad is not null then
+  if misshapen is not null then
     raise exception 'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %',
-      bad - 1, array_to_string(fields, ', ')
-      using errcode = 'invalid_parameter_value', detail = json_build_object('index', bad - 1, 'id', items[bad] -> 'id');
+      misshapen - 1, array_to_string(fields, ', ')
+      using errcode = 'invalid_parameter_value',
+        detail = json_build_object('index', misshapen - 1, 'id', items[misshapen] -> 'id');
   end if;
 
   -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
@@ -229,10 +235,9 @@ begin
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
             using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
         end if;
-        -- The first bad entry is at or before this one.
-        bad := last_item;
+        failed_until := last_item;
     end;
-    last_item := case when first_item <= bad then (first_item + bad) / 2 else cardinality(items) end;
+    last_item := case when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(items) end;
   end loop;
   return json_build_object('recorded', recorded);
 end $$;

@@ -47,7 +47,7 @@ create table audit_log_private.monthly_entry_counts (
 ) with (fillfactor = 50);
 comment on table audit_log_private.monthly_entry_counts is 'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
 
-create function audit_log_private.count_entries() returns trigger
+create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
@@ -56,7 +56,6 @@ declare
   hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
-  -- A variable, because Citus takes no stable function in a case of an update.
   this_transaction constant xid8 := pg_current_xact_id();
   -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
   current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
@@ -83,7 +82,7 @@ begin
       return null;
     end if;
   end if;
-  -- In two steps, because Citus does not join changed with a table.
+  -- The catalogue is small, and needed twice: to check the entries and for new rows of counts.
   select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
   for counted in
     select
@@ -145,23 +144,21 @@ begin
   end loop;
   return null;
 end $$;
-comment on function audit_log_private.count_entries is 'Counts the entries that a statement wrote or deleted, and refuses entries that break a rule.';
+comment on function audit_log_private.check_and_count_entries is 'Refuses entries that break a rule, and counts those that a statement wrote or deleted.';
 
-create trigger count_inserted
+create trigger check_and_count_inserted
   after insert on audit_log.audit_entries referencing new table as changed
-  for each statement execute function audit_log_private.count_entries();
+  for each statement execute function audit_log_private.check_and_count_entries();
 create trigger count_deleted
   after delete on audit_log.audit_entries referencing old table as changed
-  for each statement execute function audit_log_private.count_entries();
+  for each statement execute function audit_log_private.check_and_count_entries();
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  today constant date := clock_timestamp() at time zone 'UTC';
   compacted bigint;
 begin
-  perform from audit_log_private.entry_counts c
-  where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today;
+  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
   if not found then
     return 0;
   end if;
@@ -173,7 +170,10 @@ begin
   with partial as materialized (
     -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
     select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
-    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0 and c.day < today
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
+      and exists (
+        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
+      )
     order by c.day, c.action
     -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
     limit 1000
@@ -209,17 +209,12 @@ begin
     where m.writer_pid <> 0
     group by 1, 2, 3
     on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
-  ),
-  written as (
-    insert into audit_log_private.days_to_seal (organization_id, day)
-    select distinct m.organization_id, m.day from moved m
-    on conflict do nothing
   )
   -- Rows that writers hold are left for the next run.
   select count(*) into compacted from partial;
   return compacted;
 end $$;
-comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s past days into one row for each day and action, at most 1000 partial counts at once. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most 1000 partial counts at once. Only of days in days_to_seal, because partial counts are how queue_days_to_seal finds these. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)

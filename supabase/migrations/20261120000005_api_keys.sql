@@ -29,6 +29,12 @@ comment on column audit_log_private.api_keys.hint is 'The token''s first seven a
 comment on column audit_log_private.api_keys.created_by_email is 'The e-mail address of created_by at that time.';
 comment on column audit_log_private.api_keys.revoked_by_email is 'The e-mail address of revoked_by at that time.';
 
+create function audit_log_private.is_active(key audit_log_private.api_keys) returns boolean
+-- Volatile and without settings, so that Postgres inlines it.
+language sql volatile
+return key.revoked_at is null and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp());
+comment on function audit_log_private.is_active is 'Whether a key is neither revoked nor expired at this moment.';
+
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
   organization_id uuid not null,
@@ -58,15 +64,25 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: accepted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
+comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
 comment on column audit_log_private.log_reads.last_address is 'The last client address that the Edge Function reported.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
-create function audit_log_private.add_log_read(reads audit_log_private.log_reads) returns void
+create function audit_log_private.add_log_read(
+  organization_id uuid, reader_id uuid, day date, requests integer, invalid_requests integer, entries bigint,
+  first_at timestamptz, last_at timestamptz,
+  last_address inet default null, user_id text default null, user_email text default null
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into audit_log_private.log_reads as r
-  select reads.*
+  insert into audit_log_private.log_reads as r (
+    organization_id, is_person, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
+  values (
+    organization_id, user_id is not null, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
   on conflict on constraint log_reads_pkey do update
   set requests = r.requests + excluded.requests,
     invalid_requests = r.invalid_requests + excluded.invalid_requests,
@@ -74,17 +90,21 @@ begin
     last_at = excluded.last_at,
     last_address = excluded.last_address;
 end $$;
-comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day.';
+comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
 
 create function audit_log_private.count_read(organization_id uuid, entries integer) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
-  reader_id constant uuid := left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32);
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.add_log_read((
-    organization_id, true, reader_id, (clock at time zone 'UTC')::date, me.id, me.email, 1, 0, entries, clock, clock, null
-  ));
+  perform audit_log_private.add_log_read(
+    organization_id => organization_id,
+    reader_id => left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32)::uuid,
+    day => (clock at time zone 'UTC')::date,
+    requests => 1, invalid_requests => 0, entries => entries,
+    first_at => clock, last_at => clock,
+    user_id => me.id, user_email => me.email
+  );
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';

@@ -1,7 +1,7 @@
--- The rate limit of a key is exact: no span of 60 seconds has more than quota() accepted requests, and no request
--- is refused while fewer were accepted in the 60 seconds before it. So each key has one row with the times of its
--- accepted requests. (docs/design.md says how many the usual algorithms let through.) It is updated in place: half of
--- each page is left free for the new version, and no indexed column changes. The same row counts the use of the key,
+-- The rate limit of a key is exact: no span of 60 seconds has more than quota() counted requests, and no request
+-- is refused while fewer were counted in the 60 seconds before it. So each key has one row with the times of its
+-- counted requests. (docs/design.md says how many the usual algorithms let through.) It is updated in place: half of
+-- each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
 -- so that counting costs no second write.
 
 create function audit_log_private.quota() returns integer
@@ -9,13 +9,19 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return 60;
 end $$;
-comment on function audit_log_private.quota is 'How many requests a minute each key has. To change it, replace this function: nothing else knows the number.';
+comment on function audit_log_private.quota is 'How many requests each key has in any rate_window(). To change it, replace this function in a migration of your own.';
+
+create function audit_log_private.rate_window() returns interval
+-- Without settings, so that Postgres inlines it.
+language sql immutable
+return interval '60 seconds';
+comment on function audit_log_private.rate_window is 'The span of the rate limit. Fixed: the contract promises requests a minute.';
 
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
   api_key_id uuid not null,
-  accepted_at timestamptz[] not null default '{}',
-  -- The UTC day of the latest accepted request, and the key's use on that day. Earlier days are in
+  counted_at timestamptz[] not null default '{}',
+  -- The UTC day of the latest counted request, and the key's use on that day. Earlier days are in
   -- log_reads. Null until the first request.
   day date,
   requests integer not null default 0,
@@ -31,23 +37,22 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its accepted requests of the last minute, oldest first, and its use on its latest day. The last time is when the key was last used.';
-comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first accepted one of that day. For metrics().';
+comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its counted requests of the last rate_window(), oldest first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first counted one of that day. For metrics().';
 comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
 
 create function audit_log_private.count_request(
-  organization_id uuid, api_key_id uuid, is_valid boolean default true, entries integer default 0, client_address inet default null,
-  -- As in the table; null for other requests.
-  reads text default null,
-  is_caught_up boolean default false,
-  -- Null when the key is not active any more.
-  out accepted boolean, out remaining integer, out reset integer
+  organization_id uuid, api_key_id uuid, client_address inet default null,
+  -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
+  read_decision text default 'accepted', entries integer default 0, reads text default null, has_more boolean default null,
+  -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
+  out decision text, out remaining integer, out reset integer
 )
 -- Otherwise one locked row could exhaust the Data API's pool and block every key.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
   quota constant integer := audit_log_private.quota();
-  span constant interval := '60 seconds';
+  span constant interval := audit_log_private.rate_window();
   use audit_log_private.rate_limits;
   times timestamptz[];
   clock timestamptz;
@@ -58,14 +63,13 @@ begin
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
-  -- Checked after the lock, so that nothing is accepted from the commit of a revocation or the moment of
+  -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of
   -- expiry on.
   perform from audit_log_private.api_keys k
-  where k.organization_id = count_request.organization_id
-    and k.id = count_request.api_key_id
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > clock_timestamp());
+  where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
+    and audit_log_private.is_active(k);
   if not found then
+    decision := 'unauthorized';
     return;
   end if;
 
@@ -74,33 +78,41 @@ begin
   clock := clock_timestamp();
   -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
   -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.
-  arrival := greatest(clock, use.accepted_at[cardinality(use.accepted_at)]);
+  arrival := greatest(clock, use.counted_at[cardinality(use.counted_at)]);
   if arrival > clock + span then
-    select greatest(clock, max(t)) into arrival from unnest(use.accepted_at) as t where t <= clock + span;
+    select greatest(clock, max(t)) into arrival from unnest(use.counted_at) as t where t <= clock + span;
   end if;
-  times := array(select t from unnest(use.accepted_at) as t where t > arrival - span and t <= arrival order by t);
-  accepted := cardinality(times) < quota;
-  if accepted then
+  times := array(select t from unnest(use.counted_at) as t where t > arrival - span and t <= arrival order by t);
+  if cardinality(times) < quota then
+    decision := 'counted';
     times := times || arrival;
     today := arrival at time zone 'UTC';
     if use.day is distinct from today then
       if use.day is not null then
-        perform audit_log_private.add_log_read((
-          use.organization_id, false, use.api_key_id, use.day, null, null, use.requests, use.invalid_requests, use.entries,
-          use.first_at, use.last_at, use.last_address
-        ));
+        perform audit_log_private.add_log_read(
+          organization_id => use.organization_id, reader_id => use.api_key_id, day => use.day,
+          requests => use.requests, invalid_requests => use.invalid_requests, entries => use.entries,
+          first_at => use.first_at, last_at => use.last_at, last_address => use.last_address
+        );
       end if;
       select 0, 0, 0, 0, arrival, null
       into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r
-    set accepted_at = times, day = today, requests = use.requests + 1,
-      invalid_requests = use.invalid_requests + (not is_valid)::integer, refused_requests = use.refused_requests,
+    set counted_at = times,
+      day = today,
+      requests = use.requests + 1,
+      invalid_requests = use.invalid_requests + (read_decision <> 'accepted')::integer,
+      refused_requests = use.refused_requests,
       entries = use.entries + count_request.entries,
-      first_at = use.first_at, last_at = arrival, last_address = coalesce(client_address, use.last_address),
-      reads = coalesce(count_request.reads, use.reads), caught_up_at = case when is_caught_up then arrival else use.caught_up_at end
+      first_at = use.first_at,
+      last_at = arrival,
+      last_address = coalesce(client_address, use.last_address),
+      reads = coalesce(count_request.reads, use.reads),
+      caught_up_at = case when not has_more then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   else
+    decision := 'rate_limited';
     update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   end if;

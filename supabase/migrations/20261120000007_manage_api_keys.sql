@@ -34,31 +34,17 @@ create function audit_log_private.api_key_name(given text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
-  -- Control characters, line separators, and other characters that fonts show as nothing: format
-  -- characters, fillers, variation selectors, the empty Braille pattern.
-  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f'
-    '\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb'
-    '\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U00016fe4\U000e0000-\U000e0fff]';
-  -- Some of these are allowed where they are needed: in an emoji; in an Indic script after a virama; in the
-  -- Arabic script to keep a letter from joining the next (RFC 5892 appendix A).
-  emoji constant text := '[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa'
-    '\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u2604\u260e\u2611\u2614\u2615\u2618\u261d\u2620\u2622\u2623\u2626\u262a\u262e\u262f'
-    '\u2638-\u263a\u2640\u2642\u2648-\u2653\u265f\u2660\u2663\u2665\u2666\u2668\u267b\u267e\u267f\u2692-\u2697\u2699\u269b\u269c\u26a0\u26a1'
-    '\u26a7\u26aa\u26ab\u26b0\u26b1\u26bd\u26be\u26c4\u26c5\u26c8\u26ce\u26cf\u26d1\u26d3\u26d4\u26e9\u26ea\u26f0-\u26f5\u26f7-\u26fa\u26fd'
-    '\u2702\u2705\u2708-\u270d\u270f\u2712\u2714\u2716\u271d\u2721\u2728\u2733\u2734\u2744\u2747\u274c\u274e\u2753-\u2755\u2757\u2763\u2764'
-    '\u2795-\u2797\u27a1\u27b0\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]';
-  in_emoji constant text := '(?<=' || emoji || ')\ufe0f|(?<=[#*0-9])\ufe0f(?=\u20e3)'
-    '|(?<=' || emoji || '|\ufe0f)\u200d(?=' || emoji || ')';
-  in_script constant text := '(?<=[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca])[\u200c\u200d](?=[\u0900-\u0dff])'
-    '|(?<=[\u0620\u0626\u0628\u062a-\u062e\u0633-\u063f\u0641-\u0647\u0649\u064a\u066e\u066f\u0678-\u0687\u069a-\u06bf\u06c1\u06c2\u06cc\u06ce\u06d0\u06d1\u06fa-\u06fc\u06ff])'
-    '\u200c(?=[\u0620-\u064a\u066e-\u06d3])';
+  -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
+  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
+    '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
+    '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
   name text;
   hidden text;
 begin
   -- Checked before the patterns, which become disproportionately slow on long text.
   if char_length(given) <= 1000 then
     name := normalize(btrim(regexp_replace(btrim(given, E' \t\n\r'), spaces, ' ', 'g')), nfc);
-    hidden := substring(regexp_replace(name, in_emoji || '|' || in_script, '', 'g') from invisible);
+    hidden := substring(name from invisible);
   end if;
   if hidden is not null then
     raise exception 'the name of an API key has a character that cannot be seen, U+%: remove it',
@@ -70,7 +56,7 @@ begin
   end if;
   return name;
 end $$;
-comment on function audit_log_private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has invisible characters, with which two names could look alike.';
+comment on function audit_log_private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -193,7 +179,7 @@ begin
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
     raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0' using errcode = 'AL001';
-  elsif api_key.revoked_at is not null or api_key.expires_at <= clock then
+  elsif not audit_log_private.is_active(api_key) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(
@@ -224,7 +210,6 @@ comment on function audit_log.rotate_api_key is 'Creates the successor of an API
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  -- Citus takes no volatile function in an update.
   clock constant timestamptz := clock_timestamp();
   me constant record := audit_log_private.caller();
   api_key audit_log_private.api_keys;
@@ -273,16 +258,16 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.accepted_at[cardinality(r.accepted_at)] as last_used_at, r.reads, r.caught_up_at,
+        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.reads, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
-          select count(*) from unnest(r.accepted_at) as t
+          select count(*) from unnest(r.counted_at) as t
           -- Later times come from a clock that was wrong.
-          where t between clock - interval '60 seconds' and clock + interval '60 seconds'
+          where t between clock - audit_log_private.rate_window() and clock + audit_log_private.rate_window()
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.accepted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
+        select l.counted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.

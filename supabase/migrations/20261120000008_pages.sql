@@ -1,4 +1,6 @@
 -- A page of the log by its offset, at the same cost wherever it lies.
+--
+-- Every reader (read_page, read_feed, read_seals, read_actions) returns a reading, which begins with what happened.
 
 create type audit_log.page_query as (
   -- UTC days, both included.
@@ -13,7 +15,27 @@ create type audit_log.page_query as (
   -- beginning, or the cursor that the last answer had in next. With it, page_offset and newest_first do not apply.
   after text
 );
-comment on type audit_log.page_query is 'A query: everything that a reader asks for, passed as one value from the query string to the tables.';
+comment on type audit_log.page_query is 'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it by names, never as a row: later versions add fields.';
+
+create type audit_log_private.reading as (
+  -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
+  -- catalogue), invalid_cursor, too_many (to count).
+  decision text,
+  -- How many items match the query.
+  total bigint,
+  -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
+  -- lines on without parsing them. There is a line break between two items, and nowhere else.
+  items text,
+  -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
+  entries integer,
+  reads text,
+  -- Of the feed: the next cursor, and whether it leads to more now.
+  next text,
+  has_more boolean,
+  -- Of seals: the altered days.
+  altered json
+);
+comment on type audit_log_private.reading is 'What a reader answers. A null field is not given.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -27,30 +49,20 @@ begin
 end $$;
 comment on function audit_log_private.whole_months is 'The whole months in a range of days, start and end included: the first month, and the month after the last. If there is none, both are the day after the range.';
 
--- These two have no settings, so that Postgres inlines them. Their names are resolved here, once.
-create function audit_log_private.count_days(
-  organization_id uuid, action text, start_date date, end_date date
-)
-returns table (day date, entries integer)
-language sql stable
-begin atomic
-  select c.day, c.entries from audit_log_private.entry_counts c
-  where c.organization_id = count_days.organization_id and c.day >= start_date and c.day <= end_date
-    and (count_days.action is null or c.action = count_days.action);
-end;
-comment on function audit_log_private.count_days is 'The entries of a range of days, start and end included, counted by day. A day can have several rows.';
-
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
   organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
 )
 returns table (first_day date, last_day date, entries bigint)
 language sql stable
 begin atomic
-  select d.day, d.day, d.entries::bigint
-  from audit_log_private.count_days(count_periods.organization_id, count_periods.action, start_date, first_month - 1) as d
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
+    and (count_periods.action is null or c.action = count_periods.action)
   union all
-  select d.day, d.day, d.entries::bigint
-  from audit_log_private.count_days(count_periods.organization_id, count_periods.action, end_month, end_date) as d
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
+    and (count_periods.action is null or c.action = count_periods.action)
   union all
   select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
   from audit_log_private.monthly_entry_counts s
@@ -64,9 +76,12 @@ begin atomic
   where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
     and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action);
 end;
-comment on function audit_log_private.count_periods is 'The same, counted by the whole months that whole_months gives, and by day before and after these.';
+comment on function audit_log_private.count_periods is 'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, and by day before and after these. A period can have several rows.';
 
-create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query) returns bigint
+create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew. A generic plan knows no sizes, so
+-- its estimates grow with the log, until Postgres compiles it for each page (jit).
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
@@ -74,53 +89,68 @@ declare
   range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
   whole record;
+  counted record;
+  read audit_log_private.reading;
 begin
+  if wanted_action is not null then
+    perform from audit_log.actions a where a.code = wanted_action;
+    if not found then
+      read.decision := 'invalid_query';
+      return read;
+    end if;
+  end if;
+  read.decision := 'accepted';
+  read.items := '[]';
+  read.entries := 0;
   -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
   -- index, up to a million.
   if wanted_email is not null then
-    return (
-      select case when count(*) <= 1000000 then count(*) filter (where wanted_action is null or e.action = wanted_action) end
-      from (
-        select e.action from audit_log.audit_entries e
-        where e.organization_id = count_matching.organization_id
-          and (e.user_email, e.created_at) >= (wanted_email, range_start)
-          and (e.user_email, e.created_at) < (wanted_email, range_end)
-        limit 1000001
-      ) as e
-    );
-  end if;
+    select count(*) filter (where wanted_action is null or e.action = wanted_action) as matching, count(*) as examined
+    into strict counted
+    from (
+      select e.action from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id and e.user_email = wanted_email
+        and e.created_at >= range_start and e.created_at < range_end
+      limit 1000001
+    ) as e;
+    if counted.examined > 1000000 then
+      read := null;
+      read.decision := 'too_many';
+    else
+      read.total := counted.matching;
+    end if;
   -- Fewer days than a month has.
-  if query.end_date - query.start_date < 27 then
-    return (
-      select coalesce(sum(d.entries), 0)
-      from audit_log_private.count_days(organization_id, wanted_action, query.start_date, query.end_date) as d
+  elsif query.end_date - query.start_date < 27 then
+    read.total := (
+      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
+      where c.organization_id = count_matching.organization_id and c.day >= query.start_date and c.day <= query.end_date
+        and (wanted_action is null or c.action = wanted_action)
+    );
+  else
+    whole := audit_log_private.whole_months(query.start_date, query.end_date);
+    read.total := (
+      select coalesce(sum(p.entries), 0)
+      from audit_log_private.count_periods(
+        organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
+      ) as p
     );
   end if;
-  whole := audit_log_private.whole_months(query.start_date, query.end_date);
-  return (
-    select coalesce(sum(p.entries), 0)
-    from audit_log_private.count_periods(
-      organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
-    ) as p
-  );
+  return read;
 end $$;
-comment on function audit_log_private.count_matching is 'How many entries match a query; null when it names a person who has more than 1,000,000 in these days.';
+comment on function audit_log_private.count_matching is 'Begins a reading of entries: its total, and no items yet. invalid_query if the action is not in the catalogue. too_many if the query names a person who has more than 1,000,000 entries in these days.';
 
-create function audit_log_private.read_page(
-  organization_id uuid, query audit_log.page_query, out page text, out entries integer
-)
+create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
 -- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
--- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew.
--- A generic plan knows no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
+-- same moment. The settings are those of count_matching.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
   wanted_email constant text := query.user_email;
-  newest_first constant boolean := query.newest_first;
-  page_offset constant bigint := query.page_offset;
-  total constant bigint := audit_log_private.count_matching(organization_id, query);
   range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
+  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
+  entries bigint;
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
   -- hour. Only those of the hour are read and skipped.
   skip bigint;
@@ -132,21 +162,21 @@ declare
   first_hour timestamptz;
   items text;
 begin
-  if total is null then
-    entries := 0;
-    return;
+  if read.decision <> 'accepted' then
+    return read;
   end if;
-  entries := greatest(0, least(query.page_limit, total - page_offset));
+  read.reads := 'pages';
+  entries := greatest(0, least(query.page_limit, read.total - query.page_offset));
   if entries = 0 then
-    page := format(E'{"total":%s,"items":\n[]\n}', total);
-    return;
+    return read;
   end if;
-  skip := case when newest_first then total - page_offset - entries else page_offset end;
+  read.entries := entries;
+  skip := case when query.newest_first then read.total - query.page_offset - entries else query.page_offset end;
 
   -- Persons have no counts that lead to their entries, which are skipped in the index, from the nearer end.
   if wanted_email is not null then
     last_day := first_day;
-    person_skip := least(skip, total - skip - entries);
+    person_skip := least(skip, read.total - skip - entries);
     from_end := person_skip < skip;
     skip := 0;
   end if;
@@ -167,8 +197,10 @@ begin
   if first_day < last_day then
     select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
     from (
-      select c.day, sum(c.entries) as entries, sum(sum(c.entries)::integer) over (order by c.day) as running_total
-      from audit_log_private.count_days(organization_id, wanted_action, first_day, last_day) as c
+      select c.day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.day) as running_total
+      from audit_log_private.entry_counts c
+      where c.organization_id = read_page.organization_id and c.day >= first_day and c.day <= last_day
+        and (wanted_action is null or c.action = wanted_action)
       group by c.day
     ) as d
     where d.running_total > skip
@@ -190,28 +222,26 @@ begin
     order by h.hour limit 1;
   end if;
 
-  -- A statement for each index, in its order. They compare rows, so that the generic plan, which knows no sizes,
-  -- cannot choose another index.
+  -- A statement for each index, in its order. (A row comparison that begins with an equal column, such as
+  -- (action, created_at) < (…), would not end the scan at the end of the range.)
   if wanted_email is not null then
     -- Skips within the index, and only then visits the entries.
     select string_agg(audit_log_private.entry_line(e), E',\n' order by e.created_at, e.id) into strict items
     from (
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where not from_end and e.organization_id = read_page.organization_id
-          and (e.user_email, e.created_at) >= (wanted_email, range_start)
-          and (e.user_email, e.created_at) < (wanted_email, range_end)
+        where not from_end and e.organization_id = read_page.organization_id and e.user_email = wanted_email
+          and e.created_at >= range_start and e.created_at < range_end
           and (wanted_action is null or e.action = wanted_action)
-        order by e.user_email, e.created_at, e.id limit entries offset person_skip
+        order by e.created_at, e.id limit entries offset person_skip
       )
       union all
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where from_end and e.organization_id = read_page.organization_id
-          and (e.user_email, e.created_at) >= (wanted_email, range_start)
-          and (e.user_email, e.created_at) < (wanted_email, range_end)
+        where from_end and e.organization_id = read_page.organization_id and e.user_email = wanted_email
+          and e.created_at >= range_start and e.created_at < range_end
           and (wanted_action is null or e.action = wanted_action)
-        order by e.user_email desc, e.created_at desc, e.id desc limit entries offset person_skip
+        order by e.created_at desc, e.id desc limit entries offset person_skip
       )
     ) as place
     join audit_log.audit_entries e
@@ -227,18 +257,16 @@ begin
     select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
     from (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id
-        and (e.action, e.created_at) >= (wanted_action, first_hour)
-        and (e.action, e.created_at) < (wanted_action, range_end)
-      order by e.action, e.created_at, e.id limit entries offset skip
+      where e.organization_id = read_page.organization_id and e.action = wanted_action
+        and e.created_at >= first_hour and e.created_at < range_end
+      order by e.created_at, e.id limit entries offset skip
     ) as e;
   end if;
-  if newest_first then
+  if query.newest_first then
     select string_agg(l.line, E',\n' order by l.place desc) into strict items
     from string_to_table(items, E',\n') with ordinality as l (line, place);
   end if;
-  -- The Edge Function passes on what lies between the first and the last line break without parsing it.
-  -- There is a line break between two items, and nowhere else.
-  page := format(E'{"total":%s,"items":\n[%s]\n}', total, items);
+  read.items := '[' || items || ']';
+  return read;
 end $$;
-comment on function audit_log_private.read_page is 'A page of an organization''s entries, as the text of a JSON object: {total, items}, each item on a line of its own, and how many entries the page has. The text is null if the query names a person who has more than 1,000,000 entries in these days.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset.';

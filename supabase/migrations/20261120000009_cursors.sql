@@ -28,14 +28,12 @@ create type audit_log_private.feed_cursor as (
   seen pg_snapshot,
   -- The end of this batch; null between two batches.
   bound pg_snapshot,
-  -- The last place read in this batch. The first batch has no transaction here.
+  -- The last entry examined in this batch. Without a time and an id, no entry of the transaction yet.
   transaction_id xid8,
   created_at timestamptz,
-  id uuid,
-  -- The last place in the first batch.
-  last_created_at timestamptz,
-  last_id uuid
+  id uuid
 );
+comment on type audit_log_private.feed_cursor is 'The place of a reader in the feed.';
 
 -- Packs ascending numbers as the distances between them. A distance takes one byte if it is below 128 (first bits 0),
 -- two below 16384 (10), three below 2097152 (110), and nine otherwise. So 2,000 transactions in progress, thousands
@@ -87,13 +85,13 @@ begin
 end $$;
 comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
 
-create function audit_log_private.snapshot_in_epoch(epoch bigint) returns pg_snapshot
+create function audit_log_private.log_snapshot() returns pg_snapshot
 -- Stable, so that the snapshot is that of the calling query.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   present constant pg_snapshot := pg_current_snapshot();
   own constant xid8 := pg_current_xact_id_if_assigned();
-  base constant bigint := epoch << 40;
+  base constant bigint := audit_log_private.log_epoch() << 40;
 begin
   if base = 0 and (own is null or not pg_visible_in_snapshot(own, present)) then
     return present;
@@ -111,14 +109,7 @@ begin
     ) as in_progress
   )::pg_snapshot;
 end $$;
-comment on function audit_log_private.snapshot_in_epoch is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
-
-create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return audit_log_private.snapshot_in_epoch(audit_log_private.log_epoch());
-end $$;
-comment on function audit_log_private.log_snapshot is 'snapshot_in_epoch, in the epoch of an organization (docs/scaling.md). On one Postgres all have the same.';
+comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
 
 create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -151,8 +142,7 @@ declare
   fields constant text := array_to_string(
     array[
       length(seen)::text, cursor.transaction_id::text,
-      to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text,
-      to_char(cursor.last_created_at at time zone 'UTC', format), cursor.last_id::text, ''
+      to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text, ''
     ], ';', ''
   );
   used constant integer := length(fields) + 1 + length(snapshots);
@@ -197,8 +187,7 @@ begin
   return (
     audit_log_private.unpack_snapshot(nullif(substring(snapshots for fields[1]::integer), '')),
     audit_log_private.unpack_snapshot(nullif(substring(snapshots from fields[1]::integer + 1), '')),
-    fields[2]::xid8, fields[3]::timestamp at time zone 'UTC', fields[4]::uuid,
-    fields[5]::timestamp at time zone 'UTC', fields[6]::uuid
+    fields[2]::xid8, fields[3]::timestamp at time zone 'UTC', fields[4]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
 comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
@@ -232,7 +221,7 @@ begin
   );
   -- Without settings, which would cost writers more than the function: all its names are qualified.
   execute format(
-    'create or replace function audit_log_private.entry_number() returns xid8 language plpgsql as %L',
+    'create or replace function audit_log_private.transaction_number() returns xid8 language plpgsql as %L',
     format(
       'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
       epoch << 40

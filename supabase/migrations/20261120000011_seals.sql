@@ -39,7 +39,7 @@ comment on column audit_log_private.seals.previous is 'The seal with the sequenc
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 create trigger refuse_change
   before update or truncate on audit_log_private.seals
-  for each statement execute function audit_log_private.refuse_change();
+  for each statement execute function audit_log_private.refuse_change('seals are append-only');
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -62,7 +62,7 @@ create table audit_log_private.days_to_seal (
   day date not null,
   primary key (organization_id, day)
 );
-comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal. compact_entry_counts fills it.';
+comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
 
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -70,8 +70,8 @@ create table audit_log_private.sealed_days (
   checked_at timestamptz not null,
   altered_at timestamptz,
   miscounted bigint not null,
-  -- The night, of thirty, in which the day is checked.
-  night integer not null generated always as ((day - '2000-01-01'::date) % 30) stored,
+  -- The night, 0 to 29, in which the day is checked. (No entry is older than the year 1.)
+  night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
 comment on table audit_log_private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
@@ -88,31 +88,56 @@ begin
 end $$;
 comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';
 
+create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  insert into audit_log_private.days_to_seal (organization_id, day)
+  select distinct p.organization_id, p.day
+  from (
+    select c.organization_id, c.day from audit_log_private.entry_counts c
+    where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
+    -- As many counts as compact_entry_counts takes at once.
+    order by c.day limit 1000
+  ) as p
+  on conflict do nothing;
+end $$;
+comment on function audit_log_private.queue_days_to_seal is 'Finds an organization''s finished days that were written to since their last seal, the first of them: they have counts that are not compacted yet.';
+
 create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
 )
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+-- The settings are those of count_matching.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  query audit_log.page_query;
-  place audit_log_private.feed_cursor := (
-    null, bound, null, range_start - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
-    range_end - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-  )::audit_log_private.feed_cursor;
+  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
+  last_id uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   block record;
   list text := '';
 begin
-  select day, day, 1000 into query.start_date, query.end_date, query.page_limit;
   entries := 0;
   loop
-    block := audit_log_private.list_unseen(organization_id, query, place);
+    select
+      count(*) as entries,
+      string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E'\n' order by e.created_at, e.id) as lines,
+      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
+      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
+    into strict block
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = hash_day.organization_id
+        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
+        and pg_visible_in_snapshot(e.transaction_id, bound)
+      order by e.created_at, e.id limit 1000
+    ) as e;
     exit when block.entries = 0;
     entries := entries + block.entries;
-    list := list || encode(sha256(convert_to(replace(block.items, E',\n', E'\n') || E'\n', 'UTF8')), 'hex') || E'\n';
+    list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
     exit when block.entries < 1000;
-    place.created_at := block.last_created_at;
-    place.id := block.last_id;
+    last_time := block.last_time;
+    last_id := block.last_id;
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
@@ -129,7 +154,7 @@ declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   hash record;
 begin
-  snapshot := audit_log_private.log_snapshot(organization_id);
+  snapshot := audit_log_private.log_snapshot();
   select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
   from audit_log_private.entry_counts c
   where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
@@ -242,27 +267,31 @@ begin
 end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
-create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query) returns text
+create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  total bigint;
-  items text;
+  read audit_log_private.reading;
 begin
-  select count(*) into total from audit_log_private.seals s
-  where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date;
-  select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
-  into strict items
-  from (
-    select s.* from audit_log_private.seals s
+  read.decision := 'accepted';
+  read.total := (
+    select count(*) from audit_log_private.seals s
     where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
-    order by s.sequence limit query.page_limit offset query.page_offset
-  ) as s;
-  return format(
-    E'{"total":%s,"altered":%s,"items":\n[%s]\n}', total, (
-      select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
-      where d.organization_id = read_seals.organization_id
-        and d.day between query.start_date and query.end_date and d.altered_at is not null
-    ), items
   );
+  read.items := '[' || (
+    select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
+    from (
+      select s.* from audit_log_private.seals s
+      where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
+      order by s.sequence limit query.page_limit offset query.page_offset
+    ) as s
+  ) || ']';
+  read.entries := 0;
+  read.altered := (
+    select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
+    where d.organization_id = read_seals.organization_id
+      and d.day between query.start_date and query.end_date and d.altered_at is not null
+  );
+  return read;
 end $$;
-comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence: {total, altered, items}, as in read_page. altered lists the altered days. action, newest_first and after do not apply.';
+comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence, and the altered days among these. action, user_email, newest_first and after do not apply.';

@@ -107,7 +107,6 @@ comment on function audit_log_private.hold is 'From its commit on, no entry of t
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  -- Citus takes no volatile function in an update.
   clock constant timestamptz := clock_timestamp();
 begin
   update audit_log_private.holds h set released_by = who, released_at = clock

@@ -6,9 +6,9 @@
 create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  now constant timestamptz := clock_timestamp();
-  today constant date := now at time zone 'UTC';
-  tonight constant integer := (today - '2000-01-01'::date) % 30;
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  tonight constant integer := (today - '0001-01-01'::date) % 30;
   next record;
   work bigint := 0;
 begin
@@ -28,15 +28,15 @@ begin
     (
       -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
       select d.day
-      from generate_series(-29, 29) as nights (night)
+      from generate_series(0, 29) as nights (night)
       cross join lateral (
         select d.day, d.checked_at from audit_log_private.sealed_days d
         where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
-          -- The days of tonight, and of nights that had no run.
           and d.day <> all (
             select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
           )
-          and d.checked_at < now - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+          -- The days of tonight, and of nights that had no run.
+          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
         order by d.checked_at limit 200
       ) as d
       order by d.checked_at limit 200
@@ -57,9 +57,10 @@ begin
   if audit_log_private.delete_expired_entries(organization_id) then
     return 1000;
   end if;
+  perform audit_log_private.queue_days_to_seal(organization_id);
   return audit_log_private.compact_entry_counts(organization_id);
 end $$;
-comment on function audit_log_private.retain_and_compact is 'A piece of the upkeep''s first pass over an organization. Returns how much it did: 1,000 means that there may be more.';
+comment on function audit_log_private.retain_and_compact is 'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, compacts counts. Returns how much it did: 1,000 means that there may be more.';
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
@@ -79,9 +80,8 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   clock constant timestamptz := clock_timestamp();
   state record;
-  task text := 'retain_and_compact';
   -- Counts to compact, or entries to seal, in one piece.
-  piece integer := 1000;
+  piece integer;
   next record;
   work bigint;
   done bigint := 0;
@@ -98,19 +98,20 @@ begin
   if (state.started_at > clock - interval '12 hours') is not true then
     select clock, true, null into state.started_at, state.is_first_pass, state.done_until;
   end if;
-  -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
-  -- day takes minutes to seal.
-  if not state.is_first_pass then
-    task := 'seal_and_compare';
-    piece := 20000;
-  end if;
+  piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in
     select o.id from audit_log.organizations o
     where state.done_until is null or o.id > state.done_until
     order by o.id limit 1000
   loop
     organizations := organizations + 1;
-    work := audit_log_private.at_home(next.id, task);
+    -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
+    -- day takes minutes to seal.
+    if state.is_first_pass then
+      work := audit_log_private.retain_and_compact(next.id);
+    else
+      work := audit_log_private.seal_and_compare(next.id);
+    end if;
     done := done + work;
     -- It may have more to do, and is the first of the next piece.
     exit when work >= piece;
@@ -187,7 +188,7 @@ begin
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where k.revoked_at is null and (k.expires_at is null or k.expires_at > clock)
+    where audit_log_private.is_active(k)
   loop
     name := 'audit_log_requests';
     for n in 1 .. 3 loop

@@ -27,9 +27,9 @@ grant select on audit_log.actions to service_role;
 grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
   on audit_log.audit_entries to service_role;
 
--- entry_number is the default of transaction_id.
-grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.public_audit_log,
-  audit_log_private.entry_number to service_role;
+-- transaction_number is the default of transaction_id.
+grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.transaction_number
+to service_role;
 
 grant execute on function
   audit_log.list_organizations, audit_log_private.list_organizations, audit_log.list_api_keys, audit_log_private.list_api_keys,

@@ -1,8 +1,10 @@
-import { pageQuery, type Sql } from "../helpers.ts";
+import type { Query, Sql } from "../helpers.ts";
 
 interface Parameter {
   name: string;
   type: string;
+  /** Those of a composite type. */
+  fields: (keyof Query)[];
 }
 
 interface ServedFunction {
@@ -17,7 +19,10 @@ export async function servedFunctions(sql: Sql): Promise<ServedFunction[]> {
   return [
     ...await sql<ServedFunction[]>`
       select p.proname as name, p.provolatile = 'v' as writes, (
-        select coalesce(json_agg(json_build_object('name', p.proargnames[i], 'type', t.typname)), '[]')
+        select coalesce(json_agg(json_build_object(
+          'name', p.proargnames[i], 'type', t.typname,
+          'fields', array(select attname from pg_attribute where attrelid = t.typrelid order by attnum)
+        )), '[]')
         from unnest(p.proargtypes::oid[]) with ordinality as a (type, i) join pg_type t on t.oid = a.type
         where i <= p.pronargs - p.pronargdefaults or t.typname in ('text', 'uuid')
       ) as parameters
@@ -62,8 +67,12 @@ function accept(Accept: string) {
   return { headers: { Accept } };
 }
 
+function queryOfGuess({ email }: Guess): Query {
+  return { start_date: DAY, end_date: DAY, user_email: email };
+}
+
 /** Returns what an attacker sends for a parameter, as text. */
-export function value({ name, type }: Parameter, guess: Guess): string {
+export function value({ name, type, fields }: Parameter, guess: Guess): string {
   switch (type) {
     case "uuid":
       if (name === "id") return guess.entryId;
@@ -74,7 +83,7 @@ export function value({ name, type }: Parameter, guess: Guess): string {
     case "text":
       return guess.email;
     case "page_query":
-      return `(${DAY},${DAY},,${guess.email},,,,)`;
+      return `(${fields.map((field) => queryOfGuess(guess)[field] ?? "")})`;
     case "jsonb":
       return JSON.stringify([{ organization_id: guess.organizationId, id: guess.entryId }]);
     default:
@@ -84,7 +93,7 @@ export function value({ name, type }: Parameter, guess: Guess): string {
 
 /** Returns what an attacker sends for a parameter in JSON. */
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
-  if (parameter.type === "page_query") return pageQuery(DAY, DAY, { user_email: guess.email });
+  if (parameter.type === "page_query") return queryOfGuess(guess);
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }

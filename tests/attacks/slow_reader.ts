@@ -1,5 +1,3 @@
-import type { Server } from "./raw_http.ts";
-
 /** Asks a question, and reads only as much of the answer as it is told to. */
 export class SlowReader {
   readonly #connection: Deno.TcpConn;
@@ -10,9 +8,14 @@ export class SlowReader {
   }
 
   /** Sends a request with a key. */
-  static async ask(server: Server, path: string, token: string): Promise<SlowReader> {
+  static async ask(
+    server: Deno.ConnectOptions,
+    path: string,
+    token: string,
+    host = "a",
+  ): Promise<SlowReader> {
     const reader = new SlowReader(await Deno.connect(server));
-    const head = `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+    const head = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n\r\n`;
     await reader.#connection.write(new TextEncoder().encode(head));
     return reader;
   }

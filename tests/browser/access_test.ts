@@ -25,7 +25,7 @@ describe("Access, accessible in each state", () => {
       await get(key.token);
       await sql`
         update audit_log_private.rate_limits
-        set accepted_at = array[${last_used_at}::timestamptz], reads = ${reads}, caught_up_at = ${caught_up_at}
+        set counted_at = array[${last_used_at}::timestamptz], reads = ${reads}, caught_up_at = ${caught_up_at}
         where organization_id = ${id} and api_key_id = ${key.id}`;
     }
     const view = await openConsole(admin);

@@ -87,7 +87,7 @@ async function assertKept({ postgres }: TemporaryStack, keys: Key[]): Promise<vo
     const [row] = await sql`
       select
         (select count(*)::int from audit_log.audit_entries where organization_id = ${id}) as entries,
-        (select cardinality(accepted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
+        (select cardinality(counted_at) from audit_log_private.rate_limits where api_key_id = ${apiKeyId}) as counted`;
     assertEquals(await countMismatches(sql, id), []);
     assertWithin(row?.["entries"], [written, begun], "entries kept");
     // The quota of one was used up from the beginning.

@@ -46,15 +46,16 @@ function decided(decision: string, given: object = {}): string {
   return JSON.stringify({ decision, ...counted, ...given });
 }
 
-/** Writes the answer to an accepted request, with a page or null. */
-function accepted(page: string): string {
-  const start = decided("accepted", { organization_id: ORGANIZATION_ID }).slice(0, -1);
-  return `${start},"page":${page}}`;
+/** Writes the answer to an accepted request, with items or without. */
+function accepted(items: string, total = 1): string {
+  const reading = { total, next: null, has_more: null, altered: null };
+  const start = decided("accepted", { organization_id: ORGANIZATION_ID, ...reading });
+  return `${start.slice(0, -1)}${items}}`;
 }
 
 /** Writes the answer to an accepted request, with a page of these items. */
 function acceptedItems(items: string, total = 1): string {
-  return accepted(`{"total":${total},"items":\n${items}\n}`);
+  return accepted(`,"items":\n${items}\n`, total);
 }
 
 describe("the handler", () => {
@@ -155,11 +156,11 @@ describe("a fault of the Data API", () => {
     "an accepted decision without an organization": [
       acceptedItems("[]").replace(/"organization_id":"[^"]*",/, ""),
     ],
-    "a query answered without a page": [accepted("null")],
+    "a query answered without items": [accepted("")],
     "an invalid query without the actions that there are": [decided("invalid_query")],
     "a cursor refused that nobody sent": [decided("invalid_cursor")],
     "items that are no list": [acceptedItems("secret cause")],
-    "items without a line of their own": [accepted('{"total":1,"items":["secret cause"]}')],
+    "items without a line of their own": [accepted(',"items":["secret cause"]')],
     "a total of half an entry": [acceptedItems("[]", 0.5)],
     "a negative reset": [decided("rate_limited", { reset: -1 })],
     "an error that is null": ["null", 500],

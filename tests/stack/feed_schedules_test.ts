@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../helpers.ts";
-import { addOrganization, type FeedAnswer, type Run } from "../project.ts";
+import { addOrganization, ALL_TIME, type FeedAnswer, queryOf, type Run } from "../project.ts";
 
 type Outcome = "commit" | "rollback";
 
@@ -54,11 +54,12 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 
 /** Lets followers ask for one page each, and returns them as they are then. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
+  const query = queryOf(sql, { ...ALL_TIME, page_limit: limit });
   const rows = await sql<{ answer: Omit<FeedAnswer, "names"> }[]>`
-    select feed.page::json as answer
+    select json_build_object('items', feed.items::json, 'next', feed.next, 'has_more', feed.has_more) as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
     cross join lateral audit_log_private.read_feed(
-      ${id}, ('2026-03-01', '9999-12-31', null, null, ${limit}, 0, false, c.cursor)::audit_log.page_query
+      ${id}, jsonb_populate_record(${query}, jsonb_build_object('after', c.cursor))
     ) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {

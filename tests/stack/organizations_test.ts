@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { ALL_DAYS, getPage, getProblem } from "../api.ts";
-import { assertExact, beside, entriesOf, killWithin, newLog, PIECE, sql } from "../helpers.ts";
+import { assertExact, beside, entriesOf, newLog, PIECE, sql } from "../helpers.ts";
 import { call, client, newOrganization, pageQuery, signUp } from "../people.ts";
 import { codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
-import { type Organization, pidOf, rolledBack, type Run, runUpkeep } from "../project.ts";
+import { type Organization, pidOf, type Run, runUpkeep } from "../project.ts";
 import { somebodyWaitsFor, valueOf } from "../project.ts";
 
 // An organization can be deleted, unless a hold keeps its entries.
@@ -195,19 +195,6 @@ describe("delete_organization()", () => {
     assertEquals(left, [2 * PIECE + 1, PIECE + 1, 1]);
   });
 
-  it("deletes what is left when it is run again after it was killed within a piece", async () => {
-    const { id, token } = await fullOrganization();
-    const piece = (connection: Run) => deletePiece(connection, id);
-    await killWithin(piece);
-    assertEquals((await getPage(token, ALL_DAYS)).total, 90);
-    await piece(sql);
-    await killWithin(piece);
-    assertEquals(await entriesOf(id), 90);
-    assert((await rowsOf(id))["audit_log_private.seals"]?.length);
-    await deleteOrganization(sql, id);
-    await assertGone(id);
-  });
-
   it("ends even while the upkeep and writers run. The writers' next entries are refused", async () => {
     const { id } = await fullOrganization();
     await beside([() => runUpkeep(sql)], async () => {
@@ -221,35 +208,16 @@ describe("delete_organization()", () => {
     await assertGone(id);
   });
 
-  it("waits for a writer that has not committed, and deletes what it wrote", async () => {
-    const { id } = await newLog();
-    await insertEntries(sql, id, "2020-01-01", 1);
-    const deletion = await sql.reserve();
-    const pid = await pidOf(deletion);
-    const { deleted } = await sql.begin(async (writer) => {
-      await insertEntries(writer, id, "2020-01-01", 1);
-      let isDeleted = false;
-      const deleted = deleteOrganization(deletion, id).finally(() => isDeleted = true);
-      // The deletion sleeps between two attempts.
-      const asleep = () =>
-        sql`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`;
-      while (!isDeleted && (await asleep()).length === 0);
-      return { deleted };
-    });
-    await deleted;
-    deletion.release();
-    await assertGone(id);
-  });
-
-  it("gives up after 5 seconds if a writer does not commit, so that the upkeep can go on", async () => {
+  it("gives up after 5 seconds if a writer does not commit, so that the upkeep can go on. The next call deletes what was written", async () => {
     const { id } = await newLog();
     assert(await deletePiece(sql, id));
-    await rolledBack(sql, async (writer) => {
+    await sql.begin(async (writer) => {
       await insertEntries(writer, id, "2020-01-01", 1);
       assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
       await runUpkeep(sql);
     });
-    assertEquals(await deletePiece(sql, id), false);
+    await deleteOrganization(sql, id);
+    await assertGone(id);
   });
 
   it("is the only way to delete an organization with entries or seals, and seals cannot be changed", async () => {

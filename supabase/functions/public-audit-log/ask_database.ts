@@ -23,19 +23,6 @@ export function createDataApiClient(
 /** How long the database may take, in milliseconds. */
 const TIMEOUT = 5_000;
 
-const Page = z.object({
-  total: z.int().nonnegative(),
-  items: z.null(), // Not parsed: see unparsed_items.ts.
-  /** With `after`: the cursor of the next page, and whether it leads to more entries now. */
-  next: z.string().optional(),
-  has_more: z.boolean().optional(),
-  /** With seals: the altered days. */
-  altered: z.array(z.string()).optional(),
-});
-
-/** A page whose items, a JSON array in UTF-8, are passed on unparsed. */
-export type UnparsedPage = Omit<z.infer<typeof Page>, "items"> & { items: Uint8Array<ArrayBuffer> };
-
 const counted = {
   api_key_id: z.string(),
   /** How many requests a minute the key has, and how many of them are left. */
@@ -44,24 +31,39 @@ const counted = {
   /** In seconds, rounded up: when the oldest counted request leaves the window. */
   reset: z.int().positive(),
 };
-const Refused = z.discriminatedUnion("decision", [
-  z.object({ decision: z.literal("unauthorized") }),
-  z.object({ decision: z.enum(["rate_limited", "invalid_cursor", "too_many"]), ...counted }),
-  // `actions` lists the actions that exist, because a query with another one is invalid, too.
-  z.object({ decision: z.literal("invalid_query"), ...counted, actions: z.array(z.string()) }),
-]);
 const Accepted = z.object({
   decision: z.literal("accepted"),
   ...counted,
   organization_id: z.string(),
-  page: Page,
+  total: z.int().nonnegative(),
+  items: z.null(), // Not parsed: see unparsed_items.ts.
+  /** With `after`: the cursor of the next page, and whether it leads to more entries now. */
+  next: z.string().nullable(),
+  has_more: z.boolean().nullable(),
+  /** With seals: the altered days. */
+  altered: z.array(z.string()).nullable(),
 });
-const Answer = z.discriminatedUnion("decision", [Refused, Accepted]);
+const Answer = z.discriminatedUnion("decision", [
+  z.object({ decision: z.literal("unauthorized") }),
+  z.object({ decision: z.literal("rate_limited"), ...counted }),
+  z.object({
+    decision: z.enum(["invalid_query", "invalid_cursor", "too_many"]),
+    ...counted,
+    /** With an invalid query: the actions that exist, because a query with another one is invalid, too. */
+    actions: z.array(z.string()),
+  }),
+  Accepted,
+]);
+
+/** What was read, with the items, a JSON array in UTF-8, which are passed on unparsed. */
+export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
+  items: Uint8Array<ArrayBuffer>;
+};
 
 /** What the database decided about a request (`public_audit_log` in the migrations). */
 export type Decision =
-  | z.infer<typeof Refused>
-  | Omit<z.infer<typeof Accepted>, "page"> & { page: UnparsedPage };
+  | Exclude<z.infer<typeof Answer>, { decision: "accepted" }>
+  | UnparsedReading;
 
 /** A request, as the database sees it. */
 export interface Asked {
@@ -94,7 +96,7 @@ export async function askDatabase(dataApi: DataApiClient, asked: Asked): Promise
   }
   if (decision.decision !== "accepted") return decision;
   if (!isArray(items)) throw new Error("public_audit_log answered something else: no items");
-  return { ...decision, page: { ...decision.page, items } };
+  return { ...decision, items };
 }
 
 function parameters({ tokenHash, clientAddress, resource, query }: Asked) {

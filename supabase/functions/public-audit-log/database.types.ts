@@ -143,12 +143,9 @@ export type Database = {
       };
       "daily_entry_counts": {
         Args: {
-          "action"?: string;
           "by_hour"?: boolean;
-          "end_date": string;
           "organization_id": string;
-          "start_date": string;
-          "user_email"?: string;
+          "query": Database["audit_log"]["CompositeTypes"]["page_query"];
         };
         Returns: Json;
       };

@@ -96,7 +96,7 @@ async function answer(
     if (errors) return problem("invalid_parameters", id, { headers, errors });
     throw new Error(`public_audit_log answered ${decision.decision}, which does not fit the query`);
   }
-  return pageResponse(decision.organization_id, query, decision.page, {
+  return pageResponse(query, decision, {
     resource,
     url: options.publicUrl + (path[1] ? `/${path[1]}` : ""),
     accept: request.headers.get("Accept"),

@@ -1,4 +1,4 @@
-import type { UnparsedPage } from "./ask_database.ts";
+import type { UnparsedReading } from "./ask_database.ts";
 import { feedAddress, pageLinks } from "./headers.ts";
 import { NDJSON, prefersNdjson, toNdjson } from "./ndjson.ts";
 import type { Resource } from "./parse_query.ts";
@@ -20,9 +20,8 @@ export interface PageResponseOptions {
 
 /** Answers 200 with a page, as JSON or NDJSON. */
 export function pageResponse(
-  organizationId: string,
   query: Query,
-  { total, next: cursor, has_more, altered, items }: UnparsedPage,
+  { organization_id, total, next: cursor, has_more, altered, items }: UnparsedReading,
   { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
@@ -41,11 +40,11 @@ export function pageResponse(
     return respondWith("", toNdjson(items), "", { turn, headers });
   }
   const page: Omit<Page | SealsPage | ActionsPage, "items"> = {
-    organization_id: organizationId,
+    organization_id,
     ...resource !== "actions" && { start, end },
     total,
     ...resource !== "actions" && { limit, offset },
-    ...next && { next, has_more },
+    ...next && { next, has_more: has_more === true },
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;
