@@ -103,7 +103,7 @@ end
 $function$,
         pg_get_function_result(call.oid), call.callee,
         (select string_agg('%L', ', ') from unnest(call.proargnames)),
-        $$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$$ || coalesce(
+        $text$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$text$ || coalesce(
           (select string_agg(', ' || name, '' order by n) from unnest(call.proargnames) with ordinality as a (name, n) where n > 1), ''
         )
       )
