@@ -184,16 +184,6 @@ describe("compact_entry_counts()", () => {
       assertEquals(await countMismatches(sql, id), []);
     }
   });
-
-  it("keeps the row of a day after its entries are deleted. The row says how many were deleted", async () => {
-    const { id } = await newLog({}, {});
-    await runUpkeep(sql);
-    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
-    await runUpkeep(sql);
-    const rows = await sql`
-      select entries, removed from audit_log_private.entry_counts where organization_id = ${id}`;
-    assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
-  });
 });
 
 describe("entry_count_mismatches() and repair_entry_counts()", () => {

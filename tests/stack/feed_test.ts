@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { addKeys, age, askFeed, AUDIT_LOG_URL, type Entry, exhaust, get } from "../helpers.ts";
+import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, get } from "../helpers.ts";
 import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
 import { newOrganization, nextOf, type Page, pageQuery, randomFrom, type Run } from "../helpers.ts";
-import { signUp, sql, valueOf, whileWaiting, writeEntries } from "../helpers.ts";
+import { signUp, sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const BEGINNING = `${RANGE}&after=beginning`;
@@ -83,20 +83,6 @@ describe("the feed", () => {
     });
   });
 
-  it("gives entries that were written while a request waited, if its key looked exhausted on arrival", async () => {
-    const { id, apiKeyId, token } = await newLog();
-    const { next } = await follow(token, BEGINNING);
-    await exhaust(sql, apiKeyId);
-    const answer = await whileWaiting(sql, apiKeyId, () => get(token, next), async (holder) => {
-      await age(holder, apiKeyId, "61 seconds");
-      await write(sql, id, "while it waited");
-    });
-    const page: Page = await answer.json();
-    assertEquals(namesOf(page), ["while it waited"]);
-    await write(sql, id, "then");
-    assertEquals((await follow(token, nextOf(page))).names, ["then"]);
-  });
-
   it("gives what a snapshot had not seen, with up to 450 transactions in progress", async () => {
     const { id } = await newLog();
     const random = randomFrom(7);
@@ -140,21 +126,6 @@ describe("the feed", () => {
     const again = await getPage(token, then.next.replace("limit=2", "limit=1"));
     await remove(namesOf(again));
     assertEquals((await follow(token, nextOf(again))).names, ["g", "h"]);
-  });
-
-  it("says whether a reader has caught up, also after a full page", async () => {
-    const { id, token } = await newLog(...named("abcd"));
-    const ask = async (query: string, expected: [number, boolean]) => {
-      const page = await getPage(token, query);
-      assertEquals([page.items.length, page.has_more], expected);
-      return nextOf(page);
-    };
-    const half = await ask(`${BEGINNING}&limit=2`, [2, true]);
-    await writeEntries(id, named("ef"));
-    // The first batch ends with this page, and the next one has begun.
-    const rest = await ask(half, [2, true]);
-    const end = await ask(rest, [2, false]);
-    await ask(end, [0, false]);
   });
 
   it("reads a bounded number of entries for a page, which then is short, and still gives every entry", async () => {

@@ -56,7 +56,7 @@ describe("list_api_keys()", () => {
     assertEquals((await used())[1], 0);
   });
 
-  it("says whether a key last read pages or the feed, and when it was last caught up", async () => {
+  it("says whether a key last read pages or the feed, and when it was last caught up, also after a full page", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     await writeEntries(id, [{}, {}]);
     const state = async () => {
