@@ -23,7 +23,8 @@ export function useSession(): SessionState {
       // A recovery code signs in at once. The console waits for the new password.
       if (isRecovering && session) return;
       // Auth may send INITIAL_SESSION or SIGNED_IN first. The router reads the address after this.
-      const hasComeBack = /^(INITIAL_SESSION|SIGNED_IN)$/.test(event) && comeBack();
+      const isFirst = event === "INITIAL_SESSION" || event === "SIGNED_IN";
+      const hasComeBack = isFirst && comeBack();
       // Read now, because `cause` changes before the state is set.
       const next = { session, reason: session ? "" : reason(event, hasComeBack) };
       // auth-js may report the end of a session twice.

@@ -1,14 +1,14 @@
 import type { AuthError, Provider } from "@supabase/auth-js";
 import { auth, IS_EMBEDDED, NO_ANSWER, RequestError } from "../shared/transport.ts";
 
-/** Sends a code to sign in with to an address that has an account. It makes no account. */
+/** Sends a code to sign in with to an e-mail that has an account. It makes no account. */
 export async function sendCode(email: string): Promise<void> {
   const { error } = await auth.signInWithOtp({ email, options: { shouldCreateUser: false } });
-  // Auth tells whether an address has an account. This page must not.
+  // Auth tells whether an e-mail has an account. This page must not.
   if (error?.code !== "otp_disabled" && error?.code !== "user_not_found") settle({ error });
 }
 
-/** Sends a code to set a new password with to an address that has an account. */
+/** Sends a code to set a new password with to an e-mail that has an account. */
 export async function sendResetCode(email: string): Promise<void> {
   settle(await auth.resetPasswordForEmail(email));
 }
@@ -23,10 +23,10 @@ export async function signInWithProvider(id: string): Promise<void> {
   settle(await auth.signInWithOAuth({ provider: id as Provider, options }));
 }
 
-/** Leaves for the identity provider of an e-mail address or its domain. */
-export async function signInWithDomain(address: string): Promise<void> {
+/** Leaves for the identity provider of an e-mail or its domain. */
+export async function signInWithDomain(emailOrDomain: string): Promise<void> {
   sessionStorage.setItem(RETURN, location.hash);
-  const domain = address.replace(/^.*@/, "");
+  const domain = emailOrDomain.replace(/^.*@/, "");
   settle(await auth.signInWithSSO({ domain, options: { redirectTo: here() } }));
 }
 

@@ -2,14 +2,14 @@ import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } f
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { type ColumnName, COLUMNS } from "../../cli/csv.ts";
+import type { LogFilter } from "../data/entries.ts";
+import { useOrganization } from "../data/organizations.ts";
 import { curl } from "../keys/collectors.ts";
-import type { LogFilter } from "../log/data.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
-import { useOrganization } from "../shell/organization.tsx";
 import { exportText, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */

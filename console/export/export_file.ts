@@ -1,5 +1,5 @@
 import { type ColumnName, csvRecord } from "../../cli/csv.ts";
-import { type LogFilter, readFeed } from "../log/data.ts";
+import { type LogFilter, readFeed } from "../data/entries.ts";
 
 export type Format = "ndjson" | "csv";
 

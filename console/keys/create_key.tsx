@@ -1,10 +1,10 @@
 import { NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
+import { type ApiKey, isLive, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
 import { addDays, DAY_MS, today } from "../shared/days.ts";
-import { FormDialog } from "../shared/dialog.tsx";
 import { Hint } from "../shared/parts.tsx";
-import { type ApiKey, isLive, NEW_API_KEY, useKeyChange } from "./data.ts";
+import { KeyForm, normalized } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const MAX_DAYS = 5 * 365;
@@ -24,20 +24,16 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
   const [name, setName] = useInputState("");
   const [lifetime, setLifetime] = useInputState("365");
   const [lastDay, setLastDay] = useInputState("");
-  const [isSent, setIsSent] = useState(false);
   const creation = useKeyChange("create_api_key", NEW_API_KEY);
-  const nameError = explainName(normalized(name));
   const namesake = keys.find((key) => isLive(key) && normalized(key.name) === normalized(name));
   if (creation.data) return <TokenAndConnect apiKey={creation.data} onClose={onClose} />;
   return (
-    <FormDialog
+    <KeyForm
       title="Create an API key"
       action="Create key"
+      makesKey
       work={creation}
-      hasToken
       onSubmit={() => {
-        setIsSent(true);
-        if (nameError) return creation.reset();
         const end = lifetime === "never" ? {} : { expires_at: expiresAt(lifetime, lastDay) };
         creation.mutate({ api_key_id: id, name, ...end });
       }}
@@ -47,7 +43,6 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
         <TextInput
           label="Name"
           description="Name the application that gets the key. You cannot change the name later."
-          error={isSent && nameError}
           data-autofocus
           value={name}
           onChange={setName}
@@ -74,22 +69,11 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
           onChange={setLastDay}
         />
       )}
-    </FormDialog>
+    </KeyForm>
   );
-}
-
-function explainName(name: string): string {
-  if (!name) return "Give the key a name.";
-  const length = [...name].length;
-  return length > 100 ? `The name has ${length} characters. Take at most 100.` : "";
 }
 
 function expiresAt(lifetime: string, lastDay: string): string {
   if (lifetime === "day") return `${lastDay}T24:00:00Z`;
   return new Date(Date.now() + Number(lifetime) * DAY_MS).toISOString();
-}
-
-/** Makes names that look alike equal. Spaces in a row look like one, and an accent may be typed in two ways. */
-export function normalized(name: string): string {
-  return name.trim().replace(/\s+/g, " ").normalize("NFC");
 }

@@ -1,10 +1,10 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { type ApiKey, isLive } from "../data/api_keys.ts";
 import { count, DAY_MS, dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
-import { State } from "../shared/parts.tsx";
-import { type ApiKey, isLive } from "./data.ts";
+import { State, type StateProps } from "../shared/parts.tsx";
 
-export const STATES: Record<ApiKey["state"], { name: string; colour: string }> = {
+export const STATES: Record<ApiKey["state"], StateProps> = {
   active: { name: "Active", colour: "var(--good)" },
   expiring: { name: "Expires soon", colour: "var(--soon)" },
   expired: { name: "Expired", colour: "var(--waiting)" },
@@ -15,26 +15,30 @@ export const STATES: Record<ApiKey["state"], { name: string; colour: string }> =
 const PATIENCE_MS = 60 * 1000;
 
 /** Says whether a live key reads the log as fast as it grows, in words and as a colour. */
-function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): [string, string] {
-  if (!last_used_at) return ["never used", "var(--waiting)"];
+function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): StateProps {
+  if (!last_used_at) return { name: "never used", colour: "var(--waiting)" };
   const silent = Math.floor((Date.now() - Date.parse(last_used_at)) / DAY_MS);
-  if (silent > 0) return [`silent for ${count(silent, "day")}`, "var(--bad)"];
-  if (!reads) return ["read no entries", "var(--waiting)"];
-  if (reads === "pages") return ["reads by pages", "var(--waiting)"];
-  if (!caught_up_at) return ["not caught up yet", "var(--soon)"];
+  if (silent > 0) {
+    return { name: `silent for ${count(silent, "day")}`, colour: "var(--bad)" };
+  }
+  if (!reads) return { name: "read no entries", colour: "var(--waiting)" };
+  if (reads === "pages") return { name: "reads by pages", colour: "var(--waiting)" };
+  if (!caught_up_at) return { name: "not caught up yet", colour: "var(--soon)" };
   if (Date.parse(last_used_at) - Date.parse(caught_up_at) > PATIENCE_MS) {
     const day = dayOf(caught_up_at);
     const since = day === today() ? formatTime(caught_up_at, "utc").slice(11, 16) : day;
-    return [`behind since ${since}`, "var(--soon)"];
+    return { name: `behind since ${since}`, colour: "var(--soon)" };
   }
-  return [`caught up ${formatRelative(caught_up_at, "narrow")}`, "var(--good)"];
+  return {
+    name: `caught up ${formatRelative(caught_up_at, "narrow")}`,
+    colour: "var(--good)",
+  };
 }
 
 /** Says whether a live key keeps up, or the state of another key. */
 export function KeepsUp({ apiKey }: { apiKey: ApiKey }) {
   const { name, colour } = STATES[apiKey.state];
-  const [text, dot] = isLive(apiKey) ? keepsUp(apiKey) : [name.toLowerCase(), colour];
-  return <State name={text} colour={dot} />;
+  return <State {...isLive(apiKey) ? keepsUp(apiKey) : { name: name.toLowerCase(), colour }} />;
 }
 
 /** Says what became of a key. `all` has its successor. */
@@ -42,14 +46,14 @@ export function explainState(apiKey: ApiKey, all: ApiKey[]): ReactNode {
   const { revoked_at, revoked_by_email, successor_id, last_used_at } = apiKey;
   if (revoked_at) return `${dayOf(revoked_at)}${revoked_by_email ? ` by ${revoked_by_email}` : ""}`;
   const successor = all.find(({ id }) => id === successor_id);
-  if (!successor) return isLive(apiKey) && last_used_at && keepsUp(apiKey)[0];
+  if (!successor) return isLive(apiKey) && last_used_at && keepsUp(apiKey).name;
   return (
     <>
       rotated to{" "}
       <Link
         from="/$organizationId/keys"
         to="."
-        search={{ search: successor.hint }}
+        search={{ text: successor.hint }}
         title="Show its successor"
       >
         {successor.hint}

@@ -1,30 +1,33 @@
 import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
-import type { Reads } from "../access/data.ts";
+import { type ApiKey, isLive } from "../data/api_keys.ts";
+import type { Usage } from "../data/log_usage.ts";
 import { addDays, count, dayOf, formatRelative, presetDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
+import type { KeysSearch } from "../shared/search.ts";
 import styles from "../shared/table.module.css";
 import { type Column, sorted, Table } from "../shared/table.tsx";
-import { type ApiKey, isLive } from "./data.ts";
 import { explainState, STATES } from "./key_state.tsx";
-import type { KeysAddress, Opened } from "./keys.tsx";
 
 const PAGE_SIZE = 25;
+
+/** What a person can do with a live key. */
+export type KeyAction = "connect" | "rotate" | "revoke";
 
 export interface KeyTableProps {
   /** All keys of the organization, to find the successors of those that are shown. */
   all: ApiKey[];
   keys: ApiKey[];
-  /** Returns undefined until they are read. */
-  readsOf: (key: ApiKey) => Reads[] | undefined;
-  address: KeysAddress;
-  onChange: (changes: Partial<KeysAddress>) => void;
-  onOpen: (opened: Opened) => void;
+  /** Returns undefined until it is read. */
+  usageOf: (key: ApiKey) => Usage[] | undefined;
+  search: KeysSearch;
+  onChange: (changes: Partial<KeysSearch>) => void;
+  onOpen: (action: KeyAction, apiKey: ApiKey) => void;
 }
 
-export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyTableProps) {
+export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTableProps) {
   const last = Math.ceil(keys.length / PAGE_SIZE);
-  const page = Math.min(address.page ?? 1, last);
+  const page = Math.min(search.page ?? 1, last);
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
@@ -65,7 +68,7 @@ export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyT
       hint: ({ requests_last_minute, quota }) =>
         requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
     },
-    { name: "Last 30 days", width: "136px", cell: (key) => <Usage reads={readsOf(key)} /> },
+    { name: "Last 30 days", width: "136px", cell: (key) => <Chart usage={usageOf(key)} /> },
     {
       name: "Actions",
       width: "32px",
@@ -78,9 +81,9 @@ export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyT
       <Table
         label="API keys"
         columns={columns}
-        rows={sorted(keys, columns, address).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
+        rows={sorted(keys, columns, search).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
         idOf={({ id }) => id}
-        sorting={address}
+        sorting={search}
         onSort={onChange}
       />
       <Group justify="space-between">
@@ -101,10 +104,10 @@ export function KeyTable({ all, keys, readsOf, address, onChange, onOpen }: KeyT
 }
 
 /** Draws a key's requests by day. */
-function Usage({ reads }: { reads: Reads[] | undefined }) {
-  if (!reads) return <Hint>…</Hint>;
-  const byDay = new Map(reads.map(({ day, requests }) => [day, requests]));
-  const total = reads.reduce((sum, { requests }) => sum + requests, 0);
+function Chart({ usage }: { usage: Usage[] | undefined }) {
+  if (!usage) return <Hint>…</Hint>;
+  const byDay = new Map(usage.map(({ day, requests }) => [day, requests]));
+  const total = usage.reduce((sum, { requests }) => sum + requests, 0);
   if (total === 0) return <Hint>none</Hint>;
   const { start, end } = presetDays("30d");
   const bars: number[] = [];
@@ -114,7 +117,7 @@ function Usage({ reads }: { reads: Reads[] | undefined }) {
   return (
     <>
       <svg
-        className={styles.usage}
+        className={styles.chart}
         viewBox={`0 0 ${bars.length * 3} 20`}
         preserveAspectRatio="none"
         role="img"
@@ -139,11 +142,11 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Item onClick={() => onOpen({ what: "connect", apiKey })}>Connect …</Menu.Item>
+        <Menu.Item onClick={() => onOpen("connect", apiKey)}>Connect …</Menu.Item>
         {!apiKey.successor_id && (
-          <Menu.Item onClick={() => onOpen({ what: "rotate", apiKey })}>Rotate …</Menu.Item>
+          <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
         )}
-        <Menu.Item onClick={() => onOpen({ what: "revoke", apiKey })}>Revoke …</Menu.Item>
+        <Menu.Item onClick={() => onOpen("revoke", apiKey)}>Revoke …</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,48 +1,39 @@
 import { Alert, Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import * as z from "zod/mini";
-import { useReads } from "../access/data.ts";
+import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
+import { useOrganization } from "../data/organizations.ts";
+import { useUsage } from "../data/log_usage.ts";
 import { presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
-import { SORTING } from "../shared/table.tsx";
-import { useOrganization } from "../shell/organization.tsx";
+import { KEY_STATES, type KeysSearch } from "../shared/search.ts";
 import { CreateKey } from "./create_key.tsx";
-import { type ApiKey, useApiKeys } from "./data.ts";
 import { STATES } from "./key_state.tsx";
-import { KeyTable } from "./key_table.tsx";
+import { type KeyAction, KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const STATE_CHOICES = [
   { value: "", label: "All states" },
-  ...Object.entries(STATES).map(([value, { name }]) => ({ value, label: name })),
+  ...KEY_STATES.map((state) => ({ value: state, label: STATES[state].name })),
 ];
-
-export const KEYS_ADDRESS = z.object({
-  ...SORTING.shape,
-  search: z.catch(z.optional(z.coerce.string()), undefined),
-  state: z.catch(z.optional(z.enum(Object.keys(STATES) as ApiKey["state"][])), undefined),
-  page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
-});
-export type KeysAddress = z.infer<typeof KEYS_ADDRESS>;
 
 const route = getRouteApi("/$organizationId/keys");
 
-export type Opened = { what: "create" } | { what: "rotate" | "revoke" | "connect"; apiKey: ApiKey };
+type Opened = { action: "create" } | { action: KeyAction; apiKey: ApiKey };
 
 export function Keys() {
   const organization = useOrganization();
-  const address = route.useSearch();
+  const search = route.useSearch();
   const navigate = route.useNavigate();
   const [opened, setOpened] = useState<Opened | null>(null);
   const [news, setNews] = useState("");
   const keys = useApiKeys();
-  const reads = useReads(presetDays("30d"));
-  const readsOf = (key: ApiKey) => reads.data?.filter(({ api_key_id }) => api_key_id === key.id);
-  const change = (changes: Partial<KeysAddress>, replace = false) =>
+  const usage = useUsage(presetDays("30d"));
+  const usageOf = (key: ApiKey) => usage.data?.filter(({ api_key_id }) => api_key_id === key.id);
+  const change = (changes: Partial<KeysSearch>, replace = false) =>
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
   const open = (opened: Opened) => {
     setNews("");
@@ -56,7 +47,7 @@ export function Keys() {
         <Button
           variant="filled"
           leftSection={<Icon name="plus" />}
-          onClick={() => open({ what: "create" })}
+          onClick={() => open({ action: "create" })}
         >
           Create key
         </Button>
@@ -78,16 +69,16 @@ export function Keys() {
         )}
       </div>
       <Group gap="xs">
-        <SearchField search={address.search} onChange={(search) => change({ search }, true)} />
+        <SearchField text={search.text} onChange={(text) => change({ text }, true)} />
         <NativeSelect
           aria-label="State"
           data={STATE_CHOICES}
-          value={address.state ?? ""}
+          value={search.state ?? ""}
           onChange={({ currentTarget: { value } }) =>
-            change({ state: z.parse(KEYS_ADDRESS, { state: value }).state })}
+            change({ state: KEY_STATES.find((state) => state === value) })}
         />
       </Group>
-      <Failure error={keys.error ? null : reads.error} onRetry={reads.refetch} />
+      <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
       <Answer query={keys} what="API keys">
         {(all) => {
           if (all.length === 0) {
@@ -97,12 +88,12 @@ export function Keys() {
               </Empty>
             );
           }
-          const found = select(all, address);
+          const found = select(all, search);
           if (found.length === 0) {
             return (
               <Empty title="No such key">
                 <p>Search for something else, or in all states.</p>
-                <Button onClick={() => change({ search: undefined, state: undefined })}>
+                <Button onClick={() => change({ text: undefined, state: undefined })}>
                   Show all keys
                 </Button>
               </Empty>
@@ -112,21 +103,21 @@ export function Keys() {
             <KeyTable
               all={all}
               keys={found}
-              readsOf={readsOf}
-              address={address}
+              usageOf={usageOf}
+              search={search}
               onChange={change}
-              onOpen={open}
+              onOpen={(action, apiKey) => open({ action, apiKey })}
             />
           );
         }}
       </Answer>
-      {opened?.what === "create" && <CreateKey keys={keys.data ?? []} onClose={onClose} />}
-      {opened?.what === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.what === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
-      {opened?.what === "revoke" && (
+      {opened?.action === "create" && <CreateKey keys={keys.data ?? []} onClose={onClose} />}
+      {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
+      {opened?.action === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
+      {opened?.action === "revoke" && (
         <RevokeKey
           apiKey={opened.apiKey}
-          reads={readsOf(opened.apiKey)}
+          usage={usageOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);
             const { name, hint } = opened.apiKey;
@@ -141,12 +132,12 @@ export function Keys() {
 
 /** The address follows the field. If the field waited for the address, its caret would jump. */
 function SearchField(
-  { search, onChange }: { search?: string | undefined; onChange: (search?: string) => void },
+  { text, onChange }: { text: string | undefined; onChange: (text?: string) => void },
 ) {
   const ref = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    if (ref.current && ref.current !== document.activeElement) ref.current.value = search ?? "";
-  }, [search]);
+    if (ref.current && ref.current !== document.activeElement) ref.current.value = text ?? "";
+  }, [text]);
   return (
     <TextInput
       ref={ref}
@@ -156,18 +147,18 @@ function SearchField(
       maw={240}
       flex="1 1 160px"
       leftSection={<Icon name="search" />}
-      defaultValue={search}
+      defaultValue={text}
       onChange={({ currentTarget: { value } }) => onChange(value || undefined)}
     />
   );
 }
 
 /** The keys that the address asks for, in the database's order. */
-function select(keys: ApiKey[], { search, state }: KeysAddress): ApiKey[] {
-  const text = search?.trim().toLowerCase() ?? "";
+function select(keys: ApiKey[], { text = "", state }: KeysSearch): ApiKey[] {
+  const sought = text.trim().toLowerCase();
   return keys.filter((key) =>
     (!state || key.state === state) &&
     [key.name, key.hint, key.created_by_email, key.revoked_by_email]
-      .some((field) => field?.toLowerCase().includes(text))
+      .some((field) => field?.toLowerCase().includes(sought))
   );
 }

@@ -1,35 +1,34 @@
 import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import * as z from "zod/mini";
-import type { Reads } from "../access/data.ts";
+import { type ApiKey, useKeyChange } from "../data/api_keys.ts";
+import type { Usage } from "../data/log_usage.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
-import { FormDialog, isolated, quoted } from "../shared/dialog.tsx";
-import { normalized } from "./create_key.tsx";
-import { type ApiKey, useKeyChange } from "./data.ts";
+import { isolated, KeyForm, normalized, quoted } from "./key_form.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
-  /** Undefined when they could not be read. */
-  reads: Reads[] | undefined;
+  /** Undefined when it could not be read. */
+  usage: Usage[] | undefined;
   onRevoked: () => void;
   onClose: () => void;
 }
 
 /** Says what revoking will break, and asks for the key's name. */
-export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps) {
+export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps) {
   const [typed, setTyped] = useInputState("");
   const revocation = useKeyChange("revoke_api_key", z.unknown());
   return (
-    <FormDialog
+    <KeyForm
       title={`Revoke ${quoted(apiKey.name)} ${apiKey.hint}?`}
       action="Revoke key"
-      color="red"
+      makesKey={false}
       work={revocation}
       isDisabled={normalized(typed) !== normalized(apiKey.name)}
       onSubmit={() => revocation.mutate({ api_key_id: apiKey.id }, { onSuccess: onRevoked })}
       onClose={onClose}
     >
-      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, reads)}</Alert>
+      <Alert color={apiKey.last_used_at ? "yellow" : "gray"}>{explainUsage(apiKey, usage)}</Alert>
       <p>
         As soon as you press “Revoke key”, every request with <code>{apiKey.hint}</code>{" "}
         gets 401. This cannot be undone.{apiKey.successor_id &&
@@ -41,18 +40,18 @@ export function RevokeKey({ apiKey, reads, onRevoked, onClose }: RevokeKeyProps)
         value={typed}
         onChange={setTyped}
       />
-    </FormDialog>
+    </KeyForm>
   );
 }
 
-function explainUsage({ last_used_at }: ApiKey, reads: Reads[] | undefined): string {
+function explainUsage({ last_used_at }: ApiKey, usage: Usage[] | undefined): string {
   if (!last_used_at) return "This key has never been used.";
-  const requests = reads?.find(({ day }) => day === today())?.requests ?? 0;
-  const address = reads?.findLast(({ last_address }) => last_address)?.last_address;
+  const requests = usage?.find(({ day }) => day === today())?.requests ?? 0;
+  const ip = usage?.findLast(({ last_address }) => last_address)?.last_address;
   const known = [
     `Last used ${formatRelative(last_used_at)}`,
-    reads && `${count(requests, "request")} today`,
-    address && `last from ${address}`,
+    usage && `${count(requests, "request")} today`,
+    ip && `last from ${ip}`,
   ];
   return `${known.filter(Boolean).join(", ")}. Every application with this key stops working.`;
 }

@@ -1,8 +1,8 @@
 import { NativeSelect } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
-import { FormDialog, quoted } from "../shared/dialog.tsx";
-import { type ApiKey, NEW_API_KEY, useKeyChange } from "./data.ts";
+import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
+import { KeyForm, quoted } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
 const OVERLAPS = [
@@ -21,11 +21,11 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
   const rotation = useKeyChange("rotate_api_key", NEW_API_KEY);
   if (rotation.data) return <TokenAndConnect apiKey={rotation.data} onClose={onClose} />;
   return (
-    <FormDialog
+    <KeyForm
       title={`Rotate ${quoted(apiKey.name)}`}
       action="Rotate key"
+      makesKey
       work={rotation}
-      hasToken
       onSubmit={() => rotation.mutate({ api_key_id: apiKey.id, successor_id, overlap })}
       onClose={onClose}
     >
@@ -40,6 +40,6 @@ export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
         value={overlap}
         onChange={setOverlap}
       />
-    </FormDialog>
+    </KeyForm>
   );
 }

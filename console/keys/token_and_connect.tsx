@@ -1,13 +1,14 @@
 import { Alert, Button, Checkbox, Group, Loader, NativeSelect, Stack } from "@mantine/core";
 import { useInputState, useWindowEvent } from "@mantine/hooks";
+import { type ApiKey, type NewApiKey, useApiKeys } from "../data/api_keys.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { formatRelative } from "../shared/days.ts";
-import { Dialog, quoted } from "../shared/dialog.tsx";
+import { Dialog } from "../shared/dialog.tsx";
 import { Icon } from "../shared/icons.tsx";
 import { Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { COLLECTORS } from "./collectors.ts";
-import { type ApiKey, type NewApiKey, useApiKeys } from "./data.ts";
+import { quoted, TOKEN } from "./key_form.tsx";
 
 const POLL_MS = 3_000;
 
@@ -26,7 +27,7 @@ export function TokenAndConnect(
     <Dialog
       title={token ? `Copy the token of ${quoted(name)} now` : `Connect ${quoted(name)}`}
       isBusy={token !== null}
-      hasToken
+      loss={TOKEN}
       onClose={onClose}
     >
       {token && (

@@ -2,9 +2,11 @@ import { ActionIcon, Button, Group, Tabs, Text } from "@mantine/core";
 import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
+import { type AuditEntry, readEntry } from "../data/entries.ts";
+import { useOrganization } from "../data/organizations.ts";
 import { Copy, Written } from "../shared/copy.tsx";
-import { dayOf, formatTimes } from "../shared/days.ts";
-import { Icon } from "../shared/icons.tsx";
+import { dayOf, formatTime, formatTimes } from "../shared/days.ts";
+import { Icon, type IconName } from "../shared/icons.tsx";
 import {
   ActionName,
   actionName,
@@ -14,10 +16,9 @@ import {
   Loading,
   TextButton,
 } from "../shared/parts.tsx";
-import { useOrganization } from "../shell/organization.tsx";
-import { type AuditEntry, readEntry } from "./data.ts";
+import type { LogSearch } from "../shared/search.ts";
 import styles from "./entry.module.css";
-import type { LogAddress } from "./log.tsx";
+import { entryLink } from "./entry_table.tsx";
 
 export interface EntryPanelProps {
   /** The entry that the address names. */
@@ -29,7 +30,7 @@ export interface EntryPanelProps {
   items: AuditEntry[] | undefined;
   isReading: boolean;
   onOpen: (entry: AuditEntry | undefined) => void;
-  onFilter: (changes: Partial<LogAddress>) => void;
+  onFilter: (changes: Partial<LogSearch>) => void;
 }
 
 export function EntryPanel(props: EntryPanelProps) {
@@ -37,14 +38,15 @@ export function EntryPanel(props: EntryPanelProps) {
   const organization = useOrganization();
   const index = items.findIndex((entry) => entry.id === id && (!at || entry.created_at === at));
   const shown = items[index];
-  const search = useQuery({
+  const found = useQuery({
     queryKey: ["entry", organization.id, id, at],
     queryFn: ({ signal }) =>
       readEntry({ organization_id: organization.id, id, created_at: at }, signal),
     enabled: !shown && !isReading && at !== "" && isUuid(id),
     staleTime: Infinity,
   });
-  const entry = shown ?? search.data;
+  const entry = shown ?? found.data;
+  const isLoading = isReading || found.isLoading;
   const newer = items[index - 1];
   const older = shown && items[index + 1];
   const panel = useRef<HTMLDivElement>(null);
@@ -75,55 +77,57 @@ export function EntryPanel(props: EntryPanelProps) {
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">
-          {([["Newer entry (K)", "up", newer], ["Older entry (J)", "down", older]] as const)
-            .map(([name, icon, to]) => (
-              <ActionIcon
-                key={name}
-                aria-label={name}
-                title={name}
-                disabled={!to}
-                {...to ? {} : { bg: "transparent" }}
-                onClick={() => onOpen(to)}
-              >
-                <Icon name={icon} />
-              </ActionIcon>
-            ))}
+          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
+          <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
           <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
         </Group>
       </Group>
-      {entry
-        ? <Entry entry={entry} link={entryLink(link, entry)} onFilter={onFilter} />
-        : isReading || search.isLoading
-        ? <Loading what="the entry" />
-        : search.error
-        ? <Failure error={search.error} onRetry={search.refetch} />
-        : (
-          <Empty title="No such entry">
-            <p>
-              The log has no entry with this id
-              {at && ` at ${formatTimes(at)[0]}`}. Retention may have deleted it, or a part of the
-              link is missing.
-            </p>
-            <Button
-              mt="sm"
-              onClick={() => {
-                const days = at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {};
-                onFilter({ ...days, follow: undefined });
-              }}
-            >
-              {at ? `Show ${dayOf(at)}` : "Show the log"}
-            </Button>
-          </Empty>
-        )}
+      <Failure error={entry ? null : found.error} onRetry={found.refetch} />
+      {entry && <Entry entry={entry} link={entryLink(link, entry)} onFilter={onFilter} />}
+      {!entry && isLoading && <Loading what="the entry" />}
+      {!entry && !isLoading && !found.error && (
+        <Empty title="No such entry">
+          <p>
+            The log has no entry with this id
+            {at && ` at ${formatTime(at, "utc")} UTC`}. Retention may have deleted it, or a part of
+            the link is missing.
+          </p>
+          <Button
+            mt="sm"
+            onClick={() => {
+              const days = at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {};
+              onFilter({ ...days, follow: undefined });
+            }}
+          >
+            {at ? `Show ${dayOf(at)}` : "Show the log"}
+          </Button>
+        </Empty>
+      )}
     </div>
   );
 }
 
-/** The address of an entry beside the list at `link`. */
-export function entryLink(link: string, { id, created_at }: AuditEntry): string {
-  return `${link}&entry=${id}&at=${encodeURIComponent(created_at)}`;
+interface StepProps extends Pick<EntryPanelProps, "onOpen"> {
+  name: string;
+  icon: IconName;
+  to: AuditEntry | undefined;
+}
+
+/** Leads to the entry beside the one that is open. */
+function Step({ name, icon, to, onOpen }: StepProps) {
+  return (
+    <ActionIcon
+      aria-label={name}
+      title={name}
+      disabled={!to}
+      {...to ? {} : { bg: "transparent" }}
+      onClick={() => onOpen(to)}
+    >
+      <Icon name={icon} />
+    </ActionIcon>
+  );
 }
 
 interface EntryProps extends Pick<EntryPanelProps, "link" | "onFilter"> {

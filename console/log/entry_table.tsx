@@ -1,9 +1,13 @@
 import { memo, type MouseEvent, useMemo } from "react";
+import type { AuditEntry } from "../data/entries.ts";
 import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
 import { ActionName } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
-import type { AuditEntry } from "./data.ts";
-import { entryLink } from "./entry.tsx";
+
+/** The address of an entry beside the list at `link`. */
+export function entryLink(link: string, { id, created_at }: AuditEntry): string {
+  return `${link}&entry=${id}&at=${encodeURIComponent(created_at)}`;
+}
 
 export interface EntryTableProps {
   /** The address of the list. */

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { today } from "../shared/days.ts";
-import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "./data.ts";
+import { type AuditEntry, type LogFilter, parseEntries, readFeed } from "../data/entries.ts";
 
 const POLL_MS = 2_000;
 /** The pause before the next page of an answer that has more. */
@@ -22,17 +22,16 @@ export interface Feed {
 const NOTHING: Feed = { cursor: "beginning", entries: [], received: 0, isCaughtUp: false };
 
 /** Follows a log from the beginning of today (UTC). Each entry comes once, also one that is committed late. */
-export function useFeed({ organizationId, action, person }: LogFilter, isOn: boolean) {
+export function useFeed(filter: LogFilter, isOn: boolean) {
   const start = useMemo(today, [isOn]);
+  const followed = { ...filter, start, end: "9999-12-31" };
   const { data, error } = useQuery({
-    queryKey: ["feed", organizationId, action, person, start],
+    queryKey: ["feed", followed],
     enabled: isOn,
     queryFn: async ({ signal, client, queryKey }): Promise<Feed> => {
       // The cursor and its entries are one value, so that a failed request changes neither.
       const feed = client.getQueryData<Feed>(queryKey) ?? NOTHING;
-      const days = { start, end: "9999-12-31" };
-      const filter = { organizationId, action, person, ...days };
-      const { items, next, has_more } = await readFeed(filter, feed.cursor, signal);
+      const { items, next, has_more } = await readFeed(followed, feed.cursor, signal);
       const entries = parseEntries(`[${items.slice(-KEPT)}]`).reverse();
       return {
         cursor: next,

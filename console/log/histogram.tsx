@@ -1,9 +1,8 @@
 import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { SEAL_STATES, type SealState, sealState } from "../seals/data.ts";
+import { hourOf, type LogDays, SEAL_STATES, type SealState, sealState } from "../data/log_days.ts";
 import { addDays, count, countDays, type Days, formatDays } from "../shared/days.ts";
 import { State } from "../shared/parts.tsx";
-import { hourOf, type LogDays } from "./data.ts";
 import styles from "./histogram.module.css";
 
 /** A bar of a longer range stands for several days. Otherwise it would be thinner than a phone's pixel. */
@@ -48,11 +47,8 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   const [from, to] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
   const [first, final] = [bars[from], bars[to]];
   const chosen = first && final && { start: first.start, end: final.end };
-  const caption = hand === null || !chosen
-    ? count(total, "entry", "entries")
-    : anchor === null
-    ? labelOf(final)
-    : formatDays(chosen);
+  let caption = count(total, "entry", "entries");
+  if (hand !== null && chosen) caption = anchor === null ? labelOf(final) : formatDays(chosen);
 
   function choose(): void {
     setAnchor(null);

@@ -2,36 +2,22 @@ import { ActionIcon, Alert, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { useCallback, useDeferredValue, useState } from "react";
-import * as z from "zod/mini";
+import { type AuditEntry, readLog } from "../data/entries.ts";
+import { useLogDays } from "../data/log_days.ts";
+import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
-import { daysOf, RANGE } from "../shared/range.tsx";
-import { useOrganization } from "../shell/organization.tsx";
-import { type AuditEntry, readLog, useLogDays } from "./data.ts";
+import { daysOf, filterOf, type LogSearch, PAGE_SIZES } from "../shared/search.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
 import { Histogram } from "./histogram.tsx";
 import styles from "./log.module.css";
-import { PAGE_SIZES, Pages } from "./pages.tsx";
-import { Toolbar } from "./toolbar.tsx";
-
-export const LOG_ADDRESS = z.object({
-  ...RANGE.shape,
-  action: z.catch(z.optional(z.string()), undefined),
-  person: z.catch(z.optional(z.string()), undefined),
-  page: z.catch(z.optional(z.int().check(z.gte(1))), undefined),
-  size: z.catch(z.optional(z.literal(PAGE_SIZES)), undefined),
-  time: z.catch(z.optional(z.literal("local")), undefined),
-  follow: z.catch(z.optional(z.literal(true)), undefined),
-  /** The id of the open entry, and its `created_at`. Together they identify it. */
-  entry: z.catch(z.optional(z.string()), undefined),
-  at: z.catch(z.optional(z.iso.datetime()), undefined),
-});
-export type LogAddress = z.infer<typeof LOG_ADDRESS>;
+import { Pages } from "./pages.tsx";
+import { LOG_PRESET, Toolbar } from "./toolbar.tsx";
 
 const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
 
@@ -39,19 +25,15 @@ const route = getRouteApi("/$organizationId/log");
 
 export function Log() {
   const organization = useOrganization();
-  const address = route.useSearch();
+  const search = route.useSearch();
   const navigate = route.useNavigate();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
   // Deferred, so that the switch moves before the rows are drawn again.
-  const shownZone = useDeferredValue(address.time ?? "utc");
-  const filter = {
-    organizationId: organization.id,
-    ...daysOf(address),
-    action: address.action,
-    person: address.person,
-  };
-  const { page = 1, size = PAGE_SIZES[0], follow: isFollowing = false } = address;
+  const shownZone = useDeferredValue(search.time ?? "utc");
+  const chosen = filterOf(search);
+  const filter = { organizationId: organization.id, ...daysOf(search, LOG_PRESET), ...chosen };
+  const { page = 1, size = PAGE_SIZES[0], follow: isFollowing = false } = search;
   const entries = useQuery({
     queryKey: ["log", organization.id, "page", filter, page, size],
     // A slow answer never shows under another filter, because it belongs to its key.
@@ -77,14 +59,14 @@ export function Log() {
   const { href } = router.buildLocation({
     from: "/$organizationId/log",
     to: ".",
-    search: { ...address, range: undefined, start, end, entry: undefined, at: undefined },
+    search: { ...search, range: undefined, start, end, entry: undefined, at: undefined },
   });
   const link = `${location.origin}${router.history.createHref(href)}`;
   // The link names the zone, so it is deferred with it: the rows are drawn again once, not twice.
   const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
   // Another filter starts at its first page.
-  const change = (changes: Partial<LogAddress>) =>
+  const change = (changes: Partial<LogSearch>) =>
     navigate({ search: (before) => ({ ...before, ...FIRST_PAGE, ...changes }) });
 
   return (
@@ -115,7 +97,7 @@ export function Log() {
         <Copy label="link" text={link} />
       </Head>
       <Toolbar
-        address={address}
+        search={search}
         onChange={change}
         onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
       />
@@ -136,14 +118,14 @@ export function Log() {
       <Failure error={(isFollowing ? feed.error : entries.error) ?? days.error} onRetry={refresh} />
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
-      <div className={styles.results} data-open={address.entry !== undefined || undefined}>
+      <div className={styles.results} data-open={search.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
               link={shownLink}
               entries={items}
               zone={shownZone}
-              openId={address.entry}
+              openId={search.entry}
               onOpen={open}
             />
           )}
@@ -152,15 +134,15 @@ export function Log() {
               page={page}
               size={size}
               data={entries.data}
-              isFiltered={address.action !== undefined || address.person !== undefined}
+              isFiltered={Object.values(chosen).some((value) => value !== undefined)}
               onChange={change}
             />
           )}
         </div>
-        {address.entry !== undefined && (
+        {search.entry !== undefined && (
           <EntryPanel
-            id={address.entry}
-            at={address.at}
+            id={search.entry}
+            at={search.at}
             link={link}
             items={items}
             isReading={isFollowing ? !feed.isCaughtUp && !feed.error : entries.isPending}

@@ -1,10 +1,8 @@
 import { Button, Group, NativeSelect, Pagination } from "@mantine/core";
+import type { LogPage } from "../data/entries.ts";
 import { count } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import type { LogPage } from "./data.ts";
-import type { LogAddress } from "./log.tsx";
-
-export const PAGE_SIZES = [50, 100, 1000] as const;
+import { type LogSearch, NO_FILTER, PAGE_SIZES } from "../shared/search.ts";
 
 export interface PagesProps {
   page: number;
@@ -12,7 +10,7 @@ export interface PagesProps {
   data: LogPage;
   /** Whether a filter may hide entries of these days. */
   isFiltered: boolean;
-  onChange: (changes: Partial<LogAddress>) => void;
+  onChange: (changes: Partial<LogSearch>) => void;
 }
 
 /** Says which entries the list shows, and leads to the others. */
@@ -24,16 +22,12 @@ export function Pages(props: PagesProps) {
       <Empty title="No entries">
         <p>
           {isFiltered
-            ? "No entry of these days matches this filter. To find a person, type the whole address, " +
-              "with the same capitals. Or choose"
+            ? "No entry of these days matches this filter. To find a person, type the whole e-mail " +
+              "address, with the same capitals. Or choose"
             : "These days have none. Choose"} other days, or look at the last 90.
         </p>
         <Group gap="xs" mt="sm">
-          {isFiltered && (
-            <Button onClick={() => onChange({ action: undefined, person: undefined })}>
-              Remove the filter
-            </Button>
-          )}
+          {isFiltered && <Button onClick={() => onChange(NO_FILTER)}>Remove the filter</Button>}
           <Button onClick={() => onChange({ range: "90d", start: undefined, end: undefined })}>
             Show 90 days
           </Button>

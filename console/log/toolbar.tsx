@@ -1,24 +1,29 @@
 import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
+import { useActions } from "../data/entries.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Dropdown } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { useActions } from "./data.ts";
-import type { LogAddress } from "./log.tsx";
+import type { Preset } from "../shared/days.ts";
+import type { Filter, LogSearch } from "../shared/search.ts";
+
+/** The days that the log shows if its address names none. */
+export const LOG_PRESET: Preset = "7d";
 
 export interface ToolbarProps {
-  address: LogAddress;
-  onChange: (changes: Partial<LogAddress>) => void;
-  onZone: (time: LogAddress["time"]) => void;
+  search: LogSearch;
+  onChange: (changes: Partial<LogSearch>) => void;
+  onZone: (time: LogSearch["time"]) => void;
 }
 
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
-export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
-  const { action, person, follow, time = "utc" } = address;
+export function Toolbar({ search, onChange, onZone }: ToolbarProps) {
+  const { action, person, follow, time = "utc" } = search;
   return (
     <Group gap="xs">
       <RangePicker
-        address={address}
+        search={search}
+        preset={LOG_PRESET}
         label={follow && "Live, since today"}
         // Following has no end, so a choice of days stops it.
         onChange={(range) => onChange({ follow: undefined, ...range })}
@@ -52,8 +57,6 @@ export function Toolbar({ address, onChange, onZone }: ToolbarProps) {
   );
 }
 
-type Filter = Pick<LogAddress, "action" | "person">;
-
 function FilterForm({ filter, onSubmit }: { filter: Filter; onSubmit: (filter: Filter) => void }) {
   const { data = [], error } = useActions();
   const [action, setAction] = useInputState(filter.action ?? "");
@@ -74,7 +77,7 @@ function FilterForm({ filter, onSubmit }: { filter: Filter; onSubmit: (filter: F
     >
       <TextInput
         label="Person"
-        description="The whole address, with the same capitals as in the entries."
+        description="The whole e-mail address, with the same capitals as in the entries."
         placeholder="ada@example.com"
         inputMode="email"
         data-autofocus

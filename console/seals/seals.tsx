@@ -1,22 +1,30 @@
 import { Alert, Group } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type LogDays, useLogDays } from "../log/data.ts";
+import {
+  type LogDays,
+  type Seal,
+  SEAL_STATES,
+  type SealState,
+  sealState,
+  useLatestSeal,
+  useLogDays,
+} from "../data/log_days.ts";
+import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
-import { useOrganization } from "../shell/organization.tsx";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
-import { daysOf, RangePicker } from "../shared/range.tsx";
+import { RangePicker } from "../shared/range.tsx";
+import { daysOf } from "../shared/search.ts";
 import { type Column, Table } from "../shared/table.tsx";
-import { type Seal, SEAL_STATES, type SealState, sealState, useLatestSeal } from "./data.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
 export function Seals() {
   const { id: organizationId } = useOrganization();
-  const address = route.useSearch();
+  const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
-  const days = useLogDays({ organizationId, ...daysOf(address, "30d") });
+  const days = useLogDays({ organizationId, ...daysOf(search, "30d") });
   return (
     <>
       <Head title="Seals" />
@@ -35,7 +43,7 @@ export function Seals() {
         />
       )}
       <RangePicker
-        address={address}
+        search={search}
         preset="30d"
         onChange={(range) => navigate({ search: range })}
       />

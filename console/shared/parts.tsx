@@ -25,8 +25,13 @@ export function Hint({ children }: { children: ReactNode }) {
   return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
 }
 
+export interface StateProps {
+  name: string;
+  colour: string;
+}
+
 /** A text after a dot in its colour. */
-export function State({ name, colour }: { name: string; colour: string }) {
+export function State({ name, colour }: StateProps) {
   return (
     <span>
       <span className={styles.dot} style={{ background: colour }} />

@@ -9,42 +9,27 @@ import {
   VisuallyHidden,
 } from "@mantine/core";
 import { type FormEvent, lazy, Suspense, useState } from "react";
-import * as z from "zod/mini";
 import {
   type Days,
   formatDays,
   isDay,
   type Preset,
-  presetDays,
   PRESETS,
   TIME_ZONE,
   type Zone,
 } from "./days.ts";
 import { Dropdown, Hint } from "./parts.tsx";
+import { daysOf, type Range } from "./search.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => import("./calendar.tsx"));
 
-const DEFAULT_PRESET: Preset = "7d";
 const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
 
-const DAY = z.catch(z.optional(z.string().check(z.refine(isDay))), undefined);
-
-/** Days in the address: a preset, which moves with the calendar, or two fixed days. */
-export const RANGE = z.object({
-  range: z.catch(z.optional(z.enum(PRESET_NAMES)), undefined),
-  start: DAY,
-  end: DAY,
-});
-export type Range = z.infer<typeof RANGE>;
-
-export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): Days {
-  return start && end && start <= end ? { start, end } : presetDays(range ?? preset);
-}
-
 export interface RangePickerProps {
-  address: Range;
-  preset?: Preset;
+  search: Range;
+  /** The range of a search that names none. */
+  preset: Preset;
   /** Replaces the days on the button. */
   label?: string | false | undefined;
   onChange: (range: Required<Range>) => void;
@@ -54,10 +39,10 @@ export interface RangePickerProps {
 }
 
 export function RangePicker(props: RangePickerProps) {
-  const { address, preset = DEFAULT_PRESET, label, onChange, zone = "utc", onZone } = props;
-  const days = daysOf(address, preset);
-  const isFixed = address.start === days.start && address.end === days.end;
-  const chosen = isFixed || label ? null : address.range ?? preset;
+  const { search, preset, label, onChange, zone = "utc", onZone } = props;
+  const days = daysOf(search, preset);
+  const isFixed = search.start === days.start && search.end === days.end;
+  const chosen = isFixed || label ? null : search.range ?? preset;
   return (
     <Dropdown
       icon="calendar"

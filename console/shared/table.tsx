@@ -1,7 +1,7 @@
 import { VisuallyHidden } from "@mantine/core";
 import { memo, type MouseEvent, type ReactNode } from "react";
-import * as z from "zod/mini";
 import { Hint } from "./parts.tsx";
+import type { Sorting } from "./search.ts";
 import styles from "./table.module.css";
 
 export interface Column<T> {
@@ -18,13 +18,6 @@ export interface Column<T> {
   /** Hides the name above the column, and on a phone beside its value. */
   isNameHidden?: boolean;
 }
-
-/** The part of an address that names the column by which a table is sorted. */
-export const SORTING = z.object({
-  sort: z.catch(z.optional(z.string()), undefined),
-  descending: z.catch(z.optional(z.literal(true)), undefined),
-});
-export type Sorting = z.infer<typeof SORTING>;
 
 /** Orders names as a person would: "Customer 2" before "Customer 10". */
 export const { compare: compareNames } = new Intl.Collator("en", { numeric: true });
@@ -99,10 +92,10 @@ function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
     return <th {...attributes}>{isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}</th>;
   }
   const isSorted = sorting.sort === name;
+  const order = sorting.descending ? "descending" : "ascending";
   const descending = isSorted && !sorting.descending ? true : undefined;
-  const order = !isSorted ? "none" : sorting.descending ? "descending" : "ascending";
   return (
-    <th {...attributes} aria-sort={order}>
+    <th {...attributes} aria-sort={isSorted ? order : "none"}>
       <button type="button" onClick={() => onSort({ sort: name, descending })}>{name}</button>
     </th>
   );

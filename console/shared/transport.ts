@@ -46,12 +46,19 @@ export const auth = new AuthClient({
   fetch: fetchInTime,
 });
 
-/** A request that failed. `message` says what to do. If `isOutcomeUnknown`, it may have had its effect. */
+/** A request that failed. `message` says what to do. */
 export class RequestError extends Error {
   override name = "RequestError";
 
-  constructor(message: string, readonly isOutcomeUnknown = false) {
+  /** The database's code, or PostgREST's. */
+  readonly code: string;
+  /** Whether the request may have had its effect. */
+  readonly isOutcomeUnknown: boolean;
+
+  constructor(message: string, { code = "", isOutcomeUnknown = false } = {}) {
     super(message);
+    this.code = code;
+    this.isOutcomeUnknown = isOutcomeUnknown;
   }
 }
 
@@ -83,8 +90,9 @@ export async function call<T, Name extends keyof Functions>(
   if (answer.status === 200) return check(schema, answer.body);
   if (answer.status === 401) void renewSession();
   const isOutcomeUnknown = answer.status === 0 || answer.status >= 500;
-  const explanation = explain(answer.status, z.safeParse(REFUSAL, answer.body).data);
-  throw new RequestError(explanation, isOutcomeUnknown);
+  const refusal = z.safeParse(REFUSAL, answer.body).data ?? { code: "", message: "" };
+  const { code } = refusal;
+  throw new RequestError(explain(answer.status, refusal), { code, isOutcomeUnknown });
 }
 
 /** Parses data from outside. */
@@ -107,7 +115,10 @@ export const NO_ANSWER = "No answer from the server. Check your connection, then
 /** PostgREST's codes for a database that it cannot reach, or whose schema it has not read yet. */
 const NO_DATABASE = ["PGRST000", "PGRST001", "PGRST002", "PGRST003"];
 
-function explain(status: number, { code, message } = { code: "", message: "" }): string {
+/** With these codes (docs/keys.md), the database's own message says what to change. */
+const EXPLAINED_BY_DATABASE = ["22023", "AL001", "AL002", "AL003", "AL004"];
+
+function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): string {
   if (status === 0) return NO_ANSWER;
   if (status === 401) {
     return "The server did not renew your session. Try again. If this stays, sign out and in.";
@@ -115,12 +126,7 @@ function explain(status: number, { code, message } = { code: "", message: "" }):
   if (code === "42501") {
     return "You do not administer this organization any more. Ask another administrator, or reload.";
   }
-  if (code === "23505") {
-    return "An earlier attempt made this key, but its token got lost. " +
-      "Close this, revoke the key in the list, and create another.";
-  }
-  if (code === "22023" || code.startsWith("AL")) {
-    // The database's own message says what to change.
+  if (EXPLAINED_BY_DATABASE.includes(code)) {
     return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;
   }
   if (NO_DATABASE.includes(code)) return "The database does not answer. Try again in a minute.";

@@ -1,35 +1,9 @@
-import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
-import { createContext, useContext, useEffect } from "react";
-import * as z from "zod/mini";
+import { useEffect } from "react";
+import { OrganizationContext, ORGANIZATIONS, useAdministered } from "../data/organizations.ts";
 import { Empty, Head } from "../shared/parts.tsx";
-import { compareNames } from "../shared/table.tsx";
-import { call, STORAGE } from "../shared/transport.ts";
-
-const ORGANIZATION = z.object({ id: z.string(), name: z.string(), is_admin: z.boolean() });
-type Organization = z.infer<typeof ORGANIZATION>;
-
-/** The person's organizations by name, each with whether the person administers it now. */
-export const ORGANIZATIONS = queryOptions({
-  queryKey: ["organizations"],
-  queryFn: async () => {
-    const organizations = await call(z.array(ORGANIZATION), "list_organizations", {});
-    return organizations.sort((a, b) => compareNames(a.name, b.name));
-  },
-});
-
-export function useAdministered(): Organization[] {
-  return useQuery(ORGANIZATIONS).data?.filter(({ is_admin }) => is_admin) ?? [];
-}
-
-const OrganizationContext = createContext<Organization | null>(null);
-
-/** The organization that the address names, which the person administers. */
-export function useOrganization(): Organization {
-  const organization = useContext(OrganizationContext);
-  if (!organization) throw new Error("no organization around this screen");
-  return organization;
-}
+import { STORAGE } from "../shared/transport.ts";
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";

@@ -6,12 +6,12 @@ import {
   Navigate,
   redirect,
 } from "@tanstack/react-router";
-import { Access, ACCESS_ADDRESS } from "../access/access.tsx";
-import { Keys, KEYS_ADDRESS } from "../keys/keys.tsx";
-import { Log, LOG_ADDRESS } from "../log/log.tsx";
+import { Keys } from "../keys/keys.tsx";
+import { Log } from "../log/log.tsx";
 import { Seals } from "../seals/seals.tsx";
 import { Broken } from "../shared/parts.tsx";
-import { RANGE } from "../shared/range.tsx";
+import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
+import { Usage } from "../usage/usage.tsx";
 import { Administered, Home } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
@@ -34,18 +34,18 @@ const index = createRoute({
     throw redirect({ to: "/$organizationId/log", params, replace: true });
   },
 });
-const log = createRoute({ ...screen, path: "log", validateSearch: LOG_ADDRESS, component: Log });
+const log = createRoute({ ...screen, path: "log", validateSearch: LOG_SEARCH, component: Log });
 const keys = createRoute({
   ...screen,
   path: "keys",
-  validateSearch: KEYS_ADDRESS,
+  validateSearch: KEYS_SEARCH,
   component: Keys,
 });
-const access = createRoute({
+const usage = createRoute({
   ...screen,
-  path: "access",
-  validateSearch: ACCESS_ADDRESS,
-  component: Access,
+  path: "usage",
+  validateSearch: USAGE_SEARCH,
+  component: Usage,
 });
 const seals = createRoute({ ...screen, path: "seals", validateSearch: RANGE, component: Seals });
 
@@ -53,7 +53,7 @@ export function newRouter() {
   return createRouter({
     routeTree: root.addChildren([
       home,
-      organization.addChildren([index, log, keys, access, seals]),
+      organization.addChildren([index, log, keys, usage, seals]),
     ]),
     history: createHashHistory(),
     defaultNotFoundComponent: () => <Navigate to="/" replace />,

@@ -5,19 +5,19 @@ import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
 import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
+import { ORGANIZATIONS, useAdministered } from "../data/organizations.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
-import { ORGANIZATIONS, useAdministered } from "./organization.tsx";
 import styles from "./shell.module.css";
 
-/** The e-mail address of the person who has signed in. */
+/** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
 
 const SCREENS = [
   { to: "/$organizationId/log", name: "Log", icon: "log" },
   { to: "/$organizationId/keys", name: "API keys", icon: "key" },
-  { to: "/$organizationId/access", name: "Access", icon: "people" },
+  { to: "/$organizationId/usage", name: "Usage", icon: "people" },
   { to: "/$organizationId/seals", name: "Seals", icon: "seal" },
 ] as const;
 

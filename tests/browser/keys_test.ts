@@ -111,9 +111,9 @@ describe("creating a key, accessible in each state", () => {
   it("takes a name of 100 characters, and a last day or none, says why it refuses other names, and warns of a working key with this name", async () => {
     const { view, page, admin, id } = await openScreen("keys");
     const refused = {
-      " \u00a0": "Give the key a name.",
+      " \u00a0": "The name of an API key has 1 to 100 characters, not only spaces.",
       "SI\u200bEM": "has a character that cannot be seen, U+200B: remove it.",
-      ["x".repeat(101)]: "The name has 101 characters. Take at most 100.",
+      ["x".repeat(101)]: "The name of an API key has 1 to 100 characters",
     };
     await view.press("Create key");
     for (const [name, error] of Object.entries(refused)) {

@@ -66,7 +66,7 @@ describe("the console around its screens", () => {
     const titles = {
       log: "No entries",
       keys: "No keys yet",
-      "access?start=2026-01-01&end=2026-01-02": "Nobody",
+      "usage?start=2026-01-01&end=2026-01-02": "Nobody",
       seals: "Nothing to seal",
     };
     for (const [screen, name] of Object.entries(titles)) {

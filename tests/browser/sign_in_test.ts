@@ -138,7 +138,7 @@ describe("organizations, accessible in each state", () => {
     await view.goTo("API keys");
     await view.row("of the second").waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
-    for (const screen of ["log", "keys", "access", "seals"]) {
+    for (const screen of ["log", "keys", "usage", "seals"]) {
       await page.goto(`${CONSOLE_URL}#/${other}/${screen}`);
       await view.shows("You do not administer the organization in the address");
       assert(!/secret|The other one/.test(await page.content()));

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { createApiKey, get, getProblem, sql, writeEntries } from "../helpers.ts";
 import { newAdmin, openConsole, today } from "./browser.ts";
 
-describe("Access, accessible in each state", () => {
+describe("usage, accessible in each state", () => {
   it("shows and sorts what keys and administrators have read, and how many requests had a mistake. It says of each key whether it keeps up, as the list of keys does", async () => {
     const { admin, id, token } = await newAdmin();
     await writeEntries(id, [1, 2, 3].map((n) => ({ created_at: `${today()}T00:00:0${n}Z` })));
@@ -30,18 +30,18 @@ describe("Access, accessible in each state", () => {
     }
     const view = await openConsole(admin);
     await view.shows("1–3 of 3 entries");
-    await view.goTo("Access");
+    await view.goTo("Usage");
     await view.shows("8 readers");
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
     // Requests, those with a mistake, entries.
     assertEquals(cells.slice(1, 4), ["3", "1", "6"]);
     assertStringIncludes(await view.row("Administrator").innerText(), admin.email);
-    await view.assertAccessible("access");
+    await view.assertAccessible("usage");
     await view.press("Entries read");
     await view.press("Entries read");
     await view.page.locator("[aria-sort=descending]").getByText("Entries read").waitFor();
     assertStringIncludes(await view.page.getByRole("row").nth(1).innerText(), "test");
-    for (const screen of ["Access", "API keys"] as const) {
+    for (const screen of ["Usage", "API keys"] as const) {
       await view.goTo(screen);
       for (const [n, [says]] of keys.entries()) {
         await view.row(`key ${n}`).getByText(says).waitFor();

@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import { useOrganization } from "../shell/organization.tsx";
+import { KEY_STATES } from "../shared/search.ts";
 import { type Arguments, call } from "../shared/transport.ts";
+import { useOrganization } from "./organizations.ts";
 
 const API_KEY = z.object({
   id: z.string(),
@@ -13,7 +14,7 @@ const API_KEY = z.object({
   revoked_by_email: z.nullable(z.string()),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
-  state: z.enum(["active", "expiring", "expired", "revoked"]),
+  state: z.enum(KEY_STATES),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
   reads: z.nullable(z.enum(["feed", "pages"])),

@@ -1,16 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import * as z from "zod/mini";
-import { useApiKeys } from "../keys/data.ts";
+import { useApiKeys } from "../data/api_keys.ts";
+import { useOrganization } from "../data/organizations.ts";
+import { type Reader, readersOf, useUsage } from "../data/log_usage.ts";
 import { KeepsUp } from "../keys/key_state.tsx";
 import { count, dayOf, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
-import { daysOf, RANGE, RangePicker } from "../shared/range.tsx";
-import { type Column, sorted, SORTING, Table } from "../shared/table.tsx";
-import { useOrganization } from "../shell/organization.tsx";
-import { type Reader, readersOf, useReads } from "./data.ts";
-
-export const ACCESS_ADDRESS = z.object({ ...RANGE.shape, ...SORTING.shape });
-type AccessAddress = z.infer<typeof ACCESS_ADDRESS>;
+import { RangePicker } from "../shared/range.tsx";
+import { daysOf, type UsageSearch } from "../shared/search.ts";
+import { type Column, sorted, Table } from "../shared/table.tsx";
 
 const COLUMNS: Column<Reader>[] = [
   {
@@ -44,33 +41,33 @@ const COLUMNS: Column<Reader>[] = [
   },
 ];
 
-const route = getRouteApi("/$organizationId/access");
+const route = getRouteApi("/$organizationId/usage");
 
-export function Access() {
+export function Usage() {
   const organization = useOrganization();
-  const address = route.useSearch();
+  const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: keys = [] } = useApiKeys();
-  const reads = useReads(daysOf(address, "30d"));
-  const change = (changes: Partial<AccessAddress>) =>
+  const usage = useUsage(daysOf(search, "30d"));
+  const change = (changes: Partial<UsageSearch>) =>
     navigate({ search: (before) => ({ ...before, ...changes }) });
-  const sorting = address.sort ? address : { sort: "Last", descending: true as const };
+  const sorting = search.sort ? search : { sort: "Last", descending: true as const };
   return (
     <>
-      <Head title="Access" />
+      <Head title="Usage" />
       <Lead>
         These keys and administrators have read the log of{" "}
         <bdi>{organization.name}</bdi>. A key that read nothing on these days is only in the{" "}
-        <Link from="/$organizationId/access" to="/$organizationId/keys">list of API keys</Link>.
+        <Link from="/$organizationId/usage" to="/$organizationId/keys">list of API keys</Link>.
         “Keeps up” says whether a key that follows the log has read its newest entries. It says
         nothing of a key that reads by pages. “With a mistake” counts requests that were answered
         with 400. Requests answered with 401 or 429 are not counted. Requests are counted by day
         (UTC), and the counts are kept for 400 days.
       </Lead>
-      <RangePicker address={address} preset="30d" onChange={change} />
-      <Answer query={reads} what="readers">
-        {(reads) => {
-          const readers = sorted(readersOf(reads, keys), COLUMNS, sorting);
+      <RangePicker search={search} preset="30d" onChange={change} />
+      <Answer query={usage} what="readers">
+        {(usage) => {
+          const readers = sorted(readersOf(usage, keys), COLUMNS, sorting);
           if (readers.length === 0) {
             return <Empty title="Nobody">Nobody read the log on these days. Choose others.</Empty>;
           }

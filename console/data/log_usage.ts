@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
-import type { ApiKey } from "../keys/data.ts";
 import type { Days } from "../shared/days.ts";
 import { call } from "../shared/transport.ts";
-import { useOrganization } from "../shell/organization.tsx";
+import type { ApiKey } from "./api_keys.ts";
+import { useOrganization } from "./organizations.ts";
 
 const REFRESH_INTERVAL_MS = 60_000;
 /** A long answer is read less often: a month of 1,000 keys weighs megabytes, and is read once an hour. */
 const INTERVAL_OF_A_ROW_MS = 100;
 
-const READS = z.object({
+const USAGE = z.object({
   day: z.string(),
   api_key_id: z.nullable(z.string()),
   /** A key's name. */
@@ -25,22 +25,22 @@ const READS = z.object({
   last_address: z.nullable(z.string()),
 });
 /** What a key or an administrator read on a day. */
-export type Reads = z.infer<typeof READS>;
+export type Usage = z.infer<typeof USAGE>;
 
 /** The organization's usage: who read how much on which day. Earlier days come first. */
-export function useReads({ start, end }: Days) {
+export function useUsage({ start, end }: Days) {
   const { id } = useOrganization();
   const days = { organization_id: id, start_date: start, end_date: end };
   return useQuery({
-    queryKey: ["keys", id, "reads", start, end],
-    queryFn: ({ signal }) => call(z.array(READS), "api_key_usage", days, signal),
+    queryKey: ["keys", id, "usage", start, end],
+    queryFn: ({ signal }) => call(z.array(USAGE), "api_key_usage", days, signal),
     refetchInterval: ({ state: { data } }) =>
       Math.max(REFRESH_INTERVAL_MS, (data?.length ?? 0) * INTERVAL_OF_A_ROW_MS),
   });
 }
 
 /** A key or an administrator, with what they read on several days. */
-export interface Reader extends Omit<Reads, "day" | "name"> {
+export interface Reader extends Omit<Usage, "day" | "name"> {
   id: string;
   name: string;
   /** "Administrator", or which key. */
@@ -50,10 +50,10 @@ export interface Reader extends Omit<Reads, "day" | "name"> {
 }
 
 /** Adds up what each reader read on all days. */
-export function readersOf(reads: Reads[], keys: ApiKey[]): Reader[] {
+export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
   const byId = new Map(keys.map((key) => [key.id, key]));
   const readers = new Map<string, Reader>();
-  for (const read of reads) {
+  for (const read of usage) {
     const isPerson = read.user_id !== null;
     const id = isPerson ? `person ${read.user_id}` : `key ${read.api_key_id}`;
     const before = readers.get(id);

@@ -1,0 +1,93 @@
+import { useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
+import type { Days } from "../shared/days.ts";
+import type { Filter } from "../shared/search.ts";
+import { call, check } from "../shared/transport.ts";
+import { useOrganization } from "./organizations.ts";
+
+const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));
+
+export function useActions() {
+  const { id } = useOrganization();
+  return useQuery({
+    queryKey: ["actions", id],
+    queryFn: ({ signal }) => call(ACTIONS, "list_actions", { organization_id: id }, signal),
+  });
+}
+
+/** Entries of an organization: those of some days, or those of them that a filter leaves. */
+export interface LogFilter extends Days, Filter {
+  organizationId: string;
+}
+
+type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
+
+/** Makes the arguments for a filter's page, counts, seals or export. The Data API takes null for what is not given. */
+export function queryOf(filter: LogFilter, page: Partial<PageQuery> = {}) {
+  const { organizationId, start, end, action, person } = filter;
+  const query = { start_date: start, end_date: end, action, user_email: person, ...page };
+  return { organization_id: organizationId, query: query as PageQuery };
+}
+
+const AUDIT_ENTRY = z.object({
+  id: z.string(),
+  created_at: z.string(),
+  action: z.string(),
+  user_email: z.string(),
+  agent_name: z.string(),
+  // Not z.record(), which drops a field of the name __proto__.
+  data: z.custom<object>((value) => typeof value === "object" && value !== null),
+});
+export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
+
+const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
+export interface LogPage {
+  offset: number;
+  total: number;
+  items: AuditEntry[];
+}
+
+/** Reads a page of an organization's log, newest first, and how many entries there are. */
+export async function readLog(
+  filter: LogFilter,
+  { limit, offset }: { limit: number; offset: number },
+  signal: AbortSignal,
+): Promise<LogPage> {
+  const query = queryOf(filter, { page_limit: limit, page_offset: offset, newest_first: true });
+  const { total, items } = await call(LOG_PAGE, "read_audit_log", query, signal);
+  return { offset, total, items: parseEntries(items) };
+}
+
+/** Reads one entry. Null means that there is none. */
+export async function readEntry(
+  identity: { organization_id: string; id: string; created_at: string },
+  signal: AbortSignal,
+): Promise<AuditEntry | null> {
+  const text = await call(z.nullable(z.string()), "read_entry", identity, signal);
+  return text === null ? null : parseEntries(`[${text}]`)[0] ?? null;
+}
+
+const FEED_PAGE = z.object({ ...LOG_PAGE.shape, next: z.string(), has_more: z.boolean() });
+
+const FEED_PAGE_SIZE = 1000;
+
+/** Reads up to 1000 entries after a cursor, each as the text of its JSON. None is missed or repeated. */
+export async function readFeed(filter: LogFilter, after: string, signal: AbortSignal) {
+  const query = queryOf(filter, { page_limit: FEED_PAGE_SIZE, after });
+  const { items, ...page } = await call(FEED_PAGE, "read_audit_log", query, signal);
+  // Each line is one entry, because the JSON of an entry has no line breaks.
+  const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
+    .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
+  return { ...page, items: lines };
+}
+
+/** Parses a JSON array of entries. Where the browser can, their numbers keep every digit. */
+export function parseEntries(text: string): AuditEntry[] {
+  const value: unknown = JSON.parse(
+    text,
+    (_key, value: unknown, context?: { source: string }) =>
+      typeof value === "number" && context && JSON.rawJSON ? JSON.rawJSON(context.source) : value,
+  );
+  return check(z.array(AUDIT_ENTRY), value);
+}

@@ -1,0 +1,121 @@
+import { keepPreviousData, type QueryClient, useQuery } from "@tanstack/react-query";
+import * as z from "zod/mini";
+import { countDays, type Days } from "../shared/days.ts";
+import { call } from "../shared/transport.ts";
+import { type LogFilter, queryOf } from "./entries.ts";
+
+const SEAL = z.object({
+  sequence: z.number(),
+  day: z.string(),
+  entries: z.number(),
+  sealed_at: z.string(),
+  seal: z.string(),
+});
+export type Seal = z.infer<typeof SEAL>;
+
+const SEAL_PAGE = z.object({
+  total: z.number(),
+  altered: z.array(z.string()),
+  items: z.array(SEAL),
+  keep_days: z.nullable(z.number()),
+  holds: z.array(z.object({ reason: z.string(), held_by: z.string(), held_at: z.string() })),
+});
+
+interface Sealing extends Pick<z.infer<typeof SEAL_PAGE>, "keep_days" | "holds"> {
+  /** The latest seal of each day that has one. */
+  seals: Map<string, Seal>;
+  /** Days whose entries differ from their seal, while no seal declares the change. */
+  altered: Set<string>;
+}
+
+const PAGE_SIZE = 1000;
+
+/** Reads all seals of some days. */
+async function readSeals(days: LogFilter, signal: AbortSignal): Promise<Sealing> {
+  const seals = new Map<string, Seal>();
+  const altered = new Set<string>();
+  for (let offset = 0;;) {
+    const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: offset });
+    const page = await call(SEAL_PAGE, "list_seals", query, signal);
+    for (const seal of page.items) seals.set(seal.day, seal);
+    for (const day of page.altered) altered.add(day);
+    offset += PAGE_SIZE;
+    if (offset >= page.total) return { ...page, seals, altered };
+  }
+}
+
+const COUNTS = z.object({
+  items: z.array(z.object({ day: z.string(), hour: z.optional(z.number()), entries: z.number() })),
+});
+
+const MAX_DAYS_BY_HOUR = 7;
+
+/** The counts and seals of a range of days. */
+export interface LogDays extends Days, Sealing {
+  /** Entries by day. Days without any are left out. */
+  counts: Map<string, number>;
+  /** Entries by hour, as in `2026-11-22 09`; null for a long range. */
+  hours: Map<string, number> | null;
+}
+
+/** The upkeep seals days at night, so seals are read again after this time, or when a person refreshes. */
+const SEALS_STALE_MS = 5 * 60_000;
+
+async function readDays(
+  filter: LogFilter,
+  { client, signal }: { client: QueryClient; signal: AbortSignal },
+): Promise<LogDays> {
+  const { organizationId, start, end } = filter;
+  const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
+  const [{ items }, sealing] = await Promise.all([
+    call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
+    // Seals are of whole days, so all filters of a range share this answer.
+    client.fetchQuery({
+      queryKey: ["log", organizationId, "seals", start, end],
+      queryFn: ({ signal }) => readSeals({ organizationId, start, end }, signal),
+      staleTime: SEALS_STALE_MS,
+    }),
+  ]);
+  const counts = new Map<string, number>();
+  for (const { day, entries } of items) counts.set(day, (counts.get(day) ?? 0) + entries);
+  const hours = by_hour
+    ? new Map(items.map(({ day, hour = 0, entries }) => [hourOf(day, hour), entries]))
+    : null;
+  return { start, end, counts, hours, ...sealing };
+}
+
+export function hourOf(day: string, hour: number): string {
+  return `${day} ${String(hour).padStart(2, "0")}`;
+}
+
+/** The days of a filter. Until the answer comes, the query returns those of the filter before. */
+export function useLogDays(filter: LogFilter) {
+  return useQuery({
+    queryKey: ["log", filter.organizationId, "days", filter],
+    queryFn: (context) => readDays(filter, context),
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The end of the organization's chain of seals. With a copy of it, a person can check all the others. */
+export function useLatestSeal(organization_id: string) {
+  return useQuery({
+    queryKey: ["latest seal", organization_id],
+    queryFn: ({ signal }) => call(z.nullable(SEAL), "latest_seal", { organization_id }, signal),
+  });
+}
+
+/** Whether a day is as it was sealed. The worst state comes first. */
+export const SEAL_STATES = {
+  altered: { name: "Altered after sealing", colour: "var(--bad)" },
+  open: { name: "Not yet sealed", colour: "var(--waiting)" },
+  sealed: { name: "Sealed", colour: "var(--good)" },
+  empty: { name: "", colour: "transparent" },
+} as const;
+export type SealState = keyof typeof SEAL_STATES;
+
+export function sealState(day: string, { counts, seals, altered }: LogDays): SealState {
+  if (altered.has(day)) return "altered";
+  if (seals.has(day)) return "sealed";
+  return counts.has(day) ? "open" : "empty";
+}
