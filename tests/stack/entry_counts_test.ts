@@ -1,14 +1,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { getPage } from "../api.ts";
-import { ACTIONS, assertExactNow, beside, connect, MESSAGE_DATA } from "../helpers.ts";
-import { newLog, sql } from "../helpers.ts";
-import { addOrganization, checkSeals, countMismatches, deleteEntriesBefore } from "../project.ts";
-import { errorOf, insertEntries } from "../project.ts";
-import { insertEntry, type Organization, readPage, rolledBack, runUpkeep } from "../project.ts";
-import { valueOf } from "../project.ts";
-import { pick, type Random, randomFrom } from "../random.ts";
+import { ACTIONS, addOrganization, assertExactNow, beside, checkSeals } from "../helpers.ts";
+import { connect, countMismatches, deleteEntriesBefore, errorOf, getPage } from "../helpers.ts";
+import { insertEntries, insertEntry, MESSAGE_DATA, newLog, type Organization } from "../helpers.ts";
+import { pick, type Random, randomFrom, readPage, rolledBack, runUpkeep, sql } from "../helpers.ts";
+import { valueOf } from "../helpers.ts";
 
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
 

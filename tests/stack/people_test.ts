@@ -2,12 +2,10 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
-import { getPage, TWO_DAYS } from "../api.ts";
-import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
-import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
-import { type Person, signUp } from "../people.ts";
-import { actAs, ALL_TIME, insertEntries, type Organization, queryOf } from "../project.ts";
-import { rolledBack, type Run, valueOf } from "../project.ts";
+import { actAs, addMember, ALL_TIME, call, client, type Entry, getPage } from "../helpers.ts";
+import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
+import { pageQuery, type Person, queryOf, rolledBack, type Run, signUp, sql } from "../helpers.ts";
+import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
