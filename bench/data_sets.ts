@@ -88,5 +88,7 @@ export function queryOf(given: Record<string, string | number>): string {
 
 /** SQL of the cursor of a reader who has all that a snapshot sees. `scope`: organization, days, action. */
 export function cursorOf(snapshot: string, scope: string): string {
-  return `audit_log_private.encode_cursor((${snapshot}, null, null, null, null, null, null), '${scope}')`;
+  const cursor =
+    `jsonb_populate_record(null::audit_log_private.feed_cursor, jsonb_build_object('seen', ${snapshot}))`;
+  return `audit_log_private.encode_cursor(${cursor}, '${scope}')`;
 }
