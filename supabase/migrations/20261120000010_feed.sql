@@ -134,7 +134,7 @@ declare
     ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action, to_json(query.user_email)
   );
   present constant pg_snapshot := audit_log_private.log_snapshot();
-  -- A page of any filter takes less than 50 ms of processor time with this (deno task bench:feed gaps).
+  -- A page of any filter takes less than 50 ms of processor time with this (deno task bench feed).
   most_examined constant integer := 10000;
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   cursor audit_log_private.feed_cursor;

@@ -188,7 +188,7 @@ begin
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where audit_log_private.is_active(k)
+    where audit_log_private.is_active(k.revoked_at, k.expires_at)
   loop
     name := 'audit_log_requests';
     for n in 1 .. 3 loop
