@@ -196,7 +196,7 @@ describe("the API", () => {
     const answers = await rolledBack(sql, async (transaction) => {
       const bounded: string = await valueOf(transaction`
         select pg_get_functiondef('audit_log_private.count_matching'::regproc)`);
-      await transaction.unsafe(bounded.replace(/\b1000000\b/, "20").replace(/\b1000001\b/, "21"));
+      await transaction.unsafe(bounded.replace(/\b1000000\b/g, "20").replace(/\b1000001\b/g, "21"));
       const days = { start_date: "2026-03-01", end_date: "2026-03-02", action: given.action };
       const query = queryOf(transaction, { ...days, page_limit: 1, page_offset: 0 });
       return await transaction`

@@ -67,6 +67,21 @@ describe("every call about an organization", () => {
     }
   });
 
+  it("is refused to members before their days are looked at", async () => {
+    const { id } = await newOrganization(admin);
+    const member = await signUp();
+    await addMember(id, member, "member");
+    await rolledBack(sql, async (run) => {
+      const days = `'{"start_date": "infinity", "end_date": "infinity"}'`;
+      const query = `jsonb_populate_record(null::audit_log.page_query, ${days})`;
+      await actAs(run, { sub: member.id });
+      for (const name of ["daily_entry_counts", "read_audit_log", "list_seals"]) {
+        const outcome = await outcomeOf(run, `audit_log.${name}('${id}', ${query})`);
+        assertEquals(outcome.slice(0, 5), "42501", name);
+      }
+    });
+  });
+
   const failures = [
     ["administers() gives null", ADMINISTERS, "return null;", "42501"],
     ["administers() raises an error", ADMINISTERS, "raise exception 'down';", "P0001"],
