@@ -9,7 +9,6 @@ import { settle } from "./sign_in_with.ts";
 
 const KEY = ["factors"];
 
-/** Adds and removes the person's second factors. */
 export function ManageFactors({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const refresh = () => client.invalidateQueries({ queryKey: KEY });

@@ -21,26 +21,21 @@ const SEAL_PAGE = z.object({
   holds: z.array(z.object({ reason: z.string(), held_by: z.string(), held_at: z.string() })),
 });
 
-interface Sealing extends Pick<z.infer<typeof SEAL_PAGE>, "keep_days" | "holds"> {
-  /** The latest seal of each day that has one. */
-  seals: Map<string, Seal>;
-  /** Days whose entries differ from their seal, while no seal declares the change. */
-  altered: Set<string>;
-}
-
 const PAGE_SIZE = 1000;
 
 /** Reads all seals of some days. */
-async function readSeals(days: LogFilter, signal: AbortSignal): Promise<Sealing> {
+async function readSeals(days: LogFilter, signal: AbortSignal) {
+  /** The latest seal of each day that has one. */
   const seals = new Map<string, Seal>();
+  /** Days whose entries differ from their seal, while no seal declares the change. */
   const altered = new Set<string>();
   for (let offset = 0;;) {
     const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: offset });
-    const page = await call(SEAL_PAGE, "list_seals", query, signal);
-    for (const seal of page.items) seals.set(seal.day, seal);
+    const { items, total, ...page } = await call(SEAL_PAGE, "list_seals", query, signal);
+    for (const seal of items) seals.set(seal.day, seal);
     for (const day of page.altered) altered.add(day);
     offset += PAGE_SIZE;
-    if (offset >= page.total) return { ...page, seals, altered };
+    if (offset >= total) return { ...page, seals, altered };
   }
 }
 
@@ -50,12 +45,30 @@ const COUNTS = z.object({
 
 const MAX_DAYS_BY_HOUR = 7;
 
-/** The counts and seals of a range of days. */
-export interface LogDays extends Days, Sealing {
-  /** Entries by day. Days without any are left out. */
-  counts: Map<string, number>;
-  /** Entries by hour, as in `2026-11-22 09`; null for a long range. */
+/** Whether a day is as it was sealed. The worst state comes first. */
+export const SEAL_STATES = {
+  altered: { name: "Altered after sealing", colour: "var(--bad)" },
+  open: { name: "Not yet sealed", colour: "var(--waiting)" },
+  sealed: { name: "Sealed", colour: "var(--good)" },
+  empty: { name: "", colour: "transparent" },
+} as const;
+export type SealState = keyof typeof SEAL_STATES;
+
+/** A day that has entries or a seal. */
+export interface LogDay {
+  day: string;
+  entries: number;
+  seal: Seal | undefined;
+  state: SealState;
+}
+
+/** A range of days. Those without entries or a seal are left out of `days`. */
+export interface LogDays extends Days {
+  days: LogDay[];
+  /** Entries by hour, as in `2026-11-22 9`; null for a long range. */
   hours: Map<string, number> | null;
+  keep_days: number | null;
+  holds: z.infer<typeof SEAL_PAGE>["holds"];
 }
 
 /** The upkeep seals days at night, so seals are read again after this time, or when a person refreshes. */
@@ -67,7 +80,7 @@ async function readDays(
 ): Promise<LogDays> {
   const { organizationId, start, end } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
-  const [{ items }, sealing] = await Promise.all([
+  const [{ items }, { seals, altered, keep_days, holds }] = await Promise.all([
     call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
     // Seals are of whole days, so all filters of a range share this answer.
     client.fetchQuery({
@@ -78,14 +91,17 @@ async function readDays(
   ]);
   const counts = new Map<string, number>();
   for (const { day, entries } of items) counts.set(day, (counts.get(day) ?? 0) + entries);
+  const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort()
+    .map((day): LogDay => {
+      const seal = seals.get(day);
+      const state = seal ? "sealed" : "open";
+      const entries = counts.get(day) ?? 0;
+      return { day, entries, seal, state: altered.has(day) ? "altered" : state };
+    });
   const hours = by_hour
-    ? new Map(items.map(({ day, hour = 0, entries }) => [hourOf(day, hour), entries]))
+    ? new Map(items.map(({ day, hour, entries }) => [`${day} ${hour}`, entries]))
     : null;
-  return { start, end, counts, hours, ...sealing };
-}
-
-export function hourOf(day: string, hour: number): string {
-  return `${day} ${String(hour).padStart(2, "0")}`;
+  return { start, end, days, hours, keep_days, holds };
 }
 
 /** The days of a filter. Until the answer comes, the query returns those of the filter before. */
@@ -103,19 +119,4 @@ export function useLatestSeal(organization_id: string) {
     queryKey: ["latest seal", organization_id],
     queryFn: ({ signal }) => call(z.nullable(SEAL), "latest_seal", { organization_id }, signal),
   });
-}
-
-/** Whether a day is as it was sealed. The worst state comes first. */
-export const SEAL_STATES = {
-  altered: { name: "Altered after sealing", colour: "var(--bad)" },
-  open: { name: "Not yet sealed", colour: "var(--waiting)" },
-  sealed: { name: "Sealed", colour: "var(--good)" },
-  empty: { name: "", colour: "transparent" },
-} as const;
-export type SealState = keyof typeof SEAL_STATES;
-
-export function sealState(day: string, { counts, seals, altered }: LogDays): SealState {
-  if (altered.has(day)) return "altered";
-  if (seals.has(day)) return "sealed";
-  return counts.has(day) ? "open" : "empty";
 }

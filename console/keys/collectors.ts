@@ -1,7 +1,5 @@
-/** A program that reads the log. */
 interface Collector {
   name: string;
-  /** Says what to do with the text. */
   instructions: string;
   /** The text to copy, with URL and key filled in. */
   text: (url: string, token: string) => string;
@@ -17,7 +15,7 @@ function environment(url: string, token: string): string {
   return `export AUDIT_LOG_URL=${url}\nexport AUDIT_LOG_API_KEY=${token}`;
 }
 
-/** Asks for a page. curl reads the key from its input. */
+/** curl reads the key from its input. */
 export function curl(url: string, options = ""): string {
   return `printf 'Authorization: Bearer %s' "$AUDIT_LOG_API_KEY" |\n` +
     `  curl --header @- ${options}"${url}"`;

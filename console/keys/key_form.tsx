@@ -28,12 +28,7 @@ export function KeyForm(props: KeyFormProps) {
   }
   const { error, isPending } = work;
   return (
-    <Dialog
-      title={title}
-      isBusy={isPending}
-      {...makesKey && { loss: TOKEN }}
-      onClose={onClose}
-    >
+    <Dialog title={title} isBusy={isPending} {...makesKey && { loss: TOKEN }} onClose={onClose}>
       <form onSubmit={submit}>
         <Stack>
           {children}

@@ -103,7 +103,6 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
   );
 }
 
-/** Draws a key's requests by day. */
 function Chart({ usage }: { usage: Usage[] | undefined }) {
   if (!usage) return <Hint>…</Hint>;
   const byDay = new Map(usage.map(({ day, requests }) => [day, requests]));

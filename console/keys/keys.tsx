@@ -153,7 +153,6 @@ function SearchField(
   );
 }
 
-/** The keys that the address asks for, in the database's order. */
 function select(keys: ApiKey[], { text = "", state }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
   return keys.filter((key) =>

@@ -14,7 +14,6 @@ export interface RevokeKeyProps {
   onClose: () => void;
 }
 
-/** Says what revoking will break, and asks for the key's name. */
 export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps) {
   const [typed, setTyped] = useInputState("");
   const revocation = useKeyChange("revoke_api_key", z.unknown());

@@ -72,7 +72,6 @@ export function TokenAndConnect(
   );
 }
 
-/** Says when the application has made its first request with a key. */
 function FirstRequest({ apiKeyId }: { apiKeyId: string }) {
   const { data } = useApiKeys(POLL_MS);
   const usedAt = data?.find(({ id }) => id === apiKeyId)?.last_used_at;

@@ -16,25 +16,20 @@ import {
   Loading,
   TextButton,
 } from "../shared/parts.tsx";
-import type { LogSearch } from "../shared/search.ts";
 import styles from "./entry.module.css";
 import { entryLink } from "./entry_table.tsx";
+import { useLogSearch } from "./use_log_search.ts";
 
 export interface EntryPanelProps {
-  /** The entry that the address names. */
-  id: string;
-  at: string | undefined;
   /** The list's address with fixed days. */
   link: string;
-  /** The entries in the list. */
   items: AuditEntry[] | undefined;
   isReading: boolean;
-  onOpen: (entry: AuditEntry | undefined) => void;
-  onFilter: (changes: Partial<LogSearch>) => void;
 }
 
 export function EntryPanel(props: EntryPanelProps) {
-  const { id, at = "", link, items = [], isReading, onOpen, onFilter } = props;
+  const { link, items = [], isReading } = props;
+  const { search: { entry: id = "", at = "" }, change, open } = useLogSearch();
   const organization = useOrganization();
   const index = items.findIndex((entry) => entry.id === id && (!at || entry.created_at === at));
   const shown = items[index];
@@ -42,7 +37,7 @@ export function EntryPanel(props: EntryPanelProps) {
     queryKey: ["entry", organization.id, id, at],
     queryFn: ({ signal }) =>
       readEntry({ organization_id: organization.id, id, created_at: at }, signal),
-    enabled: !shown && !isReading && at !== "" && isUuid(id),
+    enabled: !shown && !isReading && at !== "",
     staleTime: Infinity,
   });
   const entry = shown ?? found.data;
@@ -54,13 +49,13 @@ export function EntryPanel(props: EntryPanelProps) {
   const isOver = useMediaQuery("(max-width: 61.99em)");
   const ref = useMergedRef(panel, useFocusTrap(isOver));
   const close = () => {
-    onOpen(undefined);
+    open(undefined);
     document.querySelector<HTMLElement>("tr[aria-selected] a")?.focus({ preventScroll: true });
   };
   useEffect(() => panel.current?.focus({ preventScroll: true }), []);
   useHotkeys([
-    ["j", () => older && onOpen(older)],
-    ["k", () => newer && onOpen(newer)],
+    ["j", () => older && open(older)],
+    ["k", () => newer && open(newer)],
     ["Escape", () => {
       if (!document.querySelector("section[role=dialog], [role=menu]")) close();
     }],
@@ -77,15 +72,15 @@ export function EntryPanel(props: EntryPanelProps) {
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">
-          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={onOpen} />
-          <Step name="Older entry (J)" icon="down" to={older} onOpen={onOpen} />
+          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={open} />
+          <Step name="Older entry (J)" icon="down" to={older} onOpen={open} />
           <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
         </Group>
       </Group>
       <Failure error={entry ? null : found.error} onRetry={found.refetch} />
-      {entry && <Entry entry={entry} link={entryLink(link, entry)} onFilter={onFilter} />}
+      {entry && <Entry entry={entry} link={entryLink(link, entry)} />}
       {!entry && isLoading && <Loading what="the entry" />}
       {!entry && !isLoading && !found.error && (
         <Empty title="No such entry">
@@ -98,7 +93,7 @@ export function EntryPanel(props: EntryPanelProps) {
             mt="sm"
             onClick={() => {
               const days = at ? { range: undefined, start: dayOf(at), end: dayOf(at) } : {};
-              onFilter({ ...days, follow: undefined });
+              change({ ...days, follow: undefined });
             }}
           >
             {at ? `Show ${dayOf(at)}` : "Show the log"}
@@ -109,13 +104,13 @@ export function EntryPanel(props: EntryPanelProps) {
   );
 }
 
-interface StepProps extends Pick<EntryPanelProps, "onOpen"> {
+interface StepProps {
   name: string;
   icon: IconName;
   to: AuditEntry | undefined;
+  onOpen: (entry: AuditEntry | undefined) => void;
 }
 
-/** Leads to the entry beside the one that is open. */
 function Step({ name, icon, to, onOpen }: StepProps) {
   return (
     <ActionIcon
@@ -130,11 +125,8 @@ function Step({ name, icon, to, onOpen }: StepProps) {
   );
 }
 
-interface EntryProps extends Pick<EntryPanelProps, "link" | "onFilter"> {
-  entry: AuditEntry;
-}
-
-function Entry({ entry, link, onFilter }: EntryProps) {
+function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
+  const { change } = useLogSearch();
   const json = JSON.stringify(entry, null, 2);
   const [utc, local] = formatTimes(entry.created_at);
   return (
@@ -156,13 +148,13 @@ function Entry({ entry, link, onFilter }: EntryProps) {
           </Field>
           <Field name="Action">
             <code>{entry.action}</code>{" "}
-            <TextButton onClick={() => onFilter({ action: entry.action })}>
+            <TextButton onClick={() => change({ action: entry.action })}>
               Only this action
             </TextButton>
           </Field>
           <Field name="Person">
             <bdi>{entry.user_email}</bdi>{" "}
-            <TextButton onClick={() => onFilter({ person: entry.user_email })}>
+            <TextButton onClick={() => change({ person: entry.user_email })}>
               Only this person
             </TextButton>
           </Field>
@@ -193,8 +185,4 @@ function Field({ name, children }: { name: string; children: React.ReactNode }) 
       <dd>{children}</dd>
     </>
   );
-}
-
-function isUuid(id: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 }

@@ -10,7 +10,6 @@ export function entryLink(link: string, { id, created_at }: AuditEntry): string 
 }
 
 export interface EntryTableProps {
-  /** The address of the list. */
   link: string;
   entries: AuditEntry[];
   zone: Zone;

@@ -1,6 +1,6 @@
 import { Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { hourOf, type LogDays, SEAL_STATES, type SealState, sealState } from "../data/log_days.ts";
+import { type LogDays, SEAL_STATES, type SealState } from "../data/log_days.ts";
 import { addDays, count, countDays, type Days, formatDays } from "../shared/days.ts";
 import { State } from "../shared/parts.tsx";
 import styles from "./histogram.module.css";
@@ -146,16 +146,18 @@ export function Histogram({ days, onSelect }: HistogramProps) {
 }
 
 function barsByHour(days: LogDays, hours: Map<string, number>): Bar[] {
+  const states = new Map(days.days.map(({ day, state }) => [day, state]));
   return Array.from({ length: countDays(days) * 24 }, (_, index) => {
     const day = addDays(days.start, Math.floor(index / 24));
-    const hour = hourOf(day, index % 24);
+    const hour = index % 24;
+    const time = `${String(hour).padStart(2, "0")}:00`;
     return {
       start: day,
       end: day,
-      name: `${hour}:00 UTC`,
-      tick: index % 24 === 0 ? day : `${hour.slice(-2)}:00`,
-      entries: hours.get(hour) ?? 0,
-      state: sealState(day, days),
+      name: `${day} ${time} UTC`,
+      tick: hour === 0 ? day : time,
+      entries: hours.get(`${day} ${hour}`) ?? 0,
+      state: states.get(day) ?? "empty",
     };
   });
 }
@@ -169,12 +171,10 @@ function barsByDay(days: LogDays): Bar[] {
     const name = formatDays({ start, end });
     return { start, end, name, tick: start, entries: 0, state: "empty" };
   });
-  // Visits only days that have something, because an address may name nine thousand years.
-  for (const day of new Set([...days.counts.keys(), ...days.seals.keys(), ...days.altered])) {
+  for (const { day, entries, state } of days.days) {
     const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
     if (!bar) continue;
-    bar.entries += days.counts.get(day) ?? 0;
-    const state = sealState(day, days);
+    bar.entries += entries;
     if (STATES.indexOf(state) < STATES.indexOf(bar.state)) bar.state = state;
   }
   return bars;

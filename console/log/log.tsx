@@ -1,8 +1,8 @@
 import { ActionIcon, Alert, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
-import { useCallback, useDeferredValue, useState } from "react";
-import { type AuditEntry, readLog } from "../data/entries.ts";
+import { Link, useRouter } from "@tanstack/react-router";
+import { useDeferredValue, useState } from "react";
+import { readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
@@ -10,29 +10,25 @@ import { Copy } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
-import { daysOf, filterOf, type LogSearch, PAGE_SIZES } from "../shared/search.ts";
+import { daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
 import { Histogram } from "./histogram.tsx";
 import styles from "./log.module.css";
 import { Pages } from "./pages.tsx";
-import { LOG_PRESET, Toolbar } from "./toolbar.tsx";
-
-const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
-
-const route = getRouteApi("/$organizationId/log");
+import { Toolbar } from "./toolbar.tsx";
+import { useLogSearch } from "./use_log_search.ts";
 
 export function Log() {
   const organization = useOrganization();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
+  const { search, change, open } = useLogSearch();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
   // Deferred, so that the switch moves before the rows are drawn again.
   const shownZone = useDeferredValue(search.time ?? "utc");
-  const chosen = filterOf(search);
-  const filter = { organizationId: organization.id, ...daysOf(search, LOG_PRESET), ...chosen };
+  const days = daysOf(search);
+  const filter = { organizationId: organization.id, ...days, ...filterOf(search) };
   const { page = 1, size = PAGE_SIZES[0], follow: isFollowing = false } = search;
   const entries = useQuery({
     queryKey: ["log", organization.id, "page", filter, page, size],
@@ -41,33 +37,22 @@ export function Log() {
     placeholderData: keepPreviousData,
     enabled: !isFollowing,
   });
-  const days = useLogDays(filter);
-  const altered = [...days.data?.altered ?? []].sort();
+  const logDays = useLogDays(filter);
+  const dayList = logDays.data?.days ?? [];
+  const altered = dayList.filter(({ state }) => state === "altered").map(({ day }) => day);
   const feed = useFeed(filter, isFollowing);
   const items = isFollowing ? feed.entries : entries.data?.items;
-  const open = useCallback(
-    (entry: AuditEntry | undefined) =>
-      navigate({
-        search: (before) => ({ ...before, entry: entry?.id, at: entry?.created_at }),
-        resetScroll: false,
-      }),
-    [navigate],
-  );
   const router = useRouter();
-  const { start, end } = filter;
   // The list with fixed days, so that another person sees the same on another day.
   const { href } = router.buildLocation({
     from: "/$organizationId/log",
     to: ".",
-    search: { ...search, range: undefined, start, end, entry: undefined, at: undefined },
+    search: { ...search, range: undefined, ...days, entry: undefined, at: undefined },
   });
   const link = `${location.origin}${router.history.createHref(href)}`;
   // The link names the zone, so it is deferred with it: the rows are drawn again once, not twice.
   const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
-  // Another filter starts at its first page.
-  const change = (changes: Partial<LogSearch>) =>
-    navigate({ search: (before) => ({ ...before, ...FIRST_PAGE, ...changes }) });
 
   return (
     <>
@@ -96,26 +81,25 @@ export function Log() {
         </Button>
         <Copy label="link" text={link} />
       </Head>
-      <Toolbar
-        search={search}
-        onChange={change}
-        onZone={(time) => navigate({ search: (before) => ({ ...before, time }) })}
-      />
+      <Toolbar />
       {altered.length > 0 && !isFollowing && <Altered days={altered} />}
-      {days.data && days.data.counts.size > 0 && !isFollowing && (
-        <div aria-busy={days.isPlaceholderData}>
+      {logDays.data && dayList.some(({ entries }) => entries > 0) && !isFollowing && (
+        <div aria-busy={logDays.isPlaceholderData}>
           <Histogram
-            days={days.data}
-            onSelect={(days, newer) =>
+            days={logDays.data}
+            onSelect={(chosen, newer) =>
               change(
-                filter.start === filter.end
+                days.start === days.end
                   ? { page: Math.floor(newer / size) + 1 }
-                  : { range: undefined, ...days },
+                  : { range: undefined, ...chosen },
               )}
           />
         </div>
       )}
-      <Failure error={(isFollowing ? feed.error : entries.error) ?? days.error} onRetry={refresh} />
+      <Failure
+        error={(isFollowing ? feed.error : entries.error) ?? logDays.error}
+        onRetry={refresh}
+      />
       {isFollowing && <FeedState {...feed} />}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={search.entry !== undefined || undefined}>
@@ -129,25 +113,13 @@ export function Log() {
               onOpen={open}
             />
           )}
-          {!isFollowing && entries.data && (
-            <Pages
-              page={page}
-              size={size}
-              data={entries.data}
-              isFiltered={Object.values(chosen).some((value) => value !== undefined)}
-              onChange={change}
-            />
-          )}
+          {!isFollowing && entries.data && <Pages data={entries.data} />}
         </div>
         {search.entry !== undefined && (
           <EntryPanel
-            id={search.entry}
-            at={search.at}
             link={link}
             items={items}
             isReading={isFollowing ? !feed.isCaughtUp && !feed.error : entries.isPending}
-            onOpen={open}
-            onFilter={change}
           />
         )}
       </div>

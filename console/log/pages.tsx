@@ -2,20 +2,13 @@ import { Button, Group, NativeSelect, Pagination } from "@mantine/core";
 import type { LogPage } from "../data/entries.ts";
 import { count } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import { type LogSearch, NO_FILTER, PAGE_SIZES } from "../shared/search.ts";
+import { filterOf, NO_FILTER, PAGE_SIZES } from "../shared/search.ts";
+import { useLogSearch } from "./use_log_search.ts";
 
-export interface PagesProps {
-  page: number;
-  size: number;
-  data: LogPage;
-  /** Whether a filter may hide entries of these days. */
-  isFiltered: boolean;
-  onChange: (changes: Partial<LogSearch>) => void;
-}
-
-/** Says which entries the list shows, and leads to the others. */
-export function Pages(props: PagesProps) {
-  const { page, size, data: { offset, total, items }, isFiltered, onChange } = props;
+export function Pages({ data: { offset, total, items } }: { data: LogPage }) {
+  const { search, change } = useLogSearch();
+  const { page = 1, size = PAGE_SIZES[0] } = search;
+  const isFiltered = Object.values(filterOf(search)).some((value) => value !== undefined);
   const last = Math.max(1, Math.ceil(total / size));
   if (total === 0) {
     return (
@@ -27,8 +20,8 @@ export function Pages(props: PagesProps) {
             : "These days have none. Choose"} other days, or look at the last 90.
         </p>
         <Group gap="xs" mt="sm">
-          {isFiltered && <Button onClick={() => onChange(NO_FILTER)}>Remove the filter</Button>}
-          <Button onClick={() => onChange({ range: "90d", start: undefined, end: undefined })}>
+          {isFiltered && <Button onClick={() => change(NO_FILTER)}>Remove the filter</Button>}
+          <Button onClick={() => change({ range: "90d", start: undefined, end: undefined })}>
             Show 90 days
           </Button>
         </Group>
@@ -38,7 +31,7 @@ export function Pages(props: PagesProps) {
   if (items.length === 0) {
     return (
       <Empty title="No such page">
-        <Button onClick={() => onChange({ page: last })}>Show the last page</Button>
+        <Button onClick={() => change({ page: last })}>Show the last page</Button>
       </Empty>
     );
   }
@@ -54,12 +47,12 @@ export function Pages(props: PagesProps) {
           data={PAGE_SIZES.map((size) => ({ value: String(size), label: `${size} a page` }))}
           value={String(size)}
           onChange={({ currentTarget: { value } }) =>
-            onChange({ size: PAGE_SIZES.find((size) => String(size) === value) })}
+            change({ size: PAGE_SIZES.find((size) => String(size) === value) })}
         />
         <Pagination
           total={last}
           value={page}
-          onChange={(page) => onChange({ page })}
+          onChange={(page) => change({ page })}
           getControlProps={(control) => ({
             "aria-label": control === "next" ? "Older entries" : "Newer entries",
           })}

@@ -4,31 +4,22 @@ import { useActions } from "../data/entries.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Dropdown } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import type { Preset } from "../shared/days.ts";
-import type { Filter, LogSearch } from "../shared/search.ts";
-
-/** The days that the log shows if its address names none. */
-export const LOG_PRESET: Preset = "7d";
-
-export interface ToolbarProps {
-  search: LogSearch;
-  onChange: (changes: Partial<LogSearch>) => void;
-  onZone: (time: LogSearch["time"]) => void;
-}
+import type { Filter } from "../shared/search.ts";
+import { useLogSearch } from "./use_log_search.ts";
 
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
-export function Toolbar({ search, onChange, onZone }: ToolbarProps) {
+export function Toolbar() {
+  const { search, change } = useLogSearch();
   const { action, person, follow, time = "utc" } = search;
   return (
     <Group gap="xs">
       <RangePicker
         search={search}
-        preset={LOG_PRESET}
         label={follow && "Live, since today"}
         // Following has no end, so a choice of days stops it.
-        onChange={(range) => onChange({ follow: undefined, ...range })}
+        onChange={(range) => change({ follow: undefined, ...range })}
         zone={time}
-        onZone={(zone) => onZone(zone === "local" ? "local" : undefined)}
+        onZone={(zone) => change({ ...search, time: zone === "local" ? "local" : undefined })}
       />
       <Dropdown icon="filter" label="Filter">
         {(close) => (
@@ -36,7 +27,7 @@ export function Toolbar({ search, onChange, onZone }: ToolbarProps) {
             filter={{ action, person }}
             onSubmit={(filter) => {
               close();
-              onChange(filter);
+              change(filter);
             }}
           />
         )}
@@ -44,15 +35,10 @@ export function Toolbar({ search, onChange, onZone }: ToolbarProps) {
       {action && (
         <Chip
           text={`Action: ${actionName(action)}`}
-          onRemove={() => onChange({ action: undefined })}
+          onRemove={() => change({ action: undefined })}
         />
       )}
-      {person && (
-        <Chip
-          text={`Person: ${person}`}
-          onRemove={() => onChange({ person: undefined })}
-        />
-      )}
+      {person && <Chip text={`Person: ${person}`} onRemove={() => change({ person: undefined })} />}
     </Group>
   );
 }

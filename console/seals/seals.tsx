@@ -1,11 +1,10 @@
 import { Alert, Group } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import {
+  type LogDay,
   type LogDays,
   type Seal,
   SEAL_STATES,
-  type SealState,
-  sealState,
   useLatestSeal,
   useLogDays,
 } from "../data/log_days.ts";
@@ -63,14 +62,7 @@ function keptSeal({ sequence, seal }: Seal): string {
   return `${sequence}:${seal}`;
 }
 
-interface SealedDay {
-  day: string;
-  entries: number;
-  state: SealState;
-  seal: Seal | undefined;
-}
-
-const COLUMNS: Column<SealedDay>[] = [
+const COLUMNS: Column<LogDay>[] = [
   { name: "Day (UTC)", width: "112px", isRowHeader: true, cell: DayLink },
   {
     name: "State",
@@ -100,15 +92,8 @@ const COLUMNS: Column<SealedDay>[] = [
   },
 ];
 
-function Days(days: LogDays) {
-  const { counts, seals, altered, holds, keep_days } = days;
-  const rows = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort().reverse()
-    .map((day) => ({
-      day,
-      entries: counts.get(day) ?? 0,
-      state: sealState(day, days),
-      seal: seals.get(day),
-    }));
+function Days({ days, holds, keep_days }: LogDays) {
+  const altered = days.filter(({ state }) => state === "altered");
   return (
     <>
       {holds.length > 0 && (
@@ -121,12 +106,11 @@ function Days(days: LogDays) {
         </Alert>
       )}
       {keep_days !== null && <Hint>Entries are deleted after {count(keep_days, "day")}.</Hint>}
-      {altered.size > 0 && (
+      {altered.length > 0 && (
         <Alert color="red" role="alert" title="Altered after sealing" mb="sm">
-          Entries of {count(altered.size, "day")}{" "}
+          Entries of {count(altered.length, "day")}{" "}
           were changed after sealing. No seal declares this as a late entry or a deletion. Compare
-          these days with an earlier export:{" "}
-          {[...altered].sort().map((day, index) => (
+          these days with an earlier export: {altered.map(({ day }, index) => (
             <span key={day}>
               {index > 0 && ", "}
               <DayLink day={day} />
@@ -134,8 +118,8 @@ function Days(days: LogDays) {
           ))}.
         </Alert>
       )}
-      {rows.length > 0
-        ? <Table label="Seals" columns={COLUMNS} rows={rows} idOf={({ day }) => day} />
+      {days.length > 0
+        ? <Table label="Seals" columns={COLUMNS} rows={days.toReversed()} idOf={({ day }) => day} />
         : <Empty title="Nothing to seal">These days have no entries. Choose others.</Empty>}
     </>
   );

@@ -33,20 +33,17 @@ export function Copy({ label, text, isShort }: CopyProps) {
       />
     );
   }
-  const button = {
-    "aria-label": copied ? undefined : `Copy ${label}`,
-    onClick: () => copy(text),
-  };
-  const icon = <Icon name={copied ? "check" : "copy"} size={12} />;
-  const content = (
-    <>
+  return (
+    <Button
+      size={isShort ? "compact-xs" : "xs"}
+      leftSection={<Icon name={copied ? "check" : "copy"} size={12} />}
+      aria-label={copied ? undefined : `Copy ${label}`}
+      onClick={() => copy(text)}
+    >
       <span role="status">{copied && "Copied"}</span>
       {!copied && (isShort ? "Copy" : `Copy ${label}`)}
-    </>
+    </Button>
   );
-  if (!isShort) return <Button size="xs" leftSection={icon} {...button}>{content}</Button>;
-  // A table may have a thousand of them, and that many of Mantine's buttons take half a second.
-  return <button type="button" className={styles.copy} {...button}>{icon} {content}</button>;
 }
 
 /** A text with its name and a button that copies it. */
@@ -62,7 +59,6 @@ export function Copyable({ title, text }: { title: string; text: string }) {
   );
 }
 
-/** A text with its line breaks and spaces. */
 export function Written({ title, text }: { title: string; text: string }) {
   return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
 }

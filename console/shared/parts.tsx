@@ -76,13 +76,11 @@ export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () 
   );
 }
 
-/** Replaces a screen that has thrown an error. */
 export function Broken({ error }: { error: unknown }) {
   const message = `This page has broken (${String(error)}).`;
   return <Failure error={new Error(message)} onRetry={() => location.reload()} />;
 }
 
-/** Fills a screen that has nothing to show, and says what to do. */
 export function Empty({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Stack align="center" gap="xs" px="md" py={56} c="dimmed" ta="center">
@@ -119,7 +117,6 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   );
 }
 
-/** A button that looks like a link. */
 export function TextButton(props: { onClick: () => void; children: ReactNode }) {
   return <Anchor component="button" type="button" fz="inherit" {...props} />;
 }

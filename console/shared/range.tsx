@@ -19,7 +19,7 @@ import {
   type Zone,
 } from "./days.ts";
 import { Dropdown, Hint } from "./parts.tsx";
-import { daysOf, type Range } from "./search.ts";
+import { daysOf, DEFAULT_PRESET, type Range } from "./search.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => import("./calendar.tsx"));
@@ -28,8 +28,7 @@ const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
 
 export interface RangePickerProps {
   search: Range;
-  /** The range of a search that names none. */
-  preset: Preset;
+  preset?: Preset;
   /** Replaces the days on the button. */
   label?: string | false | undefined;
   onChange: (range: Required<Range>) => void;
@@ -39,7 +38,7 @@ export interface RangePickerProps {
 }
 
 export function RangePicker(props: RangePickerProps) {
-  const { search, preset, label, onChange, zone = "utc", onZone } = props;
+  const { search, preset = DEFAULT_PRESET, label, onChange, zone = "utc", onZone } = props;
   const days = daysOf(search, preset);
   const isFixed = search.start === days.start && search.end === days.end;
   const chosen = isFixed || label ? null : search.range ?? preset;
@@ -92,7 +91,6 @@ export function RangePicker(props: RangePickerProps) {
   );
 }
 
-/** Asks for two days. It submits them only if both are right. */
 function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);

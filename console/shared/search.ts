@@ -18,15 +18,14 @@ export const RANGE = z.object({
 });
 export type Range = z.infer<typeof RANGE>;
 
-export function daysOf({ range, start, end }: Range, preset: Preset): Days {
+export const DEFAULT_PRESET: Preset = "7d";
+
+export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): Days {
   return start && end && start <= end ? { start, end } : presetDays(range ?? preset);
 }
 
 /** The column by which a table is sorted. */
-const SORTING = z.object({
-  sort: optional(z.string()),
-  descending: optional(z.literal(true)),
-});
+const SORTING = z.object({ sort: optional(z.string()), descending: optional(z.literal(true)) });
 export type Sorting = z.infer<typeof SORTING>;
 
 /** Which of the days' entries. A person may give each filter in the form and remove it as a chip. */
@@ -49,7 +48,7 @@ export const LOG_SEARCH = z.object({
   time: optional(z.literal("local")),
   follow: optional(z.literal(true)),
   /** The id of the open entry, and its `created_at`. Together they identify it. */
-  entry: optional(z.string()),
+  entry: optional(z.guid()),
   at: optional(z.iso.datetime()),
 });
 export type LogSearch = z.infer<typeof LOG_SEARCH>;

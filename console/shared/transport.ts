@@ -46,19 +46,15 @@ export const auth = new AuthClient({
   fetch: fetchInTime,
 });
 
-/** A request that failed. `message` says what to do. */
+/**
+ * A request that failed. `message` says what to do, `code` is the database's or PostgREST's. If `isOutcomeUnknown`, it
+ * may have had its effect.
+ */
 export class RequestError extends Error {
   override name = "RequestError";
 
-  /** The database's code, or PostgREST's. */
-  readonly code: string;
-  /** Whether the request may have had its effect. */
-  readonly isOutcomeUnknown: boolean;
-
-  constructor(message: string, { code = "", isOutcomeUnknown = false } = {}) {
+  constructor(message: string, readonly code = "", readonly isOutcomeUnknown = false) {
     super(message);
-    this.code = code;
-    this.isOutcomeUnknown = isOutcomeUnknown;
   }
 }
 
@@ -91,8 +87,7 @@ export async function call<T, Name extends keyof Functions>(
   if (answer.status === 401) void renewSession();
   const isOutcomeUnknown = answer.status === 0 || answer.status >= 500;
   const refusal = z.safeParse(REFUSAL, answer.body).data ?? { code: "", message: "" };
-  const { code } = refusal;
-  throw new RequestError(explain(answer.status, refusal), { code, isOutcomeUnknown });
+  throw new RequestError(explain(answer.status, refusal), refusal.code, isOutcomeUnknown);
 }
 
 /** Parses data from outside. */

@@ -18,7 +18,6 @@ export function Home() {
   return <Navigate to="/$organizationId/log" params={params} replace />;
 }
 
-/** Tells a person who administers no organization whom to ask. */
 function Nothing() {
   const organizations = useQuery(ORGANIZATIONS).data ?? [];
   const names = new Intl.ListFormat("en", { type: "disjunction" })

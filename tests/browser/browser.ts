@@ -81,7 +81,6 @@ export class View {
       .or(this.page.getByRole("dialog", { name }));
   }
 
-  /** Waits until the page shows a text. */
   async shows(text: string | RegExp): Promise<void> {
     await this.page.getByText(text).waitFor();
   }
@@ -92,7 +91,6 @@ export class View {
     if (leadsTo) await this.shows(leadsTo);
   }
 
-  /** Presses some keys one after the other. */
   async key(...keys: string[]): Promise<void> {
     for (const key of keys) await this.page.keyboard.press(key);
   }
@@ -119,12 +117,10 @@ export class View {
     await this.page.getByRole("heading", { name: screen, level: 1, exact: true }).waitFor();
   }
 
-  /** Chooses an option of a select. */
   async choose(select: string, option: string): Promise<void> {
     await this.page.getByRole("combobox", { name: select }).selectOption({ label: option });
   }
 
-  /** Chooses a range of days by its name. */
   async chooseRange(name: string): Promise<void> {
     await this.press(/^Days/);
     await this.button(name, true).click();
@@ -142,13 +138,11 @@ export class View {
     await this.button("Show", true).click();
   }
 
-  /** Closes the dialog or the entry that is open. */
   async close(): Promise<void> {
     await this.key("Escape");
     await this.entry.or(this.page.getByRole("dialog")).waitFor({ state: "hidden" });
   }
 
-  /** Opens a dialog from the menu of a key. */
   async openMenu(key: string, item: "Rotate …" | "Revoke …"): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
@@ -177,7 +171,6 @@ export class View {
     throw new Error(`Tab never reaches ${name}`);
   }
 
-  /** The session that the browser stores, as JSON. */
   session(): Promise<string | null> {
     return this.page.evaluate(`localStorage.getItem("${SESSION}")`);
   }
@@ -252,7 +245,6 @@ export class View {
     }
   }
 
-  /** The height of the highest row. */
   highestRow(): Promise<number> {
     return this.page.evaluate(
       `Math.max(...Array.from(document.querySelectorAll("tbody tr"), (row) => row.offsetHeight))`,
@@ -326,7 +318,6 @@ export async function openScreen(
   return { ...created, view, page: view.page };
 }
 
-/** Opens the log of a new organization with these entries. */
 export function openLog(entries: Entry[], search = "") {
   return openScreen(`log?${search}`, ({ id }) => entries.length && writeEntries(id, entries));
 }

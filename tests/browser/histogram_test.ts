@@ -2,7 +2,6 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { daysAgo, hourly, openLog, type Page, today } from "./browser.ts";
 
-/** The bars of the chart. */
 function bars(page: Page) {
   return page.getByRole("listbox").getByRole("option");
 }

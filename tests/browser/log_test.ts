@@ -131,14 +131,14 @@ describe("the log, accessible in each state", () => {
       [{ created_at: new Date().toISOString() }],
       "start=0002-01-01&end=x&action=nothing_known&page=-1&size=7&range=1e9&time=mars",
     );
-    await view.shows("There is no action");
+    await view.shows("There is no such action in the catalogue");
     await view.press("Action: Nothing known", "1–1 of 1 entry");
     await view.chooseAction("Feedback given");
     await view.shows("No entry of these days matches this filter");
     await view.assertAccessible("log-empty");
   });
 
-  it("is searched by person, by the open entry's person and action, and by all actions of the catalogue", async () => {
+  it("is searched by person, by the open entry's person and action, and by all actions of the catalogue, and reads the seals of its days once", async () => {
     const old = `old_${crypto.randomUUID().replaceAll("-", "_")}`;
     await sql`
       insert into audit_log.actions (code, description, deprecated_at) values (${old}, 'Old', now())`;
@@ -148,6 +148,9 @@ describe("the log, accessible in each state", () => {
       { ...at(2), user_email: "ada@example.com", action: "agent_added" },
       { ...at(3), user_email: "bob@example.com", action: "agent_added" },
     ]);
+    // The chart is there, so the seals have been read.
+    await page.getByRole("listbox").waitFor();
+    const calls = view.recordCalls();
     const filter = view.button("Filter", true);
     const person = page.getByRole("textbox", { name: "Person" });
     await view.assertAccessible("log-filter", async () => {
@@ -174,6 +177,8 @@ describe("the log, accessible in each state", () => {
     await person.fill("");
     await view.press(/^Show$/, "1–1 of 1 entry");
     await view.row(name).waitFor();
+    assert(calls.includes("daily_entry_counts"));
+    assert(!calls.includes("list_seals"));
   });
 
   it("dims the page and the chart while it reads, and ignores the answer to an earlier request", async () => {
@@ -234,9 +239,7 @@ describe("the log, accessible in each state", () => {
     await view.press("Follow", `Following. 1 entry since ${today()} 00:00 UTC`);
     await view.button("Days Live, since today").waitFor();
     assertEquals(await page.getByRole("listbox").count(), 0);
-    await writeEntries(id, [
-      { created_at: `${today()}T00:00:00Z`, agent_name: "agent 1" },
-    ]);
+    await writeEntries(id, [{ created_at: `${today()}T00:00:00Z`, agent_name: "agent 1" }]);
     await view.shows("Following. 2 entries");
     assertEquals(await agents(page), ["agent 1", "agent 0"]);
     await view.assertAccessible("log-following");

@@ -10,22 +10,22 @@ describe("usage, accessible in each state", () => {
     for (let n = 0; n < 2; n++) await get(token, `start=${today()}&end=${today()}`);
     await getProblem(400, token, "start=nonsense");
     const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
-    const day = 86_400_000;
+    const hour = 3_600_000;
     const keys = [
-      [/^caught up (now|\d+[sm] ago)$/, ago(3_000), "feed", ago(3_000)],
-      [/^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, ago(0), "feed", ago(3_600_000)],
+      { says: /^caught up (now|\d+[sm] ago)$/, used: ago(3_000), caughtUp: ago(3_000) },
+      { says: /^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, used: ago(0), caughtUp: ago(hour) },
       // A request after the key caught up does not make it behind.
-      [/^caught up 2h ago$/, ago(7_190_000), "feed", ago(7_200_000)],
-      [/^not caught up yet$/, ago(3_000), "feed", null],
-      [/^reads by pages$/, ago(3_000), "pages", ago(day)],
-      [/^silent for 6 days$/, ago(6.5 * day), "feed", ago(6.5 * day)],
-    ] as const;
-    for (const [n, [, last_used_at, reads, caught_up_at]] of keys.entries()) {
+      { says: /^caught up 2h ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
+      { says: /^not caught up yet$/, used: ago(3_000), caughtUp: null },
+      { says: /^reads by pages$/, used: ago(3_000), reads: "pages", caughtUp: ago(24 * hour) },
+      { says: /^silent for 6 days$/, used: ago(156 * hour), caughtUp: ago(156 * hour) },
+    ];
+    for (const [n, { used, reads = "feed", caughtUp }] of keys.entries()) {
       const key = await createApiKey(admin, id, `key ${n}`);
       await get(key.token);
       await sql`
         update audit_log_private.rate_limits
-        set counted_at = array[${last_used_at}::timestamptz], reads = ${reads}, caught_up_at = ${caught_up_at}
+        set counted_at = array[${used}::timestamptz], reads = ${reads}, caught_up_at = ${caughtUp}
         where organization_id = ${id} and api_key_id = ${key.id}`;
     }
     const view = await openConsole(admin);
@@ -43,7 +43,7 @@ describe("usage, accessible in each state", () => {
     assertStringIncludes(await view.page.getByRole("row").nth(1).innerText(), "test");
     for (const screen of ["Usage", "API keys"] as const) {
       await view.goTo(screen);
-      for (const [n, [says]] of keys.entries()) {
+      for (const [n, { says }] of keys.entries()) {
         await view.row(`key ${n}`).getByText(says).waitFor();
       }
     }
