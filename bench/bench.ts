@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
+import { measureFeed } from "./feed.ts";
 import { measureMemory } from "./memory.ts";
 import { measureNeighbours } from "./neighbours.ts";
 import { measureReads } from "./reads.ts";
-import { runParts } from "./report.ts";
 import type { BenchOptions } from "./stack.ts";
 import { measureWrites } from "./writes.ts";
 
@@ -25,7 +25,12 @@ const parts = {
   reads: () => measureReads(options),
   writes: () => measureWrites(options),
   memory: measureMemory,
+  feed: () => measureFeed(options),
   neighbours: () => measureNeighbours(options.rounds),
 };
-await runParts(parts, positionals, ["reads"]);
+for (const name of positionals.length > 0 ? positionals : ["reads"]) {
+  const run = Object.entries(parts).find(([part]) => part === name)?.[1];
+  if (!run) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
+  await run();
+}
 Deno.exit();

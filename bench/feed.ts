@@ -1,30 +1,17 @@
-import { parseArgs } from "node:util";
-import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { type Sql, valueOf } from "../tests/project.ts";
-import { cursorOf } from "./data_sets.ts";
+import { cursorOf, queryOf } from "./data_sets.ts";
 import { processorTime } from "./processes.ts";
-import { median, printHead, printRow, quantile, runParts } from "./report.ts";
-import { type BenchStack, startBenchStack } from "./stack.ts";
+import { median, printHead, printRow } from "./report.ts";
+import { type BenchOptions, type BenchStack, startBenchStack } from "./stack.ts";
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    /** How many entries lie between two that match. */
-    entries: { type: "string", default: "1000000" },
-    /** The seconds for which followers follow. */
-    seconds: { type: "string", default: "60" },
-  },
-});
-const ENTRIES = Number(values.entries);
-const SECONDS = Number(values.seconds);
 const BATCH = 50_000;
-const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"];
+const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"] as const;
 
-await runParts({ gaps: measureGaps, followers: measureFollowers }, positionals);
-Deno.exit();
-
-/** Prints the cost of pages that find nothing, among new entries and among those of late transactions. */
-async function measureGaps(): Promise<void> {
+/**
+ * Prints the cost of pages that find nothing: `entries` lie between two that match, new ones, or ones of late
+ * transactions.
+ */
+export async function measureFeed({ entries: gap }: BenchOptions): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
   await sql`alter table audit_log.audit_entries disable trigger user`;
@@ -35,8 +22,8 @@ async function measureGaps(): Promise<void> {
     { name: "new", id: newOnes, after: await cursor(sql, newOnes, "pg_current_snapshot()") },
     { name: "late", id: lateOnes, after: await cursor(sql, lateOnes, seen) },
   ];
-  for (let n = 0; n * BATCH < ENTRIES; n++) {
-    const entries = Math.min(BATCH, ENTRIES - n * BATCH);
+  for (let n = 0; n * BATCH < gap; n++) {
+    const entries = Math.min(BATCH, gap - n * BATCH);
     await write(sql, newOnes, entries, "pg_current_xact_id()");
     await write(sql, lateOnes, entries, `'${inProgress[n % inProgress.length]}'::xid8`);
   }
@@ -47,7 +34,7 @@ async function measureGaps(): Promise<void> {
     const costs = await readToEnd(stack, id, after);
     const figures = [costs.map(({ processor }) => processor), costs.map(({ elapsed }) => elapsed)]
       .flatMap((times) => [median(times), Math.max(...times)]);
-    printRow(`${ENTRIES} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
+    printRow(`${gap} ${name}`, costs.length, ...figures.map((ms) => ms.toFixed(1)));
   }
 }
 
@@ -80,32 +67,20 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
   const costs: { processor: number; elapsed: number }[] = [];
   for (let hasMore = true; hasMore;) {
     const [before, start] = [await processorTime(backend), performance.now()];
-    const [row] = await sql`
-      select page::json ->> 'next' as next, has_more
-      from audit_log_private.read_feed(
-        ${id}, (${START}, ${END}, ${ACTION}, null, 1000, null, null, ${after}::text)::audit_log.page_query
-      )`;
+    const query = queryOf({
+      start_date: START,
+      end_date: END,
+      action: ACTION,
+      page_limit: 1000,
+      after,
+    });
+    const [row] = await sql.unsafe(
+      `select next, has_more from audit_log_private.read_feed('${id}', ${query})`,
+    );
     const elapsed = performance.now() - start;
     costs.push({ processor: await processorTime(backend) - before, elapsed });
     after = row?.["next"];
     hasMore = row?.["has_more"];
   }
   return costs;
-}
-
-/** Prints how soon followers get entries beside 16 writers. Fails unless each gets every entry once. */
-async function measureFollowers(): Promise<void> {
-  await using stack = await startBenchStack();
-  console.log(`\nFollowers beside 16 writers for ${SECONDS} s, one transaction held open`);
-  const heldSeconds = Math.min(20, SECONDS / 2);
-  const figures = await followUnderLoad({ stack, seconds: SECONDS, heldSeconds });
-  printHead("follower", "entries", "killed");
-  for (const { query, entries, kills } of figures.followers) {
-    printRow(`\`${query}\``, entries, kills);
-  }
-  const [middle, late] = [0.5, 0.99].map((share) => quantile(figures.lags, share).toFixed(0));
-  console.log(
-    `\n${figures.entries} entries, 0 missed, 0 repeated; from commit to delivery: median ${middle} ms, ` +
-      `99 of 100 within ${late} ms; ${figures.whileHeld} were delivered while a transaction was held open.`,
-  );
 }

@@ -1,6 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
 import postgres from "postgres";
-import { SlowReader } from "../tests/attacks/slow_reader.ts";
 import {
   addKeys,
   addOrganization,
@@ -9,7 +7,7 @@ import {
   runUpkeep,
   valueOf,
 } from "../tests/project.ts";
-import { runProgram } from "../tests/run_program.ts";
+import { queryOf } from "./data_sets.ts";
 import { askForPage, DAY, pageUrl } from "./memory.ts";
 import { memoryOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
@@ -19,7 +17,6 @@ import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";
 const AT_ONCE = 60;
 /** The requests of the quiet organization that are timed while nobody else asks. */
 const ALONE = 1500;
-const STALLED_SECONDS = 75;
 
 /** Measures how much one organization's requests, and work for it, slow down another's requests. */
 export async function measureNeighbours(rounds: number): Promise<void> {
@@ -52,8 +49,6 @@ export async function measureNeighbours(rounds: number): Promise<void> {
   }
   print("all", seen);
 
-  await resetLimits(sql);
-  await measureStalledReaders(port, pid, noisy.token);
   await measureWork(stack, quiet.id, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
@@ -87,7 +82,7 @@ async function compare<T>(ask: (n: number) => Promise<boolean>, work: () => Prom
 
 /** Runs a client in a process of its own. Returns how many of its pages were answered whole. */
 async function askForLargestPages(port: number, token: string): Promise<number> {
-  const { stdout } = await runProgram("curl", {
+  const { stdout } = await new Deno.Command("curl", {
     args: [
       ...["--silent", "--parallel", "--parallel-immediate", "--parallel-max", String(AT_ONCE)],
       ...["--header", `Authorization: Bearer ${token}`, "--output", "/dev/null"],
@@ -95,8 +90,8 @@ async function askForLargestPages(port: number, token: string): Promise<number> 
       // curl sends a request for each number, and does not send what follows #.
       `${pageUrl(port, 1000)}#[1-${AT_ONCE}]`,
     ],
-  });
-  return stdout.match(/^200 \d{7}$/gm)?.length ?? 0;
+  }).output();
+  return new TextDecoder().decode(stdout).match(/^200 \d{7}$/gm)?.length ?? 0;
 }
 
 /** Sends one request after the other. Returns the milliseconds of each; a failed one counts as 5 seconds. */
@@ -112,35 +107,6 @@ async function timesOf(
   return times;
 }
 
-/** Prints the function's memory while 60 readers stop or crawl within their pages. */
-async function measureStalledReaders(port: number, pid: number, token: string): Promise<void> {
-  const columns = ["before, MiB", "peak", "after 75 s", "after they left"];
-  printHead("60 readers that stop or crawl", ...columns);
-  const before = await memoryOf("now", pid);
-  await resetPeak(pid);
-  const readers = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, n) => stall(port, token, n)),
-  );
-  await pause(STALLED_SECONDS * 1000);
-  const figures = [before, await memoryOf("peak", pid), await memoryOf("now", pid)];
-  for (const reader of readers) reader.close();
-  await pause(5_000);
-  figures.push(await memoryOf("now", pid));
-  printRow("this function", ...figures.map((mebibytes) => mebibytes.toFixed(0)));
-}
-
-/** Starts a reader that stops after the headers, or after a byte of the body, or reads a byte a second. */
-async function stall(port: number, token: string, n: number): Promise<SlowReader> {
-  const { pathname, search } = new URL(pageUrl(port, 1000));
-  const reader = await SlowReader.ask({ hostname: "127.0.0.1", port }, pathname + search, token);
-  (async () => {
-    await reader.readHeaders();
-    if (n % 3 > 0) await reader.readByte();
-    while (n % 3 === 2) await pause(1000).then(() => reader.readByte());
-  })().catch(() => {});
-  return reader;
-}
-
 /** Prints how long a first page takes in the database while that works for another organization. */
 async function measureWork(stack: BenchStack, quiet: string, rounds: number): Promise<void> {
   const { sql } = stack;
@@ -148,13 +114,12 @@ async function measureWork(stack: BenchStack, quiet: string, rounds: number): Pr
   const whileMore = async (call: string) => {
     while (await valueOf(other.unsafe(`select audit_log_private.${call}`)));
   };
+  const query = queryOf({ start_date: DAY, end_date: DAY });
   const ask = async (n: number) => {
     if (n % 50 === 0) await resetLimits(sql);
-    const decision = sql`
-      select audit_log.public_audit_log(
-        encode(h.token_hash, 'hex'), 'entries', (${DAY}, ${DAY}, null, null, 100, 0, false, null)
-      )::json ->> 'decision'
-      from audit_log_private.api_key_hashes h where h.organization_id = ${quiet} limit 1`;
+    const decision = sql.unsafe(`
+      select audit_log.public_audit_log(encode(h.token_hash, 'hex'), 'entries', ${query})::json ->> 'decision'
+      from audit_log_private.api_key_hashes h where h.organization_id = '${quiet}' limit 1`);
     return await valueOf(decision) === "accepted";
   };
   console.log("\nIn the database, medians in milliseconds");

@@ -1,5 +1,4 @@
 import type { Sql } from "../tests/project.ts";
-import { runProgram } from "../tests/run_program.ts";
 
 /**
  * Adds up the processor time of processes, in milliseconds: that of their threads (proc(5), `schedstat`)
@@ -30,8 +29,10 @@ export async function whileTimed<T>(groups: number[][], run: () => Promise<T>) {
 
 /** Finds PostgREST's process, and the backends that serve it. */
 export async function dataApiProcesses(gateway: number, sql: Sql) {
-  const args = ["-o", "pid=,comm=", "--ppid", `${gateway}`];
-  const children = (await runProgram("ps", { args })).stdout.matchAll(/(\d+) postgrest$/gm);
+  const { stdout } = await new Deno.Command("ps", {
+    args: ["-o", "pid=,comm=", "--ppid", `${gateway}`],
+  }).output();
+  const children = new TextDecoder().decode(stdout).matchAll(/(\d+) postgrest$/gm);
   const backends = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity where usename = 'authenticator'`;
   return {

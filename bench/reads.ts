@@ -1,5 +1,5 @@
 import { exhaust, type Sql, valueOf } from "../tests/project.ts";
-import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS } from "./data_sets.ts";
+import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS, queryOf } from "./data_sets.ts";
 import { load, sendRequests } from "./load.ts";
 import { dataApiProcesses, whileTimed } from "./processes.ts";
 import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
@@ -12,11 +12,11 @@ import {
   startBenchStack,
 } from "./stack.ts";
 
-const [START, END] = ["2025-01-01", "2025-12-31"];
+const [START, END] = ["2025-01-01", "2025-12-31"] as const;
 const YEAR = `start=${START}&end=${END}`;
 const DAY = "start=2025-07-01&end=2025-07-01";
 const FIRST = "one day, first page";
-const FIRST_QUERY = "('2025-07-01', '2025-07-01', null, null, 100, 0, false, null)";
+const FIRST_QUERY = queryOf({ start_date: "2025-07-01", end_date: "2025-07-01" });
 const POLL = "caught up, after=";
 
 /** Compares reads through this function with those through three_calls.ts. */
@@ -34,7 +34,8 @@ export async function measureReads({ entries, rounds, seconds }: BenchOptions): 
     sql`delete from audit_log.bench_pages`,
     sql.unsafe(`
       insert into audit_log.bench_pages
-      select page::json from audit_log_private.read_page('${dataSet.organizationId}', ${FIRST_QUERY})`),
+      select json_build_object('total', r.total, 'items', r.items::json)
+      from audit_log_private.read_page('${dataSet.organizationId}', ${FIRST_QUERY}) as r`),
   ]);
   const run = { stack, handlers, dataSet, rounds, seconds };
   await measureLog(run);
@@ -66,6 +67,7 @@ async function casesOf(sql: Sql, dataSet: DataSet) {
   const queries = {
     [FIRST]: DAY,
     "year, first page": YEAR,
+    "year, newest first": `${YEAR}&order=desc`,
     "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
     "one action": action,
     "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
@@ -191,8 +193,12 @@ async function measurePersons({ stack, dataSet: { organizationId: id, entries } 
   for (const [name, offsetOf] of Object.entries(offsets)) {
     const cells: string[] = [];
     for (const [n, person] of PERSONS.entries()) {
-      const query = `('${START}', '${END}', null, '${addressOf(person)}', 100, ` +
-        `${offsetOf(counts[n] ?? 0)}, false, null)`;
+      const query = queryOf({
+        start_date: START,
+        end_date: END,
+        user_email: addressOf(person),
+        page_offset: offsetOf(counts[n] ?? 0),
+      });
       const call = `audit_log_private.read_page('${id}', ${query})`;
       const processor = await costOf(stack, `perform ${call}`, 5);
       const [row] = await stack.sql.unsafe(

@@ -1,16 +1,3 @@
-/** Runs the parts that the command line names, or those of `byDefault` if it names none. */
-export async function runParts(
-  parts: Record<string, () => Promise<void>>,
-  named: string[],
-  byDefault = Object.keys(parts),
-): Promise<void> {
-  for (const name of named.length > 0 ? named : byDefault) {
-    const run = parts[name];
-    if (!run) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
-    await run();
-  }
-}
-
 /**
  * Measures subjects by turns, forwards in one round and backwards in the next, so that a slow minute of
  * the machine slows all of them. Returns the figures of each. Round 0 warms up and does not count.

@@ -35,12 +35,13 @@ Deno.serve(async (request) => {
   const person = parameters.get("user_email");
   const limit = Number(parameters.get("limit") ?? 100);
   const offset = Number(parameters.get("offset") ?? 0);
+  const ascending = parameters.get("order") !== "desc";
   let query = supabase.from("audit_entries")
     .select("id, created_at, action, user_email, agent_name, data", { count: "exact" })
     .eq("organization_id", key.organization_id)
     .gte("created_at", `${start}T00:00:00Z`)
     .lt("created_at", new Date(Date.parse(end) + 86_400_000).toISOString())
-    .order("created_at").order("id")
+    .order("created_at", { ascending }).order("id", { ascending })
     .range(offset, offset + limit - 1);
   if (action) query = query.eq("action", action);
   if (person) query = query.eq("user_email", person);

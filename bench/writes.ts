@@ -1,5 +1,4 @@
 import type { Sql } from "../tests/project.ts";
-import { runProgram } from "../tests/run_program.ts";
 import { byTurns, printHead, printRow, ratios, spread } from "./report.ts";
 import { type BenchOptions, startBenchStack } from "./stack.ts";
 
@@ -62,10 +61,11 @@ async function measureTransaction(
   const path = await Deno.makeTempFile({ suffix: ".sql" });
   await Deno.writeTextFile(path, script);
   const args = [databaseUrl, "-n", "-c", `${clients}`, "-j", "2", "-T", `${seconds}`, "-f", path];
-  const { code, stdout, stderr } = await runProgram("pgbench", { args });
+  const pgbench = await new Deno.Command("pgbench", { args, stderr: "inherit" }).output();
   await Deno.remove(path);
-  if (code !== 0) throw new Error(stdout + stderr);
-  return 1000 * clients / Number(stdout.match(/tps = ([\d.]+)/)?.[1]);
+  if (!pgbench.success) throw new Error(`pgbench failed: exit code ${pgbench.code}`);
+  const [, tps] = new TextDecoder().decode(pgbench.stdout).match(/tps = ([\d.]+)/) ?? [];
+  return 1000 * clients / Number(tps);
 }
 
 /** A statement that inserts one entry. */

@@ -103,7 +103,7 @@ end
 $function$,
         pg_get_function_result(call.oid), call.callee,
         (select string_agg('%L', ', ') from unnest(call.proargnames)),
-        $$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$$ || coalesce(
+        $text$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$text$ || coalesce(
           (select string_agg(', ' || name, '' order by n) from unnest(call.proargnames) with ordinality as a (name, n) where n > 1), ''
         )
       )
@@ -134,6 +134,26 @@ begin
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
   loop
     execute change;
+  end loop;
+end $$;
+
+-- Citus takes no "insert … select" within a function that it hands over.
+create or replace function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  written date;
+begin
+  for written in
+    select distinct p.day from (
+      select c.day from audit_log_private.entry_counts c
+      where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
+      order by c.day limit 1000
+    ) as p
+  loop
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    values (queue_days_to_seal.organization_id, written)
+    on conflict do nothing;
   end loop;
 end $$;
 

@@ -8,7 +8,7 @@ interface Progress {
   after: string;
   /** The sink that it was delivered to. */
   to?: string | undefined;
-  batches: number;
+  pages: number;
   entries: number;
 }
 
@@ -27,7 +27,7 @@ export async function forward(
   const { to, state, start, end, action, signal = null } = options;
   if (state) await lock(state);
   let progress = (state ? readProgress<Progress>(state) : undefined) ??
-    { after: "beginning", batches: 0, entries: 0 };
+    { after: "beginning", pages: 0, entries: 0 };
   if (progress.to !== undefined && progress.to !== to) {
     refuse(
       `${state} is the state of --to=${progress.to}: give each sink a --state of its own. ` +
@@ -39,12 +39,12 @@ export async function forward(
     const { lines, items, next, hasMore, organizationId } = page;
     // This cursor leads to the same entries as the one that was saved.
     if (lines.length === 0 && !hasMore) continue;
-    const { after, batches, entries } = progress;
+    const { after, pages, entries } = progress;
     if (lines.length > 0) {
       const from = [organizationId, start, end, action, after].join(" ");
-      await persist(() => sink({ lines, items, number: batches, from, signal }), options);
+      await persist(() => sink({ lines, items, number: pages, from, signal }), options);
     }
-    progress = { after: next, batches: batches + 1, entries: entries + lines.length, to };
+    progress = { after: next, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
     options.show?.(progress.entries - before);
   }

@@ -61,7 +61,7 @@ export const COLLECTORS: Collector[] = [
   {
     name: "Your own program",
     instructions:
-      "Set these variables. docs/integrating.md in the repository of Public Audit Log has the loop in curl, TypeScript and Python.",
+      "Set these variables. docs/integrating.md in the repository of Public Audit Log has the loop in TypeScript and Python.",
     text: environment,
   },
 ];

@@ -29,11 +29,11 @@ comment on column audit_log_private.api_keys.hint is 'The token''s first seven a
 comment on column audit_log_private.api_keys.created_by_email is 'The e-mail address of created_by at that time.';
 comment on column audit_log_private.api_keys.revoked_by_email is 'The e-mail address of revoked_by at that time.';
 
-create function audit_log_private.is_active(key audit_log_private.api_keys) returns boolean
+create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
-return key.revoked_at is null and (key.expires_at is null or key.expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_active is 'Whether a key is neither revoked nor expired at this moment.';
+return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
+comment on function audit_log_private.is_active is 'Whether a key with these times is neither revoked nor expired at this moment.';
 
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),

@@ -67,7 +67,7 @@ begin
   -- expiry on.
   perform from audit_log_private.api_keys k
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
-    and audit_log_private.is_active(k);
+    and audit_log_private.is_active(k.revoked_at, k.expires_at);
   if not found then
     decision := 'unauthorized';
     return;

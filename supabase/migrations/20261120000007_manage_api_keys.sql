@@ -179,7 +179,7 @@ begin
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
     raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0' using errcode = 'AL001';
-  elsif not audit_log_private.is_active(api_key) then
+  elsif not audit_log_private.is_active(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
   successor := audit_log_private.insert_api_key(

@@ -37,112 +37,11 @@ create type audit_log_private.reading as (
 );
 comment on type audit_log_private.reading is 'What a reader answers. A null field is not given.';
 
-create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
-  end_month := date_trunc('month', (end_date + 1)::timestamp);
-  if first_month >= end_month then
-    first_month := end_date + 1;
-    end_month := first_month;
-  end if;
-end $$;
-comment on function audit_log_private.whole_months is 'The whole months in a range of days, start and end included: the first month, and the month after the last. If there is none, both are the day after the range.';
-
--- Without settings, so that Postgres inlines it. Its names are resolved here, once.
-create function audit_log_private.count_periods(
-  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
-)
-returns table (first_day date, last_day date, entries bigint)
-language sql stable
-begin atomic
-  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
-    and (count_periods.action is null or c.action = count_periods.action)
-  union all
-  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
-    and (count_periods.action is null or c.action = count_periods.action)
-  union all
-  select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
-  from audit_log_private.monthly_entry_counts s
-  where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
-    and (count_periods.action is null or s.action = count_periods.action)
-  union all
-  -- What the sums of months do not have yet.
-  select date_trunc('month', c.day::timestamp)::date,
-    (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
-  from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
-    and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action);
-end;
-comment on function audit_log_private.count_periods is 'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, and by day before and after these. A period can have several rows.';
-
-create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.reading
--- plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew. A generic plan knows no sizes, so
--- its estimates grow with the log, until Postgres compiles it for each page (jit).
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  wanted_action constant text := query.action;
-  wanted_email constant text := query.user_email;
-  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
-  whole record;
-  counted record;
-  read audit_log_private.reading;
-begin
-  if wanted_action is not null then
-    perform from audit_log.actions a where a.code = wanted_action;
-    if not found then
-      read.decision := 'invalid_query';
-      return read;
-    end if;
-  end if;
-  read.decision := 'accepted';
-  read.items := '[]';
-  read.entries := 0;
-  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
-  -- index, up to a million.
-  if wanted_email is not null then
-    select count(*) filter (where wanted_action is null or e.action = wanted_action) as matching, count(*) as examined
-    into strict counted
-    from (
-      select e.action from audit_log.audit_entries e
-      where e.organization_id = count_matching.organization_id and e.user_email = wanted_email
-        and e.created_at >= range_start and e.created_at < range_end
-      limit 1000001
-    ) as e;
-    if counted.examined > 1000000 then
-      read := null;
-      read.decision := 'too_many';
-    else
-      read.total := counted.matching;
-    end if;
-  -- Fewer days than a month has.
-  elsif query.end_date - query.start_date < 27 then
-    read.total := (
-      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
-      where c.organization_id = count_matching.organization_id and c.day >= query.start_date and c.day <= query.end_date
-        and (wanted_action is null or c.action = wanted_action)
-    );
-  else
-    whole := audit_log_private.whole_months(query.start_date, query.end_date);
-    read.total := (
-      select coalesce(sum(p.entries), 0)
-      from audit_log_private.count_periods(
-        organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
-      ) as p
-    );
-  end if;
-  return read;
-end $$;
-comment on function audit_log_private.count_matching is 'Begins a reading of entries: its total, and no items yet. invalid_query if the action is not in the catalogue. too_many if the query names a person who has more than 1,000,000 entries in these days.';
-
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
--- same moment. The settings are those of count_matching.
+-- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew. A generic plan knows
+-- no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
@@ -270,3 +169,104 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset.';
+
+create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted_action constant text := query.action;
+  wanted_email constant text := query.user_email;
+  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
+  whole record;
+  counted record;
+  read audit_log_private.reading;
+begin
+  if wanted_action is not null then
+    perform from audit_log.actions a where a.code = wanted_action;
+    if not found then
+      read.decision := 'invalid_query';
+      return read;
+    end if;
+  end if;
+  read.decision := 'accepted';
+  read.items := '[]';
+  read.entries := 0;
+  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
+  -- index, up to a million.
+  if wanted_email is not null then
+    select count(*) filter (where wanted_action is null or e.action = wanted_action) as matching, count(*) as examined
+    into strict counted
+    from (
+      select e.action from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id and e.user_email = wanted_email
+        and e.created_at >= range_start and e.created_at < range_end
+      limit 1000001
+    ) as e;
+    if counted.examined > 1000000 then
+      read := null;
+      read.decision := 'too_many';
+    else
+      read.total := counted.matching;
+    end if;
+  -- Fewer days than a month has.
+  elsif query.end_date - query.start_date < 27 then
+    read.total := (
+      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
+      where c.organization_id = count_matching.organization_id and c.day >= query.start_date and c.day <= query.end_date
+        and (wanted_action is null or c.action = wanted_action)
+    );
+  else
+    whole := audit_log_private.whole_months(query.start_date, query.end_date);
+    read.total := (
+      select coalesce(sum(p.entries), 0)
+      from audit_log_private.count_periods(
+        organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
+      ) as p
+    );
+  end if;
+  return read;
+end $$;
+comment on function audit_log_private.count_matching is 'Begins a reading of entries: its total, and no items yet. invalid_query if the action is not in the catalogue. too_many if the query names a person who has more than 1,000,000 entries in these days.';
+
+create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
+  end_month := date_trunc('month', (end_date + 1)::timestamp);
+  if first_month >= end_month then
+    first_month := end_date + 1;
+    end_month := first_month;
+  end if;
+end $$;
+comment on function audit_log_private.whole_months is 'The whole months in a range of days, start and end included: the first month, and the month after the last. If there is none, both are the day after the range.';
+
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
+create function audit_log_private.count_periods(
+  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
+)
+returns table (first_day date, last_day date, entries bigint)
+language sql stable
+begin atomic
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
+    and (count_periods.action is null or c.action = count_periods.action)
+  union all
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
+    and (count_periods.action is null or c.action = count_periods.action)
+  union all
+  select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
+  from audit_log_private.monthly_entry_counts s
+  where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
+    and (count_periods.action is null or s.action = count_periods.action)
+  union all
+  -- What the sums of months do not have yet.
+  select date_trunc('month', c.day::timestamp)::date,
+    (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
+  from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
+    and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action);
+end;
+comment on function audit_log_private.count_periods is 'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, and by day before and after these. A period can have several rows.';

@@ -1,5 +1,71 @@
--- Pages of the feed. list_unseen reads the next entries of a batch, through the index that fits it. read_feed puts
--- batches together to a page, and gives out the cursor behind its last entry.
+-- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
+-- list_unseen reads the next entries of a batch, through the index that fits it.
+
+create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Dates as JSON has them: as text they would depend on the session.
+  scope constant text := concat_ws(
+    ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action, to_json(query.user_email)
+  );
+  present constant pg_snapshot := audit_log_private.log_snapshot();
+  -- A page of any filter takes less than 50 ms of processor time with this (deno task bench feed).
+  most_examined constant integer := 10000;
+  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
+  cursor audit_log_private.feed_cursor;
+  is_present boolean := false;
+  batch record;
+  items text[] := '{}';
+begin
+  if read.decision <> 'accepted' then
+    return read;
+  end if;
+  if query.after <> 'beginning' then
+    cursor := audit_log_private.decode_cursor(query.after, scope);
+    if cursor is null then
+      read := null;
+      read.decision := 'invalid_cursor';
+      return read;
+    end if;
+  end if;
+  loop
+    if cursor.bound is null then
+      is_present := true;
+      cursor.bound := present;
+      cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
+    end if;
+    batch := audit_log_private.list_unseen(organization_id, query, cursor, most_examined);
+    items := items || batch.items;
+    query.page_limit := query.page_limit - cardinality(batch.items);
+    if batch.has_more then
+      cursor := batch.last_place;
+      exit;
+    elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
+      -- The late transactions are read. Now the new ones.
+      cursor := (cursor.seen, cursor.bound, pg_snapshot_xmax(cursor.seen), null, null)::audit_log_private.feed_cursor;
+      continue;
+    end if;
+    -- The batch is read to its end. What was committed meanwhile is the next batch.
+    cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
+    exit when is_present;
+  end loop;
+  read.has_more := cursor.bound is not null;
+  if read.has_more and cursor.seen is not null then
+    -- Only the late transactions that are not read yet, to keep the cursor short.
+    cursor.seen := concat_ws(':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen), (
+      select coalesce(string_agg(x::text, ',' order by x), '') from pg_snapshot_xip(cursor.seen) as x
+      where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+    ));
+  end if;
+  read.next := audit_log_private.encode_cursor(cursor, scope);
+  read.items := '[' || array_to_string(items, E',\n') || ']';
+  read.entries := cardinality(items);
+  read.reads := 'feed';
+  return read;
+end $$;
+comment on function audit_log_private.read_feed is 'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: after is not a cursor of this organization, range, action, person and database.';
 
 create function audit_log_private.list_unseen(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor,
@@ -7,7 +73,7 @@ create function audit_log_private.list_unseen(
   most_examined integer,
   out items text[], out has_more boolean, out last_place audit_log_private.feed_cursor
 )
--- The settings are those of count_matching.
+-- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted_action constant text := query.action;
@@ -123,69 +189,3 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
-
-create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.reading
--- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  -- Dates as JSON has them: as text they would depend on the session.
-  scope constant text := concat_ws(
-    ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action, to_json(query.user_email)
-  );
-  present constant pg_snapshot := audit_log_private.log_snapshot();
-  -- A page of any filter takes less than 50 ms of processor time with this (deno task bench:feed gaps).
-  most_examined constant integer := 10000;
-  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
-  cursor audit_log_private.feed_cursor;
-  is_present boolean := false;
-  batch record;
-  items text[] := '{}';
-begin
-  if read.decision <> 'accepted' then
-    return read;
-  end if;
-  if query.after <> 'beginning' then
-    cursor := audit_log_private.decode_cursor(query.after, scope);
-    if cursor is null then
-      read := null;
-      read.decision := 'invalid_cursor';
-      return read;
-    end if;
-  end if;
-  loop
-    if cursor.bound is null then
-      is_present := true;
-      cursor.bound := present;
-      cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
-    end if;
-    batch := audit_log_private.list_unseen(organization_id, query, cursor, most_examined);
-    items := items || batch.items;
-    query.page_limit := query.page_limit - cardinality(batch.items);
-    if batch.has_more then
-      cursor := batch.last_place;
-      exit;
-    elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
-      -- The late transactions are read. Now the new ones.
-      cursor := (cursor.seen, cursor.bound, pg_snapshot_xmax(cursor.seen), null, null)::audit_log_private.feed_cursor;
-      continue;
-    end if;
-    -- The batch is read to its end. What was committed meanwhile is the next batch.
-    cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
-    exit when is_present;
-  end loop;
-  read.has_more := cursor.bound is not null;
-  if read.has_more and cursor.seen is not null then
-    -- Only the late transactions that are not read yet, to keep the cursor short.
-    cursor.seen := concat_ws(':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen), (
-      select coalesce(string_agg(x::text, ',' order by x), '') from pg_snapshot_xip(cursor.seen) as x
-      where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
-    ));
-  end if;
-  read.next := audit_log_private.encode_cursor(cursor, scope);
-  read.items := '[' || array_to_string(items, E',\n') || ']';
-  read.entries := cardinality(items);
-  read.reads := 'feed';
-  return read;
-end $$;
-comment on function audit_log_private.read_feed is 'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: after is not a cursor of this organization, range, action, person and database.';

@@ -81,13 +81,6 @@ create index sealed_days_night_idx on audit_log_private.sealed_days (organizatio
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
 
-create function audit_log_private.api_time(moment timestamptz) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-end $$;
-comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';
-
 create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -104,90 +97,6 @@ begin
   on conflict do nothing;
 end $$;
 comment on function audit_log_private.queue_days_to_seal is 'Finds an organization''s finished days that were written to since their last seal, the first of them: they have counts that are not compacted yet.';
-
-create function audit_log_private.hash_day(
-  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
-)
--- The settings are those of count_matching.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
-  last_id uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-  block record;
-  list text := '';
-begin
-  entries := 0;
-  loop
-    select
-      count(*) as entries,
-      string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E'\n' order by e.created_at, e.id) as lines,
-      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
-      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
-    into strict block
-    from (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = hash_day.organization_id
-        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
-        and pg_visible_in_snapshot(e.transaction_id, bound)
-      order by e.created_at, e.id limit 1000
-    ) as e;
-    exit when block.entries = 0;
-    entries := entries + block.entries;
-    list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
-    exit when block.entries < 1000;
-    last_time := block.last_time;
-    last_id := block.last_id;
-  end loop;
-  sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
-end $$;
-comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
-
-create function audit_log_private.examine_day(
-  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
-  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
-)
--- Stable: all its statements see one snapshot.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  range_start constant timestamptz := day::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
-  hash record;
-begin
-  snapshot := audit_log_private.log_snapshot();
-  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
-  from audit_log_private.entry_counts c
-  where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
-  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
-  entries := hash.entries;
-  sha256 := hash.sha256;
-  seen_sha256 := hash.sha256;
-  added := 0;
-  if seen is not null then
-    select count(*) into added from audit_log.audit_entries e
-    where e.organization_id = examine_day.organization_id
-      and e.created_at >= range_start and e.created_at < range_end
-      and not pg_visible_in_snapshot(e.transaction_id, seen);
-  end if;
-  if added > 0 then
-    hash := audit_log_private.hash_day(organization_id, day, snapshot);
-    entries := hash.entries;
-    sha256 := hash.sha256;
-  end if;
-end $$;
-comment on function audit_log_private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
-
-create function audit_log_private.latest_seal(organization_id uuid) returns audit_log_private.seals
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  latest audit_log_private.seals;
-begin
-  select s.* into latest from audit_log_private.seals s
-  where s.organization_id = latest_seal.organization_id
-  order by s.sequence desc limit 1;
-  return latest;
-end $$;
-comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals; null when there is none.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -256,16 +165,89 @@ begin
 end $$;
 comment on function audit_log_private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
 
-create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.examine_day(
+  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
+  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
+)
+-- Stable: all its statements see one snapshot.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  range_start constant timestamptz := day::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  hash record;
 begin
-  return json_build_object(
-    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
-    'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
-    'previous', seal.previous, 'seal', seal.seal
-  );
+  snapshot := audit_log_private.log_snapshot();
+  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
+  from audit_log_private.entry_counts c
+  where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
+  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  entries := hash.entries;
+  sha256 := hash.sha256;
+  seen_sha256 := hash.sha256;
+  added := 0;
+  if seen is not null then
+    select count(*) into added from audit_log.audit_entries e
+    where e.organization_id = examine_day.organization_id
+      and e.created_at >= range_start and e.created_at < range_end
+      and not pg_visible_in_snapshot(e.transaction_id, seen);
+  end if;
+  if added > 0 then
+    hash := audit_log_private.hash_day(organization_id, day, snapshot);
+    entries := hash.entries;
+    sha256 := hash.sha256;
+  end if;
 end $$;
-comment on function audit_log_private.seal_json is 'A seal as answers show it.';
+comment on function audit_log_private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
+
+create function audit_log_private.hash_day(
+  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
+  last_id uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  block record;
+  list text := '';
+begin
+  entries := 0;
+  loop
+    select
+      count(*) as entries,
+      string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E'\n' order by e.created_at, e.id) as lines,
+      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
+      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
+    into strict block
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = hash_day.organization_id
+        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
+        and pg_visible_in_snapshot(e.transaction_id, bound)
+      order by e.created_at, e.id limit 1000
+    ) as e;
+    exit when block.entries = 0;
+    entries := entries + block.entries;
+    list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
+    exit when block.entries < 1000;
+    last_time := block.last_time;
+    last_id := block.last_id;
+  end loop;
+  sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
+end $$;
+comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
+
+create function audit_log_private.latest_seal(organization_id uuid) returns audit_log_private.seals
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  latest audit_log_private.seals;
+begin
+  select s.* into latest from audit_log_private.seals s
+  where s.organization_id = latest_seal.organization_id
+  order by s.sequence desc limit 1;
+  return latest;
+end $$;
+comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals; null when there is none.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -295,3 +277,21 @@ begin
   return read;
 end $$;
 comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence, and the altered days among these. action, user_email, newest_first and after do not apply.';
+
+create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return json_build_object(
+    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
+    'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
+    'previous', seal.previous, 'seal', seal.seal
+  );
+end $$;
+comment on function audit_log_private.seal_json is 'A seal as answers show it.';
+
+create function audit_log_private.api_time(moment timestamptz) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+end $$;
+comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';

@@ -2,24 +2,23 @@
 -- Then answer_request does the rest within that organization: it checks the key, reads the page, counts the
 -- request. It returns decisions and never raises them, because a raise would undo the count.
 
-create function audit_log_private.read_actions() returns audit_log_private.reading
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+-- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
+create domain audit_log."application/vnd.public-audit-log+json" as text;
+
+create function audit_log.public_audit_log(
+  token_hash text, resource text, query audit_log.page_query default null, client_address inet default null
+) returns audit_log."application/vnd.public-audit-log+json"
+-- plpgsql, because it keeps plans between calls.
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  read audit_log_private.reading;
+  key record;
 begin
-  read.decision := 'accepted';
-  read.entries := 0;
-  select count(*), '[' || coalesce(string_agg(
-    json_build_object(
-      'code', a.code, 'description', a.description, 'required', a.required,
-      'deprecated_at', audit_log_private.api_time(a.deprecated_at)
-    )::text, E',\n' order by a.position
-  ), '') || ']'
-  into strict read.total, read.items
-  from audit_log.actions a;
-  return read;
+  select h.organization_id, h.api_key_id into key from audit_log_private.api_key_hashes h
+  where h.token_hash = decode(public_audit_log.token_hash, 'hex');
+  -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
+  return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
-comment on function audit_log_private.read_actions is 'The catalogue of actions.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id, total, items, and what else the reading has (next, has_more, altered). All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -44,7 +43,7 @@ begin
   join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
   join audit_log.organizations o on o.id = k.organization_id
   where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
-    and audit_log_private.is_active(k);
+    and audit_log_private.is_active(k.revoked_at, k.expires_at);
   if not found then
     return json_build_object('decision', 'unauthorized');
   end if;
@@ -108,20 +107,21 @@ begin
 end $$;
 comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization: see public_audit_log.';
 
--- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
-create domain audit_log."application/vnd.public-audit-log+json" as text;
-
-create function audit_log.public_audit_log(
-  token_hash text, resource text, query audit_log.page_query default null, client_address inet default null
-) returns audit_log."application/vnd.public-audit-log+json"
--- plpgsql, because it keeps plans between calls.
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.read_actions() returns audit_log_private.reading
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  key record;
+  read audit_log_private.reading;
 begin
-  select h.organization_id, h.api_key_id into key from audit_log_private.api_key_hashes h
-  where h.token_hash = decode(public_audit_log.token_hash, 'hex');
-  -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
-  return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
+  read.decision := 'accepted';
+  read.entries := 0;
+  select count(*), '[' || coalesce(string_agg(
+    json_build_object(
+      'code', a.code, 'description', a.description, 'required', a.required,
+      'deprecated_at', audit_log_private.api_time(a.deprecated_at)
+    )::text, E',\n' order by a.position
+  ), '') || ']'
+  into strict read.total, read.items
+  from audit_log.actions a;
+  return read;
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id, total, items, and what else the reading has (next, has_more, altered). All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log_private.read_actions is 'The catalogue of actions.';

@@ -32,7 +32,7 @@ begin
     when 'invalid_query' then
       raise exception 'there is no such action in the catalogue: list_actions has those that are' using errcode = 'invalid_parameter_value';
     when 'invalid_cursor' then
-      raise exception 'after is not a cursor of this organization for the same days, action and user_email, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
+      raise exception 'after is not a cursor of this organization for the same days and filters, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
     when 'too_many' then
       raise exception 'user_email has more than 1,000,000 entries in these days: ask for fewer days' using errcode = 'AL004';
   end case;
@@ -89,34 +89,27 @@ create function audit_log_private.daily_entry_counts(organization_id uuid, query
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
-  wanted_action text;
-  wanted_email text;
-  range_start timestamptz;
-  range_end timestamptz;
 begin
   perform audit_log_private.require_admin(organization_id);
   query := audit_log_private.checked_query(query);
   read := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(read.decision);
-  wanted_action := query.action;
-  wanted_email := query.user_email;
-  range_start := query.start_date::timestamp at time zone 'UTC';
-  range_end := (query.end_date + 1)::timestamp at time zone 'UTC';
   return json_build_object('total', read.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
       select p.day, case when by_hour then p.hour end as hour, sum(p.entries) as entries from (
         select c.day, u.hour - 1 as hour, u.entries from audit_log_private.entry_counts c
         cross join unnest(case when by_hour then c.hours else array[c.entries] end) with ordinality as u (entries, hour)
-        where wanted_email is null and c.organization_id = daily_entry_counts.organization_id
+        where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
           and c.day between query.start_date and query.end_date
-          and (wanted_action is null or c.action = wanted_action)
+          and (query.action is null or c.action = query.action)
         union all
         (
           select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
           from audit_log.audit_entries e
-          where e.organization_id = daily_entry_counts.organization_id and e.user_email = wanted_email
-            and e.created_at >= range_start and e.created_at < range_end
-            and (wanted_action is null or e.action = wanted_action)
+          where e.organization_id = daily_entry_counts.organization_id and e.user_email = query.user_email
+            and e.created_at >= query.start_date::timestamp at time zone 'UTC'
+            and e.created_at < (query.end_date + 1)::timestamp at time zone 'UTC'
+            and (query.action is null or e.action = query.action)
         )
       ) as p
       group by 1, 2 having sum(p.entries) <> 0

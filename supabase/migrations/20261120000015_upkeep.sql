@@ -3,65 +3,6 @@
 --
 --   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
 
-create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  clock constant timestamptz := clock_timestamp();
-  today constant date := clock at time zone 'UTC';
-  tonight constant integer := (today - '0001-01-01'::date) % 30;
-  next record;
-  work bigint := 0;
-begin
-  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
-  update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
-  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
-  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
-  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
-  for next in
-    (
-      select d.day from audit_log_private.days_to_seal d
-      where d.organization_id = seal_and_compare.organization_id
-      order by d.day limit 200
-    )
-    union all
-    (
-      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
-      select d.day
-      from generate_series(0, 29) as nights (night)
-      cross join lateral (
-        select d.day, d.checked_at from audit_log_private.sealed_days d
-        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
-          and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
-          )
-          -- The days of tonight, and of nights that had no run.
-          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
-        order by d.checked_at limit 200
-      ) as d
-      order by d.checked_at limit 200
-    )
-  loop
-    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
-    exit when work >= 20000;
-  end loop;
-  return work;
-end $$;
-comment on function audit_log_private.seal_and_compare is 'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
-
-create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
-  if audit_log_private.delete_expired_entries(organization_id) then
-    return 1000;
-  end if;
-  perform audit_log_private.queue_days_to_seal(organization_id);
-  return audit_log_private.compact_entry_counts(organization_id);
-end $$;
-comment on function audit_log_private.retain_and_compact is 'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, compacts counts. Returns how much it did: 1,000 means that there may be more.';
-
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),
   last_run_at timestamptz,
@@ -133,6 +74,65 @@ begin
 end $$;
 comment on function audit_log_private.run_upkeep is 'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
 
+create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+  if audit_log_private.delete_expired_entries(organization_id) then
+    return 1000;
+  end if;
+  perform audit_log_private.queue_days_to_seal(organization_id);
+  return audit_log_private.compact_entry_counts(organization_id);
+end $$;
+comment on function audit_log_private.retain_and_compact is 'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, compacts counts. Returns how much it did: 1,000 means that there may be more.';
+
+create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  tonight constant integer := (today - '0001-01-01'::date) % 30;
+  next record;
+  work bigint := 0;
+begin
+  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
+  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
+  for next in
+    (
+      select d.day from audit_log_private.days_to_seal d
+      where d.organization_id = seal_and_compare.organization_id
+      order by d.day limit 200
+    )
+    union all
+    (
+      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
+      select d.day
+      from generate_series(0, 29) as nights (night)
+      cross join lateral (
+        select d.day, d.checked_at from audit_log_private.sealed_days d
+        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
+          and d.day <> all (
+            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
+          )
+          -- The days of tonight, and of nights that had no run.
+          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+        order by d.checked_at limit 200
+      ) as d
+      order by d.checked_at limit 200
+    )
+  loop
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
+    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
+    exit when work >= 20000;
+  end loop;
+  return work;
+end $$;
+comment on function audit_log_private.seal_and_compare is 'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
+
 create function audit_log_private.health() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -188,7 +188,7 @@ begin
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
-    where audit_log_private.is_active(k)
+    where audit_log_private.is_active(k.revoked_at, k.expires_at)
   loop
     name := 'audit_log_requests';
     for n in 1 .. 3 loop

@@ -1,12 +1,10 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { AUDIT_LOG_URL, type Page, type Problem, SECRET_KEY, TWO_DAYS } from "../api.ts";
-import { statusOnly, UNKNOWN_TOKEN, withKey } from "../api.ts";
+import { addKeys, age, AUDIT_LOG_URL, exhaust, newLog, type Page } from "../helpers.ts";
+import { type Problem, randomFrom, revoke, SECRET_KEY, sql, statusOnly } from "../helpers.ts";
+import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { assertDocumented, exampleOf } from "../contract.ts";
-import { newLog, sql } from "../helpers.ts";
-import { addKeys, age, exhaust, revoke } from "../project.ts";
-import { randomFrom } from "../random.ts";
 import { hostileRequest } from "./hostile_requests.ts";
 import { PARAMETERS } from "./parameters.ts";
 import { judge, type Verdict } from "./second_reading.ts";

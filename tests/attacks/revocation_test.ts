@@ -1,11 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { AUDIT_LOG_URL, statusOf, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
-import { newLog, sql } from "../helpers.ts";
-import { createApiKey, type NewApiKey, newOrganization, type Person } from "../people.ts";
-import { revokeApiKey, signUp } from "../people.ts";
-import { revoke } from "../project.ts";
-import { randomFrom } from "../random.ts";
+import { AUDIT_LOG_URL, createApiKey, type NewApiKey, newLog } from "../helpers.ts";
+import { newOrganization, type Person, randomFrom, revoke, revokeApiKey } from "../helpers.ts";
+import { signUp, sql, statusOf, statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { assertSameTimes } from "./timing.ts";
 
 /**

@@ -1,9 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { API_URL, SECRET_KEY, statusOnly, TWO_DAYS, withKey } from "../api.ts";
-import { newLog, sql } from "../helpers.ts";
-import { insertEntries, LONGEST } from "../project.ts";
+import { API_URL, insertEntries, LONGEST, newLog, SECRET_KEY, sql } from "../helpers.ts";
+import { statusOnly, TWO_DAYS, withKey } from "../helpers.ts";
 import { SlowReader } from "./slow_reader.ts";
 
 const edgeFunction = await startEdgeFunction({

@@ -1,9 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { API_URL, PUBLISHABLE_KEY } from "../api.ts";
-import { sql, writeEntries } from "../helpers.ts";
-import { listApiKeys, newOrganization, type Person, signUp } from "../people.ts";
-import { actAs, codeOf, rolledBack, type Run } from "../project.ts";
+import { actAs, API_URL, codeOf, listApiKeys, newOrganization, type Person } from "../helpers.ts";
+import { PUBLISHABLE_KEY, rolledBack, type Run, signUp, sql, writeEntries } from "../helpers.ts";
 import { ABOUT_ONESELF, type Attack, attacksOf, DAY, type Guess } from "./data_api_attacks.ts";
 import { json, jsonValue, servedFunctions, value, values } from "./data_api_attacks.ts";
 import { assertSameTimes } from "./timing.ts";

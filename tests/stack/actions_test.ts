@@ -91,7 +91,9 @@ describe("an action", () => {
       const { message } = await errorOf(change);
       assertMatch(message, /cannot be renamed or deleted, only deprecated/);
     }
-    assertEquals(await codeOf(sql`truncate audit_log.actions`), "42501");
+    const { code, message } = await errorOf(sql`truncate audit_log.actions`);
+    assertEquals(code, "42501");
+    assertMatch(message, /TRUNCATE of actions is refused: entries have these actions/);
     await sql`update audit_log.actions set deprecated_at = '2026-03-01Z' where code = ${used}`;
     await sql`delete from audit_log.actions where code = ${unused}`;
     assertEquals(await totalOf(token, used), 1);

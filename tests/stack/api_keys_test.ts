@@ -2,11 +2,10 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { get, getPage, getProblem, statusOnly } from "../api.ts";
-import { newLog, sql } from "../helpers.ts";
-import { addMember, call, createApiKey, listApiKeys, type NewApiKey } from "../people.ts";
-import { newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { pidOf, revoke, somebodyWaitsFor, valueOf, whileWaiting } from "../project.ts";
+import { addMember, call, createApiKey, get, getPage, getProblem } from "../helpers.ts";
+import { listApiKeys, type NewApiKey, newLog, newOrganization, pidOf, revoke } from "../helpers.ts";
+import { revokeApiKey, signUp, somebodyWaitsFor, sql, statusOnly, valueOf } from "../helpers.ts";
+import { whileWaiting } from "../helpers.ts";
 
 const DAY = 24 * 60 * 60 * 1000;
 const admin = await signUp();

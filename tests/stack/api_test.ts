@@ -1,12 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, getPage, nextOf, type Page, SECRET_KEY, send, statusOnly } from "../api.ts";
-import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
-import { ACTIONS, type Entry, MESSAGE_DATA, newLog, sql, writeEntries } from "../helpers.ts";
-import { client, signUp } from "../people.ts";
-import { addKeys, age, askFeed, insertEntries, insertEntry, queryOf } from "../project.ts";
-import { readPage, revoke, rolledBack, rowsRead, runUpkeep, valueOf } from "../project.ts";
-import { pick, type Random, randomFrom } from "../random.ts";
+import { ACTIONS, addKeys, age, askFeed, client, type Entry, get, getPage } from "../helpers.ts";
+import { insertEntries, insertEntry, MESSAGE_DATA, newLog, nextOf, type Page } from "../helpers.ts";
+import { pick, queryOf, type Random, randomFrom, readPage, revoke } from "../helpers.ts";
+import { rolledBack, rowsRead, runUpkeep, SECRET_KEY, send, signUp, sql } from "../helpers.ts";
+import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf, withKey, writeEntries } from "../helpers.ts";
 
 const NDJSON = { Accept: "application/x-ndjson" };
 
@@ -62,6 +60,15 @@ async function readAll(token: string, query: string, total: number): Promise<Pag
   return [...page.items, ...await readAll(token, new URL(next).search.slice(1), total)];
 }
 
+/** Follows the feed until it has no more, and returns the items, oldest first. */
+async function follow(token: string, query: string): Promise<Page["items"]> {
+  const page = await getPage(token, query);
+  const later = page.has_more ? await follow(token, nextOf(page)) : [];
+  return [...page.items, ...later].sort((a, b) =>
+    a.created_at + a.id < b.created_at + b.id ? -1 : 1
+  );
+}
+
 /** Returns an answer's body, and all headers that two answers share. */
 async function answerTo(token: string, query: string, accept: Record<string, string> = {}) {
   const response = await send(query, withKey(token, accept));
@@ -84,10 +91,22 @@ describe("the API", () => {
     }
   });
 
-  it("gives each key exactly its organization's entries, for random days, actions and persons", async () => {
+  it("gives each key exactly its organization's entries, for random days, actions and persons, in pages and in the feed", async () => {
     const random = randomFrom(1815);
     const tenants: Tenant[] = [];
     for (let i = 0; i < 3; i++) tenants.push(await randomTenant(random));
+    // Each tenant has followers who have read nothing yet.
+    const followers = await Promise.all(
+      tenants.flatMap((tenant) =>
+        Array.from({ length: 5 }, async () => {
+          const [query, expected] = randomQuery(random, tenant);
+          const token = tenant.keys[0]?.token ?? "";
+          const limit = pick(random, [7, 40, 1000]);
+          const page = await getPage(token, `${query}&limit=${limit}&after=beginning`);
+          return { token, next: nextOf(page), expected };
+        })
+      ),
+    );
     // The organizations' entries are mixed, as in production.
     const unwritten = tenants.map(({ id, entries }) => ({ id, entries: [...entries] }));
     while (unwritten.some(({ entries }) => entries.length > 0)) {
@@ -95,6 +114,10 @@ describe("the API", () => {
       if (entries.length > 0) await writeEntries(id, entries.splice(0, 1 + random(40)));
       // Some counts are then compacted, some are not, and some are in part.
       if (random(8) === 0) await runUpkeep(sql);
+    }
+    for (const { keys } of tenants) await age(sql, keys[0]?.apiKeyId ?? "", "60 seconds");
+    for (const { token, next, expected } of followers) {
+      assertEquals(await follow(token, next), expected, next);
     }
     for (const { id, entries } of tenants) {
       const gone = entries.splice(0, random(20)).map(({ id }) => id ?? "");
@@ -173,7 +196,7 @@ describe("the API", () => {
     const answers = await rolledBack(sql, async (transaction) => {
       const bounded: string = await valueOf(transaction`
         select pg_get_functiondef('audit_log_private.count_matching'::regproc)`);
-      await transaction.unsafe(bounded.replace(/\b1000000\b/, "20").replace(/\b1000001\b/, "21"));
+      await transaction.unsafe(bounded.replace(/\b1000000\b/g, "20").replace(/\b1000001\b/g, "21"));
       const days = { start_date: "2026-03-01", end_date: "2026-03-02", action: given.action };
       const query = queryOf(transaction, { ...days, page_limit: 1, page_offset: 0 });
       return await transaction`

@@ -1,10 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ALL_DAYS, getPage } from "../api.ts";
-import { assertExact, entriesOf, type Entry, entry } from "../helpers.ts";
-import { MESSAGE_DATA, newLog, sql } from "../helpers.ts";
-import { client } from "../people.ts";
-import { codeOf, rolledBack, valueOf } from "../project.ts";
+import { ALL_DAYS, assertExact, client, codeOf, entriesOf, type Entry, entry } from "../helpers.ts";
+import { getPage, MESSAGE_DATA, newLog, rolledBack, sql, valueOf } from "../helpers.ts";
 
 const platform = client("service_role");
 

@@ -1,14 +1,11 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
-import { getPage } from "../api.ts";
-import { ACTIONS, assertExactNow, beside, connect, MESSAGE_DATA } from "../helpers.ts";
-import { newLog, sql } from "../helpers.ts";
-import { addOrganization, checkSeals, countMismatches, deleteEntriesBefore } from "../project.ts";
-import { errorOf, insertEntries } from "../project.ts";
-import { insertEntry, type Organization, readPage, rolledBack, runUpkeep } from "../project.ts";
-import { valueOf } from "../project.ts";
-import { pick, type Random, randomFrom } from "../random.ts";
+import { ACTIONS, addOrganization, assertExactNow, beside, checkSeals } from "../helpers.ts";
+import { connect, countMismatches, deleteEntriesBefore, errorOf, getPage } from "../helpers.ts";
+import { insertEntries, insertEntry, MESSAGE_DATA, newLog, type Organization } from "../helpers.ts";
+import { pick, type Random, randomFrom, readPage, rolledBack, runUpkeep, sql } from "../helpers.ts";
+import { valueOf } from "../helpers.ts";
 
 const DAYS = ["2024-02-28", "2024-02-29", "2024-03-01", "2026-03-29", "2026-03-30"];
 
@@ -186,16 +183,6 @@ describe("compact_entry_counts()", () => {
       assert(rest.length > 1 && rest.every((row) => row["partial"]));
       assertEquals(await countMismatches(sql, id), []);
     }
-  });
-
-  it("keeps the row of a day after its entries are deleted. The row says how many were deleted", async () => {
-    const { id } = await newLog({}, {});
-    await runUpkeep(sql);
-    await sql`delete from audit_log.audit_entries where organization_id = ${id}`;
-    await runUpkeep(sql);
-    const rows = await sql`
-      select entries, removed from audit_log_private.entry_counts where organization_id = ${id}`;
-    assertEquals(rows.map(({ entries, removed }) => [entries, removed]), [[0, 2]]);
   });
 });
 

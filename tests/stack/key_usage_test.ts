@@ -1,11 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { get, getPage, getProblem, getSeals, nextOf, send, statusOf } from "../api.ts";
-import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
-import { sql, writeEntries } from "../helpers.ts";
-import { call, createApiKey, listApiKeys, newOrganization, signUp } from "../people.ts";
-import { actAs, addKeys, age, exhaust, insertEntries, revoke, rolledBack } from "../project.ts";
-import { rowsRead, runUpkeep, valueOf, whileWaiting } from "../project.ts";
+import { actAs, addKeys, age, call, createApiKey, exhaust, get, getPage } from "../helpers.ts";
+import { getProblem, getSeals, insertEntries, listApiKeys, newOrganization } from "../helpers.ts";
+import { nextOf, revoke, rolledBack, rowsRead, runUpkeep, send, signUp, sql } from "../helpers.ts";
+import { statusOf, statusOnly, TWO_DAYS, valueOf, whileWaiting, withKey } from "../helpers.ts";
+import { writeEntries } from "../helpers.ts";
 
 // The service counts requests, and shows the counts to administrators and as metrics.
 
@@ -57,7 +56,7 @@ describe("list_api_keys()", () => {
     assertEquals((await used())[1], 0);
   });
 
-  it("says whether a key last read pages or the feed, and when it was last caught up", async () => {
+  it("says whether a key last read pages or the feed, and when it was last caught up, also after a full page", async () => {
     const { id, apiKeyId, token } = await newOrganization(admin);
     await writeEntries(id, [{}, {}]);
     const state = async () => {

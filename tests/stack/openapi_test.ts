@@ -3,10 +3,9 @@ import { describe, it } from "@std/testing/bdd";
 import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
 import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
 import { assertDocumented, DOCUMENTED_STATUSES, exampleOf, headerExamplesOf } from "../contract.ts";
-import { AUDIT_LOG_URL, get, type Page, send, TWO_DAYS } from "../api.ts";
-import { UNKNOWN_TOKEN, withKey } from "../api.ts";
-import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
-import { exhaust, type Organization } from "../project.ts";
+import { AUDIT_LOG_URL, type Entry, exhaust, get, newLog, type Organization } from "../helpers.ts";
+import { type Page, send, sql, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
+import { writeEntries } from "../helpers.ts";
 
 /** Writes the entries of the example of a page, and asks for it. */
 async function pageOfExample({ id, token }: Organization): Promise<Response> {

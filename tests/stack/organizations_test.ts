@@ -1,11 +1,10 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ALL_DAYS, getPage, getProblem } from "../api.ts";
-import { assertExact, beside, entriesOf, newLog, PIECE, sql } from "../helpers.ts";
-import { call, client, newOrganization, pageQuery, signUp } from "../people.ts";
-import { codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
-import { type Organization, pidOf, type Run, runUpkeep } from "../project.ts";
-import { somebodyWaitsFor, valueOf } from "../project.ts";
+import { ALL_DAYS, assertExact, beside, call, client, codeOf } from "../helpers.ts";
+import { deleteEntriesBefore, entriesOf, errorOf, getPage, getProblem } from "../helpers.ts";
+import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
+import { pageQuery, pidOf, PIECE, type Run, runUpkeep, signUp } from "../helpers.ts";
+import { somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
 
 // An organization can be deleted, unless a hold keeps its entries.
 

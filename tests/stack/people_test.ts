@@ -2,12 +2,10 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
-import { getPage, TWO_DAYS } from "../api.ts";
-import { type Entry, newLog, sql, writeEntries } from "../helpers.ts";
-import { addMember, call, client, newOrganization, pageQuery } from "../people.ts";
-import { type Person, signUp } from "../people.ts";
-import { actAs, ALL_TIME, insertEntries, type Organization, queryOf } from "../project.ts";
-import { rolledBack, type Run, valueOf } from "../project.ts";
+import { actAs, addMember, ALL_TIME, call, client, type Entry, getPage } from "../helpers.ts";
+import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
+import { pageQuery, type Person, queryOf, rolledBack, type Run, signUp, sql } from "../helpers.ts";
+import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
 
@@ -67,6 +65,21 @@ describe("every call about an organization", () => {
       const { error, status } = await who.rpc("list_api_keys", { organization_id: id });
       assertEquals([error?.code, status], ["42501", expected]);
     }
+  });
+
+  it("is refused to members before their days are looked at", async () => {
+    const { id } = await newOrganization(admin);
+    const member = await signUp();
+    await addMember(id, member, "member");
+    await rolledBack(sql, async (run) => {
+      const days = `'{"start_date": "infinity", "end_date": "infinity"}'`;
+      const query = `jsonb_populate_record(null::audit_log.page_query, ${days})`;
+      await actAs(run, { sub: member.id });
+      for (const name of ["daily_entry_counts", "read_audit_log", "list_seals"]) {
+        const outcome = await outcomeOf(run, `audit_log.${name}('${id}', ${query})`);
+        assertEquals(outcome.slice(0, 5), "42501", name);
+      }
+    });
   });
 
   const failures = [

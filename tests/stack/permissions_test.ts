@@ -2,8 +2,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { DEMO_EMAILS } from "../../tasks/demo.ts";
-import { sql } from "../helpers.ts";
-import { errorOf, rolledBack, type Run } from "../project.ts";
+import { errorOf, rolledBack, type Run, sql } from "../helpers.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../supabase/migrations/", import.meta.url);
 const MIGRATIONS = await Promise.all(

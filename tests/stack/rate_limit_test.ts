@@ -1,11 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { API_URL, get, headOf, SECRET_KEY, statusOf } from "../api.ts";
-import { statusOnly, TWO_DAYS, withKey } from "../api.ts";
-import { newLog, sql } from "../helpers.ts";
-import { pidOf, rolledBack, valueOf, whileWaiting } from "../project.ts";
-import { pick, type Random, randomFrom } from "../random.ts";
+import { API_URL, get, headOf, newLog, pick, pidOf, type Random, randomFrom } from "../helpers.ts";
+import { rolledBack, SECRET_KEY, sql, statusOf, statusOnly, TWO_DAYS } from "../helpers.ts";
+import { valueOf, whileWaiting, withKey } from "../helpers.ts";
 
 // Proves the rate limit by induction. The row of a key has the times of its accepted requests. Each test request starts
 // from a random row that earlier requests may have left, and must leave such a row. So what holds for one request

@@ -1,9 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ALL_DAYS, getPage } from "../api.ts";
-import { assertExact, entriesOf, inTokyo, newLog, PIECE, sql } from "../helpers.ts";
-import { checkSeals, codeOf, deleteEntriesBefore, errorOf, insertEntries } from "../project.ts";
-import { runUpkeep, valueOf } from "../project.ts";
+import { ALL_DAYS, assertExact, checkSeals, codeOf, deleteEntriesBefore } from "../helpers.ts";
+import { entriesOf, errorOf, getPage, insertEntries, inTokyo, newLog, PIECE } from "../helpers.ts";
+import { runUpkeep, sql, valueOf } from "../helpers.ts";
 
 /** Seals and checks all days of an organization, and lists its seals. No day may be altered. */
 async function sealed(id: string): Promise<string[]> {

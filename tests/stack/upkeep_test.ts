@@ -1,8 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { assertExact, newLog, sql } from "../helpers.ts";
-import { insertEntries, type Organization, pidOf, rolledBack, type Run } from "../project.ts";
-import { runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
+import { assertExact, insertEntries, newLog, type Organization, pidOf } from "../helpers.ts";
+import { rolledBack, type Run, runUpkeep, somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
 
 /** Makes an organization in which one connection has written two entries on each of so many days. */
 async function organizationWithBacklog(days: number): Promise<Organization> {

@@ -59,15 +59,11 @@ export function feedAddress(publicUrl: string, query: Query, next: string): stri
 }
 
 function address(publicUrl: string, query: Query, place: Record<string, string>): string {
-  const { start, end, action, user_email, order, limit } = query;
-  const parameters = new URLSearchParams({
-    start,
-    end,
-    ...action && { action },
-    ...user_email && { user_email },
-    ...order === "desc" && { order },
-    limit: String(limit),
-    ...place,
-  });
+  const { limit, offset: _offset, after: _after, order, ...filters } = query;
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(filters)) if (value) parameters.set(name, value);
+  if (order === "desc") parameters.set("order", order);
+  parameters.set("limit", String(limit));
+  for (const [name, value] of Object.entries(place)) parameters.set(name, value);
   return `${publicUrl}?${parameters}`;
 }

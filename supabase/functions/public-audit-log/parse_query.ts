@@ -83,8 +83,8 @@ export function refusal(
   { after, user_email }: Partial<Query> = {},
 ): ParameterError[] | undefined {
   if (decision === "invalid_cursor" && after) {
-    const detail = `${seen([after])}: not a cursor of this organization for the same start, end, ` +
-      "action and user_email, or one from before a restore of the database. Start again with " +
+    const detail = `${seen([after])}: not a cursor of this organization for the same days and ` +
+      "filters, or one from before a restore of the database. Start again with " +
       "after=beginning, and drop the entries that you have, by id and created_at";
     return [{ parameter: "after", detail }];
   }

@@ -1,5 +1,6 @@
-// All requests share one process. So that no client fills its memory or everybody's queue, the requests of a key are
-// answered one after the other, and the pages of all keys together have bounded room.
+// Requests share a process. So that no client fills its memory or everybody's queue, the requests of a key are answered
+// one after the other, and the pages of all keys together have bounded room. All of this holds within one process:
+// Supabase may run several.
 
 /** For the pages of all requests, in bytes: small ones never wait for large ones. */
 const ROOM = { large: 16 * 1024 ** 2, small: 8 * 1024 ** 2 };
