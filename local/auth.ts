@@ -20,7 +20,7 @@ export interface Auth extends AsyncDisposable {
   start(): Promise<void>;
 }
 
-/** Creates Supabase Lite. The stack uses its Auth where no Supabase Auth is on the PATH. */
+/** Creates Supabase Lite. The stack uses its Auth unless SUPABASE_AUTH_BIN names a Supabase Auth. */
 export async function createLite(options: AuthOptions): Promise<Auth> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));

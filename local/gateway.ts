@@ -1,4 +1,3 @@
-import { renderReference } from "../docs/reference.ts";
 import type { ServeConsole } from "./console.ts";
 import { METHODS } from "./data_api.ts";
 import { problem } from "../supabase/functions/public-audit-log/problem.ts";
@@ -13,7 +12,7 @@ export interface GatewayOptions {
   log: (text: string) => void;
 }
 
-/** Serves everything on one port: the paths of a hosted project, the console at the root, and `/docs`. */
+/** Serves everything on one port: the paths of a hosted project, and the console at the root. */
 export function startGateway(options: GatewayOptions): Deno.HttpServer {
   const { port, dataApi, auth, functionPort, serveConsole, log } = options;
   return Deno.serve(
@@ -32,7 +31,6 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
           return problem("internal_error", crypto.randomUUID());
         });
       }
-      if (/^\/docs\/?$/.test(url.pathname)) return serveReference(`http://127.0.0.1:${port}`);
       return serveConsole(url.pathname) ??
         Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
     },
@@ -47,33 +45,4 @@ async function forward(url: URL, request: Request, address: string): Promise<Res
   // Like Supabase's proxy, overwrites what the caller sent.
   headers.set("CF-Connecting-IP", address);
   return await fetch(url, { method, headers, body, redirect: "manual" });
-}
-
-/** The reference has its own script and styles, and calls nobody. */
-const REFERENCE_POLICY = [
-  "default-src 'none'",
-  "script-src 'unsafe-inline'",
-  "worker-src blob:",
-  "style-src 'unsafe-inline'",
-  "img-src data:",
-  "font-src data:",
-  "frame-ancestors 'none'",
-].join("; ");
-
-let reference: Promise<string> | undefined;
-
-/** Answers with the reference page of a stack. Rendering takes two seconds, so it waits for the first request. */
-async function serveReference(apiUrl: string): Promise<Response> {
-  reference ??= renderReference(apiUrl).catch((error) => {
-    reference = undefined;
-    throw error;
-  });
-  return new Response(await reference, {
-    headers: {
-      "Content-Type": "text/html; charset=utf-8",
-      "Content-Security-Policy": REFERENCE_POLICY,
-      "Cache-Control": "no-cache",
-      "X-Content-Type-Options": "nosniff",
-    },
-  });
 }

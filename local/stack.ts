@@ -5,7 +5,7 @@ import { createDataApi } from "./data_api.ts";
 import { startEdgeFunction } from "./edge_function.ts";
 import { startGateway } from "./gateway.ts";
 import { type Auth, createLite } from "./auth.ts";
-import { createSupabaseAuth, hasSupabaseAuth, type Mail } from "./supabase_auth.ts";
+import { createSupabaseAuth, type Mail, supabaseAuthProgram } from "./supabase_auth.ts";
 import {
   databaseUrl,
   majorVersion,
@@ -23,7 +23,7 @@ export interface StackOptions {
   databasePort: number;
   /** The programs of another Postgres than the package's, and its settings. */
   server?: Pick<PostgresOptions, "programs" | "settings">;
-  /** Settings of a Supabase Auth on the PATH. Supabase Lite has none. */
+  /** Settings of a Supabase Auth. Supabase Lite has none. */
   authSettings?: Record<string, string>;
   /** Whether to install the service: its migrations and its console. It is installed by default. */
   isMigrated?: boolean;
@@ -91,9 +91,17 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     log(`Mail to ${mail.to}: ${mail.text}\n`);
   };
   const authOptions = { databasePort, ...secrets };
+  const authProgram = supabaseAuthProgram();
   const auth: Auth = started.use(
-    await hasSupabaseAuth()
-      ? await createSupabaseAuth({ apiUrl, settings: authSettings, onMail, log, ...authOptions })
+    authProgram
+      ? await createSupabaseAuth({
+        authProgram,
+        apiUrl,
+        settings: authSettings,
+        onMail,
+        log,
+        ...authOptions,
+      })
       : await createLite(authOptions),
   );
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {

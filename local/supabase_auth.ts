@@ -5,16 +5,9 @@ import { signJwt } from "./data_api.ts";
 import { freePort } from "./free_port.ts";
 import { databaseUrl } from "./postgres.ts";
 
-/** Whether the `auth` on the PATH is Supabase's. */
-export async function hasSupabaseAuth(): Promise<boolean> {
-  const command = new Deno.Command("auth", { args: ["--help"], stdin: "null" });
-  try {
-    const { stdout } = await command.output();
-    return new TextDecoder().decode(stdout).includes("gotrue [command]");
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+/** Returns the Supabase Auth that SUPABASE_AUTH_BIN names. Without it, the stack uses Supabase Lite. */
+export function supabaseAuthProgram(): string | undefined {
+  return Deno.env.get("SUPABASE_AUTH_BIN");
 }
 
 /** A mail that Auth would send. */
@@ -24,6 +17,8 @@ export interface Mail {
 }
 
 export interface SupabaseAuthOptions extends AuthOptions {
+  /** The path of the program. */
+  authProgram: string;
   apiUrl: string;
   /** More settings, such as `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
   settings: Record<string, string>;
@@ -31,10 +26,10 @@ export interface SupabaseAuthOptions extends AuthOptions {
   log: (text: string) => void;
 }
 
-/** Prepares the Supabase Auth on the PATH. */
+/** Prepares a Supabase Auth. */
 export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<Auth> {
   const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
-  const { settings, onMail, log } = options;
+  const { authProgram, settings, onMail, log } = options;
   await using resources = new AsyncDisposableStack();
   const mails = resources.use(receiveMails(onMail));
   const url = databaseUrl(databasePort, "supabase_admin", adminPassword);
@@ -71,7 +66,12 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     [secretKey, signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
   ]);
   function run(command: string, onLine: (line: string) => void): ChildProcess {
-    return startChildProcess("auth", { args: [command], clearEnv: true, env: environment, onLine });
+    return startChildProcess(authProgram, {
+      args: [command],
+      clearEnv: true,
+      env: environment,
+      onLine,
+    });
   }
   async function migrate(): Promise<void> {
     let said = "";

@@ -1,4 +1,4 @@
-import { redocly } from "../docs/reference.ts";
+import { redocly } from "./openapi/redocly.ts";
 import { databaseTypes, TYPES_FILE } from "./types.ts";
 import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";

@@ -82,12 +82,11 @@ function welcome(stack: StackInfo, apiKey: string): string {
   return `
 Ready.
 
-  Console    ${stack.apiUrl}/
-  Reference  ${stack.apiUrl}/docs
-  API        ${url}
-  Database   ${stack.databaseUrl}
-  Sign in    ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}
-  Demo key   ${apiKey}
+  Console   ${stack.apiUrl}/
+  API       ${url}
+  Database  ${stack.databaseUrl}
+  Sign in   ${DEMO_EMAILS.join(" or ")}, password ${DEMO_PASSWORD}
+  Demo key  ${apiKey}
 
 Try it:
 

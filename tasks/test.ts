@@ -1,5 +1,5 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import { findBrowser } from "../tests/browser/find_browser.ts";
+import { findBrowser } from "./find_browser.ts";
 import { installPostgres } from "./postgres/versions.ts";
 import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PostgrestError } from "@supabase/supabase-js";
 import { createHmac, generateKeyPairSync } from "node:crypto";
-import { hasSupabaseAuth } from "../../local/supabase_auth.ts";
+import { supabaseAuthProgram } from "../../local/supabase_auth.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 import { call, newOrganization, signUp } from "../people.ts";
@@ -10,10 +10,10 @@ import { openPage } from "./browser.ts";
 
 // Tests what Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
 
-if (await hasSupabaseAuth()) {
+if (supabaseAuthProgram()) {
   describe("with a Supabase Auth", test);
 } else {
-  console.log("supabase_auth_test.ts is not run: no Supabase Auth on the PATH");
+  console.log("supabase_auth_test.ts is not run: SUPABASE_AUTH_BIN names no Supabase Auth");
 }
 
 /** The address of the person who has signed in at the provider. */

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
@@ -21,10 +27,19 @@ const POSTGREST = "postgrest";
 let process: Deno.ChildProcess | undefined;
 let output = "";
 
+/** Has a program `auth`, which is not asked for: it must not be run. */
+const programs = Deno.makeTempDirSync();
+Deno.writeTextFileSync(`${programs}/auth`, `#!/bin/sh\ntouch "${programs}/was_run"\n`, {
+  mode: 0o755,
+});
+
 function commandOf(task: string, options: string[] = []): Deno.CommandOptions {
   const main = new URL(`../../tasks/${task}.ts`, import.meta.url).href;
   const ports = [`--api-port=${apiPort}`, `--db-port=${databasePort}`];
-  return { args: ["run", "--allow-all", main, ...ports, `--data-dir=${dataDir}`, ...options] };
+  return {
+    args: ["run", "--allow-all", main, ...ports, `--data-dir=${dataDir}`, ...options],
+    env: { PATH: `${programs}:${Deno.env.get("PATH")}` },
+  };
 }
 
 /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
@@ -131,6 +146,9 @@ describe("deno task start, where it cannot run,", () => {
       assertEquals(code, 2, text);
       assertStringIncludes(text, "--api-port=54321");
     }
+    const { code, stdout } = await runDeno(commandOf("start", ["--help"]));
+    assertEquals(code, 0);
+    assertStringIncludes(stdout, "--api-port=54321");
   });
 });
 
@@ -148,6 +166,7 @@ describe("deno task start", () => {
     const consoleUrl = output.match(/Console +(http\S+)/)?.[1] ?? "none";
     assertStringIncludes(await (await fetch(consoleUrl)).text(), "<title>Audit log console");
     assertMatch(output, /Data API \(PostgREST \d+\.\d+\S*\), Auth/);
+    await assertRejects(() => Deno.stat(`${programs}/was_run`), Deno.errors.NotFound);
 
     const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
     const [, command = "", shown = ""] = readme.match(

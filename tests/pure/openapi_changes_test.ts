@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { redocly } from "../../docs/reference.ts";
+import { redocly } from "../../tasks/openapi/redocly.ts";
 
 const DOCS = fileURLToPath(new URL("../../docs/", import.meta.url));
 

@@ -3,7 +3,7 @@ import type {
   ActionsPage,
   Page,
   SealsPage,
-} from "../supabase/functions/public-audit-log/page_schema.ts";
+} from "../../supabase/functions/public-audit-log/page_schema.ts";
 
 /** A page of entries. */
 export const PAGE: Page = {

@@ -1,5 +1,3 @@
-import { runProgram } from "../run_program.ts";
-
 const FIND =
   "for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $name && break; done";
 const INSTALL =
@@ -20,5 +18,6 @@ export async function findBrowser(): Promise<string> {
 
 async function run(script: string): Promise<string> {
   const env = { DEBIAN_FRONTEND: "noninteractive" };
-  return (await runProgram("sh", { args: ["-c", script], env, stdin: "null" })).stdout.trim();
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", script], env }).output();
+  return new TextDecoder().decode(stdout).trim();
 }
