@@ -1,9 +1,11 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import * as fs from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
 import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
 /** Writes a text to the disk, then puts it in the place of a file in one step. */
@@ -47,38 +49,58 @@ export function readProgress<Progress extends { after: string }>(
   );
 }
 
+type Claim = "holds" | "waits" | "gone";
+
+/** What the socket of a process that does not answer says of it. With another error, it may be alive. */
+const CLAIMS: Record<string, Claim> = { ECONNREFUSED: "gone", ENOENT: "gone", ECONNRESET: "waits" };
+
 /**
- * Holds a file for this process alone. The lock is a socket in the folder for temporary files: it ends with the
- * process, however that ends.
+ * Holds a file for this process alone. Each process listens on a socket of its own in the folder for temporary files,
+ * which ends with it, however it ends. As nobody takes over a socket, two cannot take the same one. Of several that
+ * begin together, the first by name holds the file.
  */
 export async function lock(path: string): Promise<void> {
   const real = join(fs.realpathSync(dirname(resolve(path))), basename(path));
-  const name = `public-audit-log-${createHash("sha256").update(real).digest("hex").slice(0, 16)}`;
-  const socket = process.platform === "win32" ? `\\\\.\\pipe\\${name}` : join(tmpdir(), name);
-  if (await listens(socket)) return;
-  if (!await answers(socket)) {
-    fs.rmSync(socket, { force: true });
-    if (await listens(socket)) return;
+  const hash = createHash("sha256").update(real).digest("hex").slice(0, 16);
+  const prefix = `public-audit-log-${hash}-`;
+  const own = `${prefix}${randomBytes(4).toString("hex")}`;
+  const folder = process.platform === "win32" ? "\\\\.\\pipe\\" : tmpdir();
+  let claim: Claim = "waits";
+  const server = createServer((connection) => connection.on("error", () => {}).end(claim)).unref();
+  await once(server.listen(join(folder, own)), "listening");
+  for (;;) {
+    const names = fs.readdirSync(folder).filter((name) => name.startsWith(prefix)).sort();
+    const claims = await Promise.all(names.map((name) => claimOf(join(folder, name))));
+    const waiting = names.filter((_, n) => claims[n] === "waits");
+    if (claims.includes("holds") || waiting[0] !== own) {
+      server.close();
+      refuse(`${path} is in use: wait until the other process has ended.`);
+    }
+    if (waiting.length === 1) {
+      claim = "holds";
+      const gone = names.filter((_, n) => claims[n] === "gone");
+      for (const name of gone) fs.rmSync(join(folder, name), { force: true });
+      return;
+    }
+    // Each of the others finds this one and ends, unless it looked before this one was there. Then it holds the file.
+    await sleep(5);
   }
-  refuse(`${path} is in use: wait until the other process has ended.`);
 }
 
-function listens(socket: string): Promise<boolean> {
-  const server = createServer((connection) => connection.destroy()).unref();
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => isError(error, "EADDRINUSE") ? resolve(false) : reject(error));
-    server.listen(socket, () => resolve(true));
-  });
-}
-
-function answers(socket: string): Promise<boolean> {
+function claimOf(socket: string): Promise<Claim> {
   return new Promise((resolve) => {
-    const connection = connect(socket, () => (connection.destroy(), resolve(true)));
-    connection.once("error", () => resolve(false));
+    const connection = connect(socket);
+    connection.setTimeout(1_000, () => {
+      resolve("holds");
+      connection.destroy();
+    });
+    connection.once("data", (answer) => resolve(`${answer}` === "holds" ? "holds" : "waits"));
+    connection.once("error", (error) => resolve(CLAIMS[codeOf(error)] ?? "holds"));
+    connection.once("close", () => resolve("waits"));
   });
 }
 
-/** Whether an error of the system has this code. */
-export function isError(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
+/** The code of an error of the system, such as ENOENT. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

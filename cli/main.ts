@@ -6,7 +6,7 @@ import metadata from "../deno.json" with { type: "json" };
 import { install } from "./install/install.ts";
 import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse, secureUrl } from "./client.ts";
 import { exportLog } from "./export.ts";
-import { isError } from "./files.ts";
+import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
 import { verify } from "./verify.ts";
@@ -114,7 +114,7 @@ process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 async function main(command: string, args: string[]): Promise<number> {
   // A reader such as head may end before it has read everything: that is no failure.
   process.stdout.on("error", (error) => {
-    if (isError(error, "EPIPE")) process.exit(0);
+    if (codeOf(error) === "EPIPE") process.exit(0);
     say(`The output cannot be written: ${error.message}`);
     process.exit(EXIT.gaveUp);
   });
