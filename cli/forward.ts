@@ -6,7 +6,7 @@ import type { Sink } from "./sinks.ts";
 interface Progress {
   /** The cursor. */
   after: string;
-  /** The sink that it was delivered to. */
+  /** The sink that it was delivered to; none if `follow` printed it. */
   to?: string | undefined;
   pages: number;
   entries: number;
@@ -26,14 +26,14 @@ export async function forward(
 ): Promise<number> {
   const { to, state, start, end, action, signal = null } = options;
   if (state) await lock(state);
-  let progress = (state ? readProgress<Progress>(state) : undefined) ??
-    { after: "beginning", pages: 0, entries: 0 };
-  if (progress.to !== undefined && progress.to !== to) {
+  const saved = state ? readProgress<Progress>(state) : undefined;
+  if (saved && saved.to !== to) {
     refuse(
-      `${state} is the state of --to=${progress.to}: give each sink a --state of its own. ` +
-        'If this sink has a new address, correct "to" in that file.',
+      `${state} is the state of ${saved.to ? `forward --to=${saved.to}` : "follow"}: give each a ` +
+        '--state of its own. If the sink has a new URL, correct "to" in that file.',
     );
   }
+  let progress: Progress = saved ?? { after: "beginning", pages: 0, entries: 0 };
   const before = progress.entries;
   for await (const page of follow({ ...options, after: progress.after })) {
     const { lines, items, next, hasMore, organizationId } = page;

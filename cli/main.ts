@@ -106,9 +106,6 @@ const DAYS = { start: TEXT, end: TEXT };
 const RANGE = { ...DAYS, action: TEXT };
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
-/** Uses half of the key's quota, so that other programs can use the key, too. */
-const POLL_MS = 2_000;
-
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
@@ -170,15 +167,15 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** Reads the address and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
+/** Reads the URL and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
-  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
+  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
   secureUrl("AUDIT_LOG_URL", text);
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
-  return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
+  return { url: text, key, keyFile, say, everyMs: goesOn ? "auto" : undefined };
 }
 
 /** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */

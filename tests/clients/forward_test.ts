@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
 import { AuditLogError, follow, Temporary } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
-import { type Page, sinkFor } from "../../cli/sinks.ts";
+import { type Delivery, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
@@ -181,7 +181,7 @@ describe("public-audit-log forward", () => {
     const names: string[] = [];
     const ended = new AbortController();
     let [waits, isKilled] = [0, false];
-    const sink = ({ number, from, lines }: Page) => {
+    const sink = ({ number, from, lines }: Delivery) => {
       names.push(`${number} ${from} ${lines.length}`);
       if (number === 0 || isKilled) return Promise.resolve();
       isKilled = true;
@@ -275,14 +275,20 @@ describe("public-audit-log forward", () => {
     await fill(log, 1);
     isRefusing = true;
     const otherSink = start({ ...run, args: [`--to=${sink.url}/b`] });
+    const follow = (state: string) =>
+      startCli(INSTALLED, ["follow", "--once", `--state=${state}`], { key: log.token }).output;
+    const followed = newState();
+    await mustRun(follow(followed));
     const refused: [Ended | undefined, RegExp][] = [
+      [await start({ ...run, state: followed }).output, /is the state of follow: give each/],
       [second, /in use/],
       [damaged, /damaged/],
-      [await otherSink.output, /is the state of .*\/audit: give each/],
+      [await otherSink.output, /is the state of forward --to=.*\/audit: give each/],
+      [await follow(run.state), /is the state of forward --to=.*\/audit: give each/],
       [await start(run).output, /refuses the entries \(401\)/],
       [await start({ ...run, env: {} }).output, /FORWARD_TOKEN/],
       [await start({ ...run, args: ["--to=ftp://x"] }).output, /--to: /],
-      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https/],
+      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https URL/],
       [await start({ ...run, args: ["--to=https://a:b@x"] }).output, /user or a password/],
       [
         await start({ ...run, args: [`--to=elasticsearch:${sink.url}`] }).output,
@@ -382,7 +388,7 @@ describe("import { follow } from public-audit-log", () => {
     assertEquals(stdout, "1000 true\n100 false\n");
     const installed = `${INSTALLED}/node_modules/public-audit-log/dist/client.d.ts`;
     const types = await Deno.readTextFile(installed);
-    assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<Page>/);
+    assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<FeedPage>/);
     const pages = follow({ url: AUDIT_LOG_URL, key, signal: AbortSignal.abort() });
     await assertRejects(() => pages.next(), DOMException);
     const wrong = follow({ url: AUDIT_LOG_URL, key: "pck_none" });
