@@ -30,10 +30,7 @@ export function secureUrl(name: string, text: string): URL {
 /** A failure that may be over later. */
 export class Temporary extends Error {
   /** The status of the answer, if there was one, and how long it asked to wait. */
-  constructor(
-    message: string,
-    readonly answer: { status?: number; waitMs?: number | undefined } = {},
-  ) {
+  constructor(message: string, readonly status?: number, readonly waitMs?: number) {
     super(message);
   }
 }
@@ -59,8 +56,6 @@ export interface FeedPage {
   /** If it is `false`, you have caught up. */
   hasMore: boolean;
   organizationId: string;
-  /** How many milliseconds to wait when caught up: it leaves half of the key's quota to other programs. */
-  pollMs: number;
 }
 
 /** What to read, and how to try again. */
@@ -78,11 +73,8 @@ export interface FollowOptions {
   action?: string | undefined;
   /** The `next` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
-  /**
-   * Milliseconds to wait when caught up; `auto` takes the page's `pollMs`. Without it, following ends there, or after
-   * ten failures in a row.
-   */
-  everyMs?: number | "auto" | undefined;
+  /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
+  goesOn?: boolean | undefined;
   /** Is told why and when it tries again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
@@ -101,18 +93,20 @@ const LONGEST_RETRY_MS = 30_000;
  * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-  const { start = "0001-01-01", end = "9999-12-31", action, everyMs, signal, wait = pause } =
-    options;
+  const { start = "0001-01-01", end = "9999-12-31", action, signal, wait = pause } = options;
   const selection = { start, end, ...action !== undefined && { action }, limit: "1000" };
   for (let after = options.after ?? "beginning";;) {
     const url = new URL(options.url);
     url.search = `${new URLSearchParams({ ...selection, after })}`;
-    const page = await persist(async () => parsePage(await ask(url, options)), options);
+    const { headers, page } = await persist(async () => {
+      const { headers, body } = await ask(url, options);
+      return { headers, page: parsePage(body) };
+    }, options);
     yield page;
     after = page.next;
     if (page.hasMore) continue;
-    if (everyMs === undefined) return;
-    await wait(everyMs === "auto" ? page.pollMs : everyMs, signal);
+    if (!options.goesOn) return;
+    await wait(pollMsOf(headers.get("RateLimit-Policy")), signal);
   }
 }
 
@@ -125,9 +119,7 @@ export async function ask(url: URL, options: FollowOptions): Promise<Answer> {
   const { status, body } = answer;
   if (status === 200) return answer;
   // The API has no such answer: a proxy gave it.
-  if (status > 405 || status === 403) {
-    throw new Temporary(`${url.host}: status ${status}`, { status });
-  }
+  if (status > 405 || status === 403) throw new Temporary(`${url.host}: status ${status}`);
   if (status === 401) {
     const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
       `Set an active one in ${keyFile || "AUDIT_LOG_API_KEY"}, and run the same command again.`;
@@ -201,7 +193,7 @@ export async function send(url: URL, init: RequestInit): Promise<Answer> {
     if (status < 500 && ![408, 425, 429].includes(status)) return answer;
     const id = headers.get("X-Request-Id");
     const message = `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`;
-    throw new Temporary(message, { status, waitMs: retryAfterMs(headers.get("Retry-After")) });
+    throw new Temporary(message, status, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
     if (error instanceof Temporary || init.signal?.aborted) throw error;
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
@@ -217,15 +209,15 @@ function retryAfterMs(value: string | null): number | undefined {
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
-  const { everyMs, say = () => {}, signal, wait = pause } = options;
+  const { goesOn, say = () => {}, signal, wait = pause } = options;
   // A scheduled job should fail visibly. What runs all the time waits.
-  const mostFailures = everyMs === undefined ? 10 : Infinity;
+  const mostFailures = goesOn ? Infinity : 10;
   for (let failures = 1;; failures++) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof Temporary)) throw error;
-      const { message, answer: { status, waitMs } } = error;
+      const { message, status, waitMs } = error;
       if (status === 429 && waitMs !== undefined) failures = 0;
       if (failures >= mostFailures) {
         throw new AuditLogError(EXIT.gaveUp, `${message}. Gave up: run the same command again.`);
@@ -243,7 +235,7 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
 }
 
 /** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
-function parsePage({ headers, body }: Answer): FeedPage {
+function parsePage(body: string): FeedPage {
   try {
     const { items, total, ...page } = JSON.parse(body);
     const { has_more: hasMore, organization_id: organizationId } = page;
@@ -254,14 +246,13 @@ function parsePage({ headers, body }: Answer): FeedPage {
     if (!next || typeof hasMore !== "boolean" || lines.length !== items.length) {
       throw new TypeError("not a page that after= gives");
     }
-    const pollMs = pollMsOf(headers.get("RateLimit-Policy"));
-    return { items, lines, total, next, hasMore, organizationId, pollMs };
+    return { items, lines, total, next, hasMore, organizationId };
   } catch (error) {
     throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }
 }
 
-/** How often to poll with half of the quota of a `RateLimit-Policy`; a proxy may have removed that header. */
+/** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
 function pollMsOf(policy: string | null): number {
   const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
   return 2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS;

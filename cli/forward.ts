@@ -18,11 +18,7 @@ interface Progress {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & {
-    to?: string;
-    state?: string | undefined;
-    show?: (entries: number) => void;
-  },
+  options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
   const { to, state, start, end, action, signal = null } = options;
   if (state) await lock(state);
@@ -46,7 +42,6 @@ export async function forward(
     }
     progress = { after: next, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
-    options.show?.(progress.entries - before);
   }
   return progress.entries - before;
 }

@@ -143,10 +143,8 @@ async function run(command: string, args: string[]): Promise<number> {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
       if (!options.state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const show = (entries: number) =>
-        process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
-      const entries = await forward(sink, { ...api(!once), ...options, to, show });
-      return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
+      const entries = await forward(sink, { ...api(!once), ...options, to });
+      return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
       const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
@@ -167,7 +165,7 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** Reads the URL and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
+/** Reads the URL and the key from the environment. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
@@ -175,7 +173,7 @@ function api(goesOn = false): FollowOptions {
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
-  return { url: text, key, keyFile, say, everyMs: goesOn ? "auto" : undefined };
+  return { url: text, key, keyFile, say, goesOn };
 }
 
 /** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
