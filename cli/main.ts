@@ -106,9 +106,6 @@ const DAYS = { start: TEXT, end: TEXT };
 const RANGE = { ...DAYS, action: TEXT };
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
-/** Uses half of the key's quota, so that other programs can use the key, too. */
-const POLL_MS = 2_000;
-
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
@@ -146,10 +143,8 @@ async function run(command: string, args: string[]): Promise<number> {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
       if (!options.state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const show = (entries: number) =>
-        process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
-      const entries = await forward(sink, { ...api(!once), ...options, to, show });
-      return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
+      const entries = await forward(sink, { ...api(!once), ...options, to });
+      return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
       const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
@@ -170,15 +165,15 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-/** Reads the address and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
+/** Reads the URL and the key from the environment. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
-  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
+  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
   secureUrl("AUDIT_LOG_URL", text);
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
-  return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
+  return { url: text, key, keyFile, say, goesOn };
 }
 
 /** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */
