@@ -10,6 +10,7 @@ declare
   scope constant text := concat_ws(
     ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action, to_json(query.user_email)
   );
+  key audit_log_private.cursor_key;
   present constant pg_snapshot := audit_log_private.log_snapshot();
   -- A page of any filter takes less than 50 ms of processor time with this (deno task bench feed).
   most_examined constant integer := 10000;
@@ -22,8 +23,9 @@ begin
   if read.decision <> 'accepted' then
     return read;
   end if;
+  key := audit_log_private.cursor_key(scope);
   if query.after <> 'beginning' then
-    cursor := audit_log_private.decode_cursor(query.after, scope);
+    cursor := audit_log_private.decode_cursor(query.after, key);
     if cursor is null then
       read := null;
       read.decision := 'invalid_cursor';
@@ -59,7 +61,7 @@ begin
       where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
     ));
   end if;
-  read.next := audit_log_private.encode_cursor(cursor, scope);
+  read.next := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
   read.reads := 'feed';
