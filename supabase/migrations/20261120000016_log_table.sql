@@ -7,10 +7,11 @@
 --
 -- It makes two functions and up to three triggers:
 --
---  - logged_row(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows when
---    a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
+--  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
+--    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
 --    The triggers' conditions name this function: `drop column … cascade` drops it with the triggers, and breaks no write.
---  - logged_documents() is the trigger function. It writes the entries of a statement, and names nothing of the platform's.
+--  - logged_documents() is the trigger function. It writes the entries of a statement, and names nothing else of the
+--    platform's.
 --
 -- All that is known about a logged table is in these, and in the comment of the trigger function. No table of ours has
 -- it, so dumps, restores and copies of the schema need no care.
@@ -188,7 +189,7 @@ begin
 end $$;
 comment on function audit_log_private.selected_columns is 'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
-create function audit_log_private.make_logged_row(logged regclass, "row" text, data text, changes text, key text[]) returns void
+create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   one constant record := audit_log_private.selected_columns(logged, "row");
@@ -216,7 +217,7 @@ begin
   end loop;
   execute format(
     $sql$
-      create function audit_log_private.logged_row(logged %s)
+      create function audit_log_private.%I(logged %s)
       returns table (key text[], external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
       language sql stable
       begin atomic
@@ -226,8 +227,9 @@ begin
         from (select %s) as %I %s;
       end
     $sql$,
+    name,
     logged,
-    (select string_agg(format('(logged).%I', name), ', ') from unnest(key) as name),
+    (select string_agg(format('(logged).%I', k), ', ') from unnest(key) as k),
     case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "value3")'
       else 'audit_log_private.valid_email("value3"::text)'
     end,
@@ -236,26 +238,22 @@ begin
       from unnest(field.names) with ordinality as f (name, n)
     ),
     (select string_agg(format('"change%s"::text', n), ', ') from generate_subscripts(change.names, 1) as n),
-    (select string_agg(format('(logged).%1$I as %1$I', name), ', ') from unnest(used) as name),
+    (select string_agg(format('(logged).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
     lists
   );
-  execute format('revoke all on function audit_log_private.logged_row(%s) from public, anon, authenticated, service_role', logged);
-  execute format('comment on function audit_log_private.logged_row(%s) is %L', logged, 'What a row means to the log. Made by log_table.');
+  execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
+  execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
 end $fn$;
-comment on function audit_log_private.make_logged_row is 'Makes the function logged_row of a table.';
+comment on function audit_log_private.make_row_function is 'Makes the function that says what a row of a table means to the log.';
 
-create function audit_log_private.make_trigger_function(logged regclass, on_failure text, changes text[], is_for_each_row boolean)
-returns regprocedure
+create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
-  table_name constant text := (select c.relname from pg_class c where c.oid = logged);
-  name name := 'logged_' || table_name;
-  number integer := 1;
+  row_function constant text := format('audit_log_private.%I', name);
   logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
-  rows_of constant text := '%s as t cross join lateral audit_log_private.logged_row(t.*)';
-  former constant text := case when is_for_each_row then 'audit_log_private.logged_row(old)' else format(rows_of, 'former') end;
-  changed constant text := case when is_for_each_row then 'audit_log_private.logged_row(new)' else format(rows_of, 'changed') end;
+  former constant text := format(case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function);
+  changed constant text := format(case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function);
   -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
   -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
   -- planned for.
@@ -285,10 +283,6 @@ declare
     ) as e
     where e.organization_id is not null;$sql$;
 begin
-  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
-    number := number + 1;
-    name := 'logged_' || left(table_name, 12) || '_' || number;
-  end loop;
   execute format(
     'create function audit_log_private.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
     name,
@@ -307,7 +301,7 @@ end $body$,
         updated_rows, changes,
         format(logged_rows, former), format(logged_rows, changed)
       )),
-      format(insert_entries, format(logged_rows, format(rows_of, 'changed'))),
+      format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
       case on_failure when 'carry_on' then $sql$
 exception when others then
   perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
@@ -315,7 +309,6 @@ exception when others then
     )
   );
   execute format('revoke all on function audit_log_private.%I() from public, anon, authenticated, service_role', name);
-  return format('audit_log_private.%I()', name);
 end $fn$;
 comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
 
@@ -328,7 +321,7 @@ begin
     select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
     union all
     select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = 'logged_row' and c.oid = unlog_table.logged
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%' and c.oid = unlog_table.logged
   loop
     -- With its triggers.
     execute format('drop function %s cascade', made.name);
@@ -361,7 +354,8 @@ declare
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
   changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
   key constant text[] := audit_log_private.immediate_key(logged);
-  trigger_function regprocedure;
+  name name := 'logged_' || relation.relname;
+  number integer := 1;
   problem text;
   event text;
   action text;
@@ -384,14 +378,17 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.unlog_table(logged);
-  perform audit_log_private.make_logged_row(
-    logged,
+  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
+    number := number + 1;
+    name := 'logged_' || left(relation.relname, 12) || '_' || number;
+  end loop;
+  perform audit_log_private.make_row_function(
+    logged, name,
     format('(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged', organization, agent_name, person, log_if),
-    data, changes,
-    case when on_update is null then '{}' else coalesce(key, '{}') end
+    data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
   );
-  trigger_function := audit_log_private.make_trigger_function(logged, on_failure, changed, key is null);
-  execute format('comment on function %s is %L', trigger_function, jsonb_strip_nulls(jsonb_build_object(
+  perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
+  execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
     'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
@@ -399,7 +396,7 @@ begin
   for event, action in select a.key, a.value from jsonb_each_text(actions) as a loop
     execute format(
       'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
-      'when (%4$L::regprocedure is not null) execute function %5$s(%6$L)',
+      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
       event, logged,
       case
         when event = 'insert' then 'referencing new table as changed'
@@ -407,7 +404,7 @@ begin
         when key is null then 'for each row'
         else 'referencing old table as former new table as changed'
       end,
-      format('audit_log_private.logged_row(%s)', logged), left(trigger_function::text, -2), action
+      format('audit_log_private.%I(%s)', name, logged), name, action
     );
   end loop;
 end $$;
