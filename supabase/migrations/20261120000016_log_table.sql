@@ -271,7 +271,8 @@ declare
   insert_entries constant text := $sql$
     insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
     select
-      e.organization_id, tg_argv[0], coalesce(request.email, e.person, request.otherwise), e.agent_name,
+      e.organization_id, tg_argv[0],
+      coalesce(request.email, case when tg_op <> 'DELETE' then e.person end, request.otherwise), e.agent_name,
       case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
     from (
       select
@@ -340,7 +341,7 @@ create function audit_log_private.log_table(
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
-  -- Who it was where nobody is signed in: an account's id (uuid), or an address.
+  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column knows.
   person text default 'null',
   -- Select lists. An update that changes none of `changes` is not logged.
   data text default '',
