@@ -218,18 +218,23 @@ begin
   execute format(
     $sql$
       create function audit_log_private.%I(logged %s)
-      returns table (key text[], external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
+      returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
       language sql stable
       begin atomic
         select
-          array[%s]::text[], "value1"::text, audit_log_private.name_or_unnamed("value2"::text), %s, "value4" is true,
+          logged, %s, "value1"::text, audit_log_private.name_or_unnamed("value2"::text), %s, "value4" is true,
           jsonb_build_object(%s), array[%s]::text[]
         from (select %s) as %I %s;
       end
     $sql$,
     name,
     logged,
-    (select string_agg(format('(logged).%I', k), ', ') from unnest(key) as k),
+    logged,
+    case cardinality(key)
+      when 0 then $$''$$
+      when 1 then format('(logged).%I::text', key[1])
+      else format('array[%s]::text', (select string_agg(format('(logged).%I::text', k), ', ') from unnest(key) as k))
+    end,
     case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "value3")'
       else 'audit_log_private.valid_email("value3"::text)'
     end,
@@ -257,18 +262,15 @@ declare
   -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
   -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
   -- planned for.
-  updated_rows constant text := $sql$(
-        select
-          coalesce(n.external_id, o.external_id) as external_id, coalesce(n.agent_name, o.agent_name) as agent_name,
-          case when n.key is null then o.person else n.person end as person,
-          audit_log_private.with_changes(coalesce(n.data, o.data), %L, o.changes, n.changes) as data
-        from %s as o
-        full join %s as n on n.key = o.key and coalesce(n.external_id, '') = coalesce(o.external_id, '')
-        where n.changes is distinct from o.changes or n.changes = '{}'
-      )$sql$;
+  pairs constant text := format(
+    '%s as o full join %s as n on n.key = o.key and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
+    format(logged_rows, former), format(logged_rows, changed)
+  );
+  differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
   -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
   -- more than 600 bytes in binary form needs no more than 4096 as text.
   insert_entries constant text := $sql$
+    request := audit_log_private.request_context();
     insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
     select
       e.organization_id, tg_argv[0],
@@ -292,15 +294,24 @@ begin
 declare
   request record;
 begin
-  request := audit_log_private.request_context();
-  if tg_op = 'UPDATE' then%s
-  else%s
+  if tg_op = 'UPDATE' then
+    -- To insert no entry costs more than to ask.
+    perform from %1$s where %2$s;
+    if not found then
+      return null;
+    end if;%3$s
+  else%4$s
   end if;
-  return null;%s
+  return null;%5$s
 end $body$,
+      pairs, differ,
       format(insert_entries, format(
-        updated_rows, changes,
-        format(logged_rows, former), format(logged_rows, changed)
+        $sql$(
+        select r.external_id, r.agent_name, r.person, audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+        from %s
+        cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
+        where %s
+      )$sql$, changes, pairs, row_function, differ
       )),
       format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
       case on_failure when 'carry_on' then $sql$
