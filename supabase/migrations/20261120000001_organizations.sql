@@ -18,6 +18,9 @@
 --     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first
 --     statement of each is require_admin.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
+--  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
+--
+-- So do the trigger functions that log_table makes (logged_…).
 
 do $$
 declare

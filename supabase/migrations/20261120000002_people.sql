@@ -1,8 +1,8 @@
--- Who is asking, and what they may administer. Replace these three functions if people and organizations are
--- kept elsewhere (docs/adopting.md has recipes). Everything else asks only them, and no later migration
--- creates them again.
+-- Who is asking, what they may administer, and which organization is meant. Replace these four functions if people and
+-- organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them, and no later
+-- migration creates them again.
 --
--- Keep names, parameters and results as they are, and qualify every name. All three run with the rights of this
+-- Keep names, parameters and results as they are, and qualify every name. All four run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
 -- administers() anything but true, the caller is refused (42501).
 
@@ -12,7 +12,7 @@ begin
   id := auth.jwt() ->> 'sub';
   email := auth.jwt() ->> 'email';
 end $$;
-comment on function audit_log_private.caller is 'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null.';
+comment on function audit_log_private.caller is 'The signed-in person; an id of null is nobody. id: any text that never changes. email: for records, or null. An email without an id is the address in entries of jobs and of the secret key.';
 
 create function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -52,7 +52,22 @@ begin
 end $$;
 comment on function audit_log_private.administers is 'Whether the signed-in person administers an organization now. Asked before anything tells whether the organization exists.';
 
--- These functions call the three above, and are never replaced.
+create function audit_log_private.organization_of(external_id text) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id uuid;
+begin
+  select o.id into organization_id from audit_log.organizations o where o.external_id = organization_of.external_id;
+  if organization_id is null then
+    raise exception 'the organization % is not in the table audit_log.organizations', coalesce(quote_literal(external_id), 'null') using
+      errcode = 'foreign_key_violation',
+      hint = 'Replace audit_log_private.organization_of: it adds the organization, or returns null if it has no log.';
+  end if;
+  return organization_id;
+end $$;
+comment on function audit_log_private.organization_of is 'The organization with an external_id, for log_table and record_entries. A replacement finds it, or adds it from a table of the platform (also beside others that add it), or returns null if it has no log: then nothing is written, and nothing fails. Null for null.';
+
+-- These functions call the four above, and are never replaced.
 
 create function audit_log_private.refuse_access() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -74,6 +89,70 @@ begin
   end if;
 end $$;
 comment on function audit_log_private.require_admin is 'Raises 42501 unless the signed-in person administers the organization.';
+
+create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select jsonb_object_agg(coalesce(e.external_id, ''), audit_log_private.organization_of(e.external_id))
+    from unnest(external_ids) as e (external_id)
+  );
+end $$;
+comment on function audit_log_private.organization_ids is 'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of null is empty.';
+
+-- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
+create function audit_log_private.cut(value text, length integer) returns text
+language sql immutable
+return case when pg_catalog.char_length(value) > length then pg_catalog."left"(value, length - 1) || '…' else value end;
+comment on function audit_log_private.cut is 'A text of at most so many characters. One that was cut ends with …';
+
+create function audit_log_private.valid_email(value text) returns text
+language sql immutable
+return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value end;
+comment on function audit_log_private.valid_email is 'An address that entries may have, or null.';
+
+create function audit_log_private.name_or_unnamed(value text) returns text
+language sql immutable
+return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
+comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
+
+create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  role constant text := current_setting('role');
+  caller jsonb;
+  headers json;
+begin
+  if me.id is not null then
+    email := audit_log_private.valid_email(me.email);
+    caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', 'person');
+  else
+    otherwise := audit_log_private.valid_email(me.email);
+    caller := jsonb_build_object('kind', case
+      when role = 'service_role' then 'secret_key' when role in ('anon', 'authenticated') then 'nobody' else 'database'
+    end);
+  end if;
+  otherwise := coalesce(otherwise, 'unknown@invalid');
+  if current_setting('request.headers', true) <> '' then
+    begin
+      headers := current_setting('request.headers');
+      caller := caller || jsonb_strip_nulls(jsonb_build_object(
+        -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
+        'address', substring(
+          trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
+          from '^[0-9a-fA-F:.]{2,45}$'
+        ),
+        'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
+      ));
+    exception
+      -- Anybody can change this setting. That must not make a write fail.
+      when data_exception then null;
+    end;
+  end if;
+  data := jsonb_build_object('caller', caller);
+end $$;
+comment on function audit_log_private.request_context is 'Who writes, for an entry. email: of the signed-in person, or null. otherwise: the address if nothing else tells whose it is. data: the field caller, {id, kind, address, user_agent}, to be added to the data of an entry; address and user_agent only within a request.';
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -190,8 +190,11 @@ create function audit_log.record_entries(entries jsonb) returns json
 -- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
-  fields constant text[] := array['id', 'organization_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+  fields constant text[] :=
+    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
   items jsonb[];
+  -- The organizations of external_ids; null for one that has no log.
+  organizations jsonb;
   misshapen integer;
   first_item integer := 1;
   last_item integer;
@@ -206,9 +209,12 @@ begin
   items := array(select jsonb_array_elements(entries));
   -- A misspelt field would be lost silently.
   select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
-  where case when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' else true end;
+  where case
+    when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
+    else true
+  end;
   if misshapen is not null then
-    raise exception 'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %',
+    raise exception 'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %, and not both organization_id and external_id',
       misshapen - 1, array_to_string(fields, ', ')
       using errcode = 'invalid_parameter_value',
         detail = json_build_object('index', misshapen - 1, 'id', items[misshapen] -> 'id');
@@ -219,11 +225,18 @@ begin
   last_item := cardinality(items);
   while first_item <= cardinality(items) loop
     begin
+      organizations := audit_log_private.organization_ids(array(
+        select distinct item ->> 'external_id' from unnest(items[first_item:last_item]) as item
+        where item ->> 'external_id' is not null
+      ));
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
-      select e.id, e.organization_id, e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
+      select
+        coalesce(e.id, gen_random_uuid()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
       from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
+      where organizations -> (item ->> 'external_id') is distinct from 'null'
       -- In one order, so that two calls with the same good entries cannot deadlock.
-      order by e.organization_id, e.created_at, e.id
+      order by 2, e.created_at, e.id
       on conflict (organization_id, created_at, id) do nothing;
       get diagnostics written = row_count;
       recorded := recorded + written;
@@ -241,4 +254,4 @@ begin
   end loop;
   return json_build_object('recorded', recorded);
 end $$;
-comment on function audit_log.record_entries is 'Writes entries, all or none: [{id, organization_id, created_at, action, user_email, agent_name, data}]. An entry that is there already, by organization, created_at and id, is passed over, so a call may be repeated. Returns {recorded}: how many were new. A bad entry is refused with the error of an insert; the message has its place in the array, and details {index, id}. For service_role only.';
+comment on function audit_log.record_entries is 'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, agent_name, data}]. An entry that is there already, by organization, created_at and id, is passed over, so a call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded}: how many were new. A bad entry is refused with the error of an insert; the message has its place in the array, and details {index, id}. For service_role only.';

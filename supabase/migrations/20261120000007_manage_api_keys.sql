@@ -104,27 +104,16 @@ comment on function audit_log_private.insert_api_key is 'Creates an API key, rec
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  me constant record := audit_log_private.caller();
-  email constant text := left(me.email, 320);
-  headers json;
+  request constant record := audit_log_private.request_context();
 begin
-  perform from audit_log.organizations o where o.id = log_key_event.organization_id and o.logs_key_events;
-  if not found then
-    return;
-  end if;
-  headers := nullif(current_setting('request.headers', true), '');
   insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
   select
-    k.organization_id, log_key_event.action, case when email like '%_@_%' then email else 'unknown@invalid' end, 'Admin console',
+    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise), 'Admin console',
     jsonb_strip_nulls(jsonb_build_object(
-      'user_id', left(me.id, 320), 'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id,
-      -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
-      'address', substring(
-        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
-        from '^[0-9a-fA-F:.]{2,45}$'
-      )
-    ))
+      'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
+    )) || request.data
   from audit_log_private.api_keys k
+  join audit_log.organizations o on o.id = k.organization_id and o.logs_key_events
   where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
 end $$;
 comment on function audit_log_private.log_key_event is 'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';

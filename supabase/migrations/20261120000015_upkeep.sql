@@ -164,10 +164,19 @@ begin
         'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
       ) order by h.held_at), '[]')
       from audit_log_private.holds h where h.released_at is null
+    ),
+    'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
+    'logging_failures', (
+      select coalesce(json_agg(f order by f.logged), '[]')
+      from (
+        select f.logged, sum(f.failures) as failures, max(f.last_at) as last_at,
+          (array_agg(f.last_error order by f.last_at desc))[1] as last_error
+        from audit_log_private.logging_failures f group by f.logged
+      ) as f
     )
   );
 end $$;
-comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand.';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand; why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
@@ -219,7 +228,9 @@ begin
         ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
         ('altered_days', json_array_length(health -> 'altered_days')),
         ('miscounted_days', json_array_length(health -> 'miscounted_days')),
-        ('holds', json_array_length(health -> 'holds'))
+        ('holds', json_array_length(health -> 'holds')),
+        ('logging_problems', json_array_length(health -> 'logging_problems')),
+        ('logging_failures', (select coalesce(sum((f ->> 'failures')::bigint), 0) from json_array_elements(health -> 'logging_failures') as f))
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is 'Numbers for a monitoring system, and what they are about: ids, never an entry or an address (docs/operating.md). Cheap on a log of any size.';

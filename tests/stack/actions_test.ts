@@ -183,8 +183,8 @@ describe("the acts of administrators", () => {
     assertEquals(created.name, "made");
     assertEquals(rotated.api_key_id, logged.apiKeyId);
     assertEquals(rotated.successor_id, revoked.api_key_id);
-    assertEquals(rotated.user_id, admin.id);
     assertMatch(rotated.hint, /^pck_/);
-    assertMatch(rotated.address, /^[0-9a-f.:]+$/);
+    assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
+    assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
   });
 });

@@ -101,6 +101,44 @@ describe("record_entries()", () => {
     await assertExact(log, 400);
   });
 
+  it("makes an id for each entry without one", async () => {
+    const log = await newLog();
+    const given = entries(log.id, 3).map(({ id: _, ...rest }) => rest);
+    assertEquals([await record(given), await record(given)], [3, 3]);
+    await assertExact(log, 6);
+  });
+
+  it("finds an organization by its external_id, adds it where it is replaced so, and passes over what has no log", async () => {
+    await rolledBack(sql, async (run) => {
+      const [known, added] = [crypto.randomUUID(), crypto.randomUUID()];
+      await run`insert into audit_log.organizations (external_id, name) values (${known}, 'Known')`;
+      const given = [known, added, added, "personal"].map((external_id) => {
+        const [{ organization_id: _, ...rest } = {}] = entries("", 1);
+        return { ...rest, external_id };
+      });
+      await run.unsafe(`
+        create or replace function audit_log_private.organization_of(external_id text) returns uuid
+        language sql volatile as $$
+          insert into audit_log.organizations as o (external_id, name) select $1, $1 where $1 <> 'personal'
+          on conflict (external_id) do update set name = o.name returning o.id
+        $$;
+        set local role service_role`);
+      const call = run`select audit_log.record_entries(${run.json(given as never)})`;
+      assertEquals(await valueOf(call), { recorded: 3 });
+    });
+  });
+
+  it("names the organization and the place of an entry whose organization is not in the log", async () => {
+    const { id } = await newLog();
+    const [good = {}, { organization_id: _, ...rest } = {}] = entries(id, 2);
+    const { code, message, details } = await refusal([good, { ...rest, external_id: "team 7" }]);
+    assertEquals([code, JSON.parse(details).index], ["23503", 1]);
+    assertMatch(message, /^entries\[1\] is refused.*the organization 'team 7' is not in the table/);
+    assertEquals(await entriesOf(id), 0);
+    const both = await refusal([{ ...good, external_id: "team 7" }]);
+    assertMatch(both.message, /not both organization_id and external_id/);
+  });
+
   it("finds the first bad entry of 100, wherever it is", async () => {
     const { id } = await newLog();
     const given = entries(id, 100);
@@ -125,7 +163,7 @@ describe("record_entries()", () => {
   });
 });
 
-const MISSING = ["id", "organization_id", "created_at", "user_email", "agent_name"];
+const MISSING = ["organization_id", "created_at", "user_email", "agent_name"];
 const INCOMPLETE = Object.keys(MESSAGE_DATA).flatMap((field) =>
   [undefined, null, 1].map((value) => ({ data: { ...MESSAGE_DATA, [field]: value } }))
 );

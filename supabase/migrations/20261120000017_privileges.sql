@@ -28,7 +28,8 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
   on audit_log.audit_entries to service_role;
 
 -- transaction_number is the default of transaction_id.
-grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.transaction_number
+grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.transaction_number,
+  audit_log_private.organization_ids
 to service_role;
 
 grant execute on function

@@ -1,0 +1,423 @@
+-- Logs a table of the platform, with one call in one of its migrations:
+--
+--   select audit_log_private.log_table('public.documents',
+--     on_failure => 'carry_on', organization => 'team_id', agent_name => 'title',
+--     on_insert => 'document_created', on_update => 'document_changed', on_delete => 'document_deleted',
+--     data => 'id as document_id, folder', changes => 'title, status', log_if => 'not is_draft');
+--
+-- It makes two functions and up to three triggers:
+--
+--  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
+--    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
+--    The triggers' conditions name this function: `drop column … cascade` drops it with the triggers, and breaks no write.
+--  - logged_documents() is the trigger function. It writes the entries of a statement, and names nothing else of the
+--    platform's.
+--
+-- All that is known about a logged table is in these, and in the comment of the trigger function. No table of ours has
+-- it, so dumps, restores and copies of the schema need no care.
+
+create function audit_log_private.logged_tables()
+returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select
+      -- By its triggers, because it may have another name now; by its name, if it has lost the triggers.
+      coalesce(
+        (select t.tgrelid from pg_trigger t where t.tgfoid = p.oid and t.tgparentid = 0 limit 1)::regclass,
+        to_regclass(c.arguments ->> 'logged')
+      ),
+      p.oid::regprocedure, c.arguments
+    from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
+end $$;
+comment on function audit_log_private.logged_tables is 'The tables that log_table logs. logged: null if the table is gone. arguments: those of the call, without what was left out.';
+
+create function audit_log_private.required_but_missing(action text, fields text[]) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  required text[];
+begin
+  select a.required into required from audit_log.actions a where a.code = action;
+  if not found then
+    return format('the action %s is not in the table audit_log.actions', quote_literal(action));
+  end if;
+  return (
+    select format('the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', '))
+    from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
+  );
+end $$;
+comment on function audit_log_private.required_but_missing is 'Why entries with this action and these fields of data would be refused; null if they would not.';
+
+create function audit_log_private.immediate_key(logged regclass) returns text[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select array_agg(a.attname::text order by a.attnum) from pg_index i
+    join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
+    where i.indrelid = logged and i.indisprimary and i.indimmediate
+  );
+end $$;
+comment on function audit_log_private.immediate_key is 'The columns of a table''s primary key; null if there is none, or if it is deferrable: then a statement may exchange the keys of two rows.';
+
+create function audit_log_private.logging_problems() returns table (logged text, problem text)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select coalesce(l.logged::text, l.arguments ->> 'logged'), p.problem
+    from audit_log_private.logged_tables() l
+    cross join lateral (
+      select case
+        when l.logged is null then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
+        else format('the trigger of on_%s is %s', e.event, case when t.oid is null then 'gone: call log_table again' else 'disabled' end)
+      end
+      from (values ('insert', 4), ('delete', 8), ('update', 16)) as e (event, bit)
+      left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
+      where l.arguments ? ('on_' || e.event) and (t.tgenabled in ('O', 'A')) is not true
+      union all
+      select audit_log_private.required_but_missing(
+        a.value, array(select jsonb_array_elements_text(l.arguments -> 'fields'))
+      )
+      from jsonb_each_text(l.arguments) as a where a.key in ('on_insert', 'on_update', 'on_delete')
+      union all
+      select 'the primary key that pairs old and new rows is gone: call log_table again'
+      from pg_trigger t
+      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.immediate_key(l.logged) is null
+      union all
+      select format('writes that name the partition %s are not logged', i.inhrelid::regclass)
+      from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = l.logged and c.relispartition
+        and i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null)
+    ) as p (problem)
+    where p.problem is not null;
+  -- A replaced organization_of names tables of the platform, which may have changed since.
+  perform audit_log_private.organization_of(null);
+exception
+  -- There is no organization null. This is how the function answers that is not replaced.
+  when foreign_key_violation then null;
+  when others then
+    select 'audit_log_private.organization_of', sqlstate || ': ' || sqlerrm into logged, problem;
+    return next;
+end $$;
+comment on function audit_log_private.logging_problems is 'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after log_table. Part of health().';
+
+create table audit_log_private.logging_failures (
+  logged text not null,
+  writer_pid integer not null,
+  failures bigint not null,
+  last_at timestamptz not null,
+  last_error text not null,
+  primary key (logged, writer_pid)
+);
+comment on table audit_log_private.logging_failures is 'How often on_failure => carry_on let a statement go on without its entries. Each backend counts in rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+
+create function audit_log_private.note_failure(logged text, error text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.logging_failures as f (logged, writer_pid, failures, last_at, last_error)
+  values (logged, pg_backend_pid(), 1, clock_timestamp(), left(error, 500))
+  on conflict on constraint logging_failures_pkey do update
+  set failures = f.failures + 1, last_at = excluded.last_at, last_error = excluded.last_error;
+end $$;
+comment on function audit_log_private.note_failure is 'Counts a statement whose entries could not be written.';
+
+-- What the trigger functions call for each entry.
+
+create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  changes jsonb := '{}';
+begin
+  for n in 1 .. cardinality(names) loop
+    if former[n] is distinct from present[n] then
+      changes := changes || jsonb_build_object(
+        names[n], jsonb_build_array(audit_log_private.cut(former[n], 100), audit_log_private.cut(present[n], 100))
+      );
+    end if;
+  end loop;
+  return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
+end $$;
+comment on function audit_log_private.with_changes is 'data with the field changes: {name: [old, new]} of all values that differ.';
+
+create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return case jsonb_typeof(value)
+    when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
+    when 'array' then (
+      select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
+      from jsonb_array_elements(value) with ordinality as e (value, n)
+    )
+    when 'object' then (
+      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
+    )
+    else value
+  end;
+end $$;
+comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
+
+create function audit_log_private.fitted(data jsonb) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  for halvings in 1 .. 7 loop
+    exit when octet_length(data::text) <= 4096;
+    data := audit_log_private.cut_strings(data, 100 >> halvings);
+  end loop;
+  return data;
+end $$;
+comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed.';
+
+-- What log_table makes.
+
+create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if list = '' then
+    select '{}', '{}', '{}' into names, types, used;
+    return;
+  end if;
+  -- A view tells, without a parser of ours.
+  execute format('create temp view logged_columns as select %s from %s', list, logged);
+  select array_agg(a.attname order by a.attnum), array_agg(a.atttypid::regtype order by a.attnum) into names, types
+  from pg_attribute a where a.attrelid = 'pg_temp.logged_columns'::regclass;
+  select coalesce(array_agg(distinct a.attname), '{}') into used
+  from pg_rewrite r
+  join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refobjid = logged
+  join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
+  where r.ev_class = 'pg_temp.logged_columns'::regclass;
+  drop view pg_temp.logged_columns;
+end $$;
+comment on function audit_log_private.selected_columns is 'What a select list gives over a table: names and types, and which columns of the table it uses.';
+
+create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+declare
+  one constant record := audit_log_private.selected_columns(logged, "row");
+  field constant record := audit_log_private.selected_columns(logged, data);
+  change constant record := audit_log_private.selected_columns(logged, changes);
+  -- Not the others: they may be dropped.
+  used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
+  list record;
+  lists text := '';
+  unseen text;
+begin
+  select string_agg(a.attname, ', ') into unseen from pg_attribute a
+  where a.attrelid = logged and a.attname = any (used) and a.attgenerated = 'v';
+  if unseen is not null then
+    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)', logged, unseen using errcode = 'feature_not_supported';
+  end if;
+  for list in
+    select v.expressions, v.name, string_agg(format('%I', v.name || n), ', ') as columns
+    from (values ("row", 'value', one.names), (data, 'field', field.names), (changes, 'change', change.names)) as v (expressions, name, names)
+    cross join generate_subscripts(v.names, 1) as n
+    group by v.expressions, v.name
+  loop
+    -- With names that no expression uses.
+    lists := lists || format(' cross join lateral (select %s) as %I (%s)', list.expressions, list.name, list.columns);
+  end loop;
+  execute format(
+    $sql$
+      create function audit_log_private.%I(logged %s)
+      returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
+      language sql stable
+      begin atomic
+        select
+          logged, %s, "value1"::text, audit_log_private.name_or_unnamed("value2"::text), %s, "value4" is true,
+          jsonb_build_object(%s), array[%s]::text[]
+        from (select %s) as %I %s;
+      end
+    $sql$,
+    name,
+    logged,
+    logged,
+    case cardinality(key)
+      when 0 then $$''$$
+      when 1 then format('(logged).%I::text', key[1])
+      else format('array[%s]::text', (select string_agg(format('(logged).%I::text', k), ', ') from unnest(key) as k))
+    end,
+    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "value3")'
+      else 'audit_log_private.valid_email("value3"::text)'
+    end,
+    (
+      select string_agg(format('%L, coalesce(audit_log_private.cut("field%s"::text, 100), %L)', f.name, f.n, ''), ', ')
+      from unnest(field.names) with ordinality as f (name, n)
+    ),
+    (select string_agg(format('"change%s"::text', n), ', ') from generate_subscripts(change.names, 1) as n),
+    (select string_agg(format('(logged).%1$I as %1$I', u), ', ') from unnest(used) as u),
+    (select c.relname from pg_class c where c.oid = logged),
+    lists
+  );
+  execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
+  execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
+end $fn$;
+comment on function audit_log_private.make_row_function is 'Makes the function that says what a row of a table means to the log.';
+
+create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+declare
+  row_function constant text := format('audit_log_private.%I', name);
+  logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
+  former constant text := format(case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function);
+  changed constant text := format(case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function);
+  -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
+  -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
+  -- planned for.
+  pairs constant text := format(
+    '%s as o full join %s as n on n.key = o.key and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
+    format(logged_rows, former), format(logged_rows, changed)
+  );
+  differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
+  -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
+  -- more than 600 bytes in binary form needs no more than 4096 as text.
+  insert_entries constant text := $sql$
+    request := audit_log_private.request_context();
+    insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+    select
+      e.organization_id, tg_argv[0],
+      coalesce(request.email, case when tg_op <> 'DELETE' then e.person end, request.otherwise), e.agent_name,
+      case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
+    from (
+      select
+        coalesce(o.id, audit_log_private.organization_of(r.external_id)) as organization_id,
+        r.agent_name, r.person, r.data || request.data as data
+      from %s as r left join audit_log.organizations o on o.external_id = r.external_id
+      -- Computes each value once.
+      offset 0
+    ) as e
+    where e.organization_id is not null;$sql$;
+begin
+  execute format(
+    'create function audit_log_private.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
+    name,
+    format(
+      $body$
+declare
+  request record;
+begin
+  if tg_op = 'UPDATE' then
+    -- To insert no entry costs more than to ask.
+    perform from %1$s where %2$s;
+    if not found then
+      return null;
+    end if;%3$s
+  else%4$s
+  end if;
+  return null;%5$s
+end $body$,
+      pairs, differ,
+      format(insert_entries, format(
+        $sql$(
+        select r.external_id, r.agent_name, r.person, audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+        from %s
+        cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
+        where %s
+      )$sql$, changes, pairs, row_function, differ
+      )),
+      format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
+      case on_failure when 'carry_on' then $sql$
+exception when others then
+  perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
+  return null;$sql$ else '' end
+    )
+  );
+  execute format('revoke all on function audit_log_private.%I() from public, anon, authenticated, service_role', name);
+end $fn$;
+comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
+
+create function audit_log_private.unlog_table(logged regclass) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
+declare
+  made record;
+begin
+  for made in
+    select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
+    union all
+    select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%' and c.oid = unlog_table.logged
+  loop
+    -- With its triggers.
+    execute format('drop function %s cascade', made.name);
+  end loop;
+end $$;
+comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
+
+create function audit_log_private.log_table(
+  logged regclass,
+  -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
+  on_failure text,
+  -- Expressions over the columns of the table.
+  organization text,
+  agent_name text,
+  -- Actions.
+  on_insert text default null,
+  on_update text default null,
+  on_delete text default null,
+  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column knows.
+  person text default 'null',
+  -- Select lists. An update that changes none of `changes` is not logged.
+  data text default '',
+  changes text default '',
+  log_if text default 'true'
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  relation constant pg_class := (select c from pg_class c where c.oid = logged);
+  actions constant jsonb := jsonb_strip_nulls(jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete));
+  fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
+  changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
+  key constant text[] := audit_log_private.immediate_key(logged);
+  name name := 'logged_' || relation.relname;
+  number integer := 1;
+  problem text;
+  event text;
+  action text;
+begin
+  problem := case
+    when relation.relkind not in ('r', 'p') or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+      then 'not a table of the platform'
+    when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
+    when actions = '{}' then 'give on_insert, on_update or on_delete'
+    when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
+    when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
+    -- Leaves each value some bytes, and the caller 1,500.
+    when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
+      then 'data and changes have too many columns for the 4096 bytes of an entry'
+    when on_update is not null and key is null and relation.relkind = 'p'
+      then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
+    else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
+  end;
+  if problem is not null then
+    raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
+  end if;
+  perform audit_log_private.unlog_table(logged);
+  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
+    number := number + 1;
+    name := 'logged_' || left(relation.relname, 12) || '_' || number;
+  end loop;
+  perform audit_log_private.make_row_function(
+    logged, name,
+    format('(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged', organization, agent_name, person, log_if),
+    data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
+  );
+  perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
+  execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
+    'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
+    'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
+    'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
+  )));
+  for event, action in select a.key, a.value from jsonb_each_text(actions) as a loop
+    execute format(
+      'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
+      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
+      event, logged,
+      case
+        when event = 'insert' then 'referencing new table as changed'
+        when event = 'delete' then 'referencing old table as changed'
+        when key is null then 'for each row'
+        else 'referencing old table as former new table as changed'
+      end,
+      format('audit_log_private.%I(%s)', name, logged), name, action
+    );
+  end loop;
+end $$;
+comment on function audit_log_private.log_table is 'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again replaces what the first call said. Raises 22023 and says why, or the error of an expression.';

@@ -1,0 +1,178 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { errorOf, type Run, valueOf } from "../project.ts";
+import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
+
+// Tests what becomes of a logged table (migration `log_table`) when the platform changes it, or leaves.
+
+const LEAVE = await Deno.readTextFile(
+  new URL("../../examples/adopting/leave.sql", import.meta.url),
+);
+
+/** Lists logging_problems(). */
+async function problems(run: Run): Promise<string[]> {
+  return (await run`select logged, problem from audit_log_private.logging_problems()`)
+    .map(({ logged, problem }) => `${logged}: ${problem}`);
+}
+
+describe("a change of a logged table", () => {
+  it("is followed if it renames the table, its schema or its columns, or adds and drops other columns", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, {
+        columns: "id integer primary key, other text, gone text",
+        data: "id as thing_id",
+      });
+      await run`insert into kit.things values (1, '', '', 'a', 'One')`;
+      await run.unsafe(`
+        alter table kit.things rename title to "Sub Title";
+        alter table kit.things rename id to thing;
+        alter table kit.things rename team to owner;
+        alter table kit.things drop other;
+        alter table kit.things drop gone;
+        alter table kit.things add more integer default 7;
+        alter table kit.things rename to objects;
+        create schema other;
+        alter table kit.objects set schema other`);
+      await run`insert into other.objects (thing, owner, "Sub Title") values (2, 'b', 'Two')`;
+      await run`update other.objects set "Sub Title" = 'Three'`;
+      await run`update other.objects set more = 8`;
+      await run`delete from other.objects where thing = 1`;
+      const entries = await written(run);
+      assertEquals(entries.map(({ data }) => data["thing_id"]), ["1", "2", "1", "2", "1"]);
+      assertEquals(entries[2]?.data["changes"], { title: ["One", "Three"] });
+      assertEquals(await problems(run), []);
+      // Again, under its new name.
+      await logTable(run, "other.objects", {
+        organization: "owner",
+        agent_name: "thing",
+        changes: "thing",
+        on_delete: null,
+      });
+      await run`delete from other.objects`;
+      assertEquals((await written(run)).length, 5);
+    });
+  });
+
+  it("is refused if it drops a column that is used, or changes its type", async () => {
+    for (const change of ["drop title", "alter title type integer using 1", "drop id"]) {
+      await inKit(async (run) => {
+        await makeThings(run);
+        const { code, detail = "" } = await errorOf(run.unsafe(`alter table kit.things ${change}`));
+        assertMatch(code, /2BP01|0A000/);
+        assertStringIncludes(
+          detail,
+          "function audit_log_private.logged_things(kit.things) depends on column",
+        );
+      });
+    }
+  });
+
+  it("breaks no write if it drops a used column or another table with cascade, and is a problem then", async () => {
+    for (
+      const drop of ["alter table kit.things drop title cascade", "drop table kit.names cascade"]
+    ) {
+      await inKit(async (run) => {
+        await run`create table kit.names (team text primary key, name text)`;
+        await makeThings(run, {
+          agent_name: "(select n.name from kit.names n where n.team = things.team)",
+        });
+        await run`insert into kit.things values (1, 'a', 'One')`;
+        await run.unsafe(drop);
+        await run`insert into kit.things (id, team) values (2, 'a')`;
+        await run`update kit.things set team = 'b'`;
+        await run`delete from kit.things`;
+        const gone = (event: string) =>
+          `kit.things: the trigger of on_${event} is gone: call log_table again`;
+        assertEquals((await problems(run)).toSorted(), ["delete", "insert", "update"].map(gone));
+      });
+    }
+  });
+
+  it("is a problem if it disables a trigger, makes a partition or a required field, or drops the key or the table", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, {
+        columns: "id integer primary key",
+        suffix: "partition by list (id)",
+      });
+      await run.unsafe(`
+        create table kit.one partition of kit.things for values in (1);
+        alter table kit.things disable trigger audit_log_on_insert;
+        update audit_log.actions set required = '{thing_id}' where code = 'thing_done';
+        alter table kit.things drop constraint things_pkey cascade`);
+      const requires =
+        "kit.things: the action 'thing_done' requires thing_id, which data does not name";
+      assertEquals((await problems(run)).toSorted(), [
+        ...Array(3).fill(requires),
+        "kit.things: the primary key that pairs old and new rows is gone: call log_table again",
+        "kit.things: the trigger of on_insert is disabled",
+        "kit.things: writes that name the partition kit.one are not logged",
+      ]);
+      await run`drop table kit.things cascade`;
+      const [gone = "", ...others] = await problems(run);
+      assertMatch(gone, /^kit.things: the table is gone. Drop audit_log_private.logged_things\(\)/);
+      await run.unsafe(`drop function ${gone.match(/audit_log_private\.\w+\(\)/)?.[0]}`);
+      assertEquals([others.length > 0, await problems(run)], [true, []]);
+    });
+  });
+
+  it("is a problem if organization_of cannot run after it, and health() and metrics() say so", async () => {
+    await inKit(async (run) => {
+      await run`alter table kit.accounts rename is_personal to personal`;
+      const [problem = ""] = await problems(run);
+      assertMatch(problem, /^audit_log_private.organization_of: 42703: .*is_personal/);
+      const health = await valueOf<Record<string, unknown[]>>(
+        run`select audit_log_private.health()`,
+      );
+      assertEquals(health["logging_problems"]?.length, 1);
+      const count =
+        run`select value from audit_log_private.metrics() where name = 'audit_log_logging_problems'`;
+      assertEquals(await valueOf(count), 1);
+    });
+  });
+});
+
+/** Lists everything in a database that is not a table's data. */
+async function catalogue(run: Run): Promise<string[]> {
+  const rows = await run`
+    select concat_ws(' ', 'function', p.oid::regprocedure, p.proacl) as made from pg_proc p
+    union all select concat_ws(' ', 'trigger', t.tgname, t.tgrelid::regclass) from pg_trigger t where not t.tgisinternal
+    union all select concat_ws(' ', 'relation', c.oid::regclass, c.relacl) from pg_class c where c.relkind <> 't' and c.relname !~ 'toast'
+    union all select concat_ws(' ', 'type', t.oid::regtype) from pg_type t where t.typname !~ 'toast'
+    order by 1`;
+  return rows.map((row) => row["made"]);
+}
+
+describe("a table that is logged no more", () => {
+  it("is as it was before, after unlog_table() and after leaving. log_table() adds triggers only", async () => {
+    await inKit(async (run) => {
+      await run`create table kit.things (id integer primary key, team text, title text)`;
+      const before = await catalogue(run);
+      await logTable(run, "kit.things");
+      await logTable(run, "kit.things", { changes: "id" });
+      const added = (await catalogue(run)).filter((made) => !before.includes(made));
+      assertEquals(added.map((made) => made.replace(/\{.*\}/, "")), [
+        "function audit_log_private.logged_things() ",
+        "function audit_log_private.logged_things(kit.things) ",
+        "trigger audit_log_on_delete kit.things",
+        "trigger audit_log_on_insert kit.things",
+        "trigger audit_log_on_update kit.things",
+      ]);
+      // Nobody but the owner may call them.
+      const callers = await run`
+        select distinct grantee::regrole::text as role from pg_proc, aclexplode(proacl)
+        where pronamespace = 'audit_log_private'::regnamespace and proname = 'logged_things'`;
+      assertEquals(callers.map(({ role }) => role), ["postgres"]);
+      await run`select audit_log_private.unlog_table('kit.things')`;
+      assertEquals(await catalogue(run), before);
+      await run`select audit_log_private.unlog_table('kit.things')`;
+      await logTable(run, "kit.things");
+      await run.unsafe(LEAVE);
+      const left = await catalogue(run);
+      assertEquals(
+        left.filter((made) => made.includes("kit.things")),
+        before.filter((made) => made.includes("kit.things")),
+      );
+      assertEquals(left.filter((made) => made.includes("audit_log_private")), []);
+    });
+  });
+});

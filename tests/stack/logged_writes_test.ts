@@ -1,0 +1,339 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { sql } from "../helpers.ts";
+import { actAs, codeOf, countMismatches, rolledBack, type Run, valueOf } from "../project.ts";
+import { actionsOf, inKit, logTable, makeThings, written } from "./starter_kit.ts";
+
+// Tests what the triggers of log_table write, whichever way a table is written.
+
+/** Shows entries as `organization: name {changes}`, without what is the same for all. */
+async function shown(run: Run): Promise<string[]> {
+  return (await written(run)).map(({ external_id, agent_name, data }) =>
+    `${external_id}: ${agent_name}${data["changes"] ? ` ${JSON.stringify(data["changes"])}` : ""}`
+  );
+}
+
+/** Statements on `kit.things`, which has the things 1 (One) and 2 (Two) of `a`, and what they log. */
+const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
+  "MERGE": [
+    `merge into kit.things t using (values (1, 'Uno'), (2, null), (3, 'Three')) v (id, title) on t.id = v.id
+     when matched and v.title is null then delete
+     when matched then update set title = v.title
+     when not matched then insert (id, team, title) values (v.id, 'a', v.title)`,
+    ["a: Three", 'a: Uno {"title":["One","Uno"]}', "a: Two"],
+  ],
+  "INSERT … ON CONFLICT DO UPDATE": [
+    `insert into kit.things values (1, 'a', 'Uno'), (3, 'a', 'Three')
+     on conflict (id) do update set title = excluded.title`,
+    ["a: Three", 'a: Uno {"title":["One","Uno"]}'],
+  ],
+  "INSERT … ON CONFLICT DO NOTHING": [
+    "insert into kit.things values (1, 'a', 'x') on conflict do nothing",
+    [],
+  ],
+  "an UPDATE that changes nothing of interest": ["update kit.things set note = 'x'", []],
+  "an UPDATE of no row": ["update kit.things set title = 'x' where false", []],
+  "an UPDATE to null": ["update kit.things set title = null where id = 1", [
+    'a: unnamed {"title":["One",null]}',
+  ]],
+  "an UPDATE that moves a row: each organization gets its own values only": [
+    "update kit.things set team = 'b', title = 'Moved' where id = 1",
+    ['a: One {"title":["One",null]}', 'b: Moved {"title":[null,"Moved"]}'],
+  ],
+  "an UPDATE that changes primary keys": [
+    "update kit.things set id = id + 10, title = 'New' where id = 2",
+    ['a: New {"title":[null,"New"]}', 'a: Two {"title":["Two",null]}'],
+  ],
+  "a WITH that writes twice": [
+    `with u as (update kit.things set title = 'Uno' where id = 1)
+     insert into kit.things values (3, 'b', 'Three')`,
+    ['a: Uno {"title":["One","Uno"]}', "b: Three"],
+  ],
+  "a BEFORE trigger that swallows a row and changes another": [
+    `create function kit.censor() returns trigger language plpgsql as $$ begin
+       if new.id = 1 then return null; end if;
+       new.title := upper(new.title);
+       return new;
+     end $$;
+     create trigger censor before update on kit.things for each row execute function kit.censor();
+     update kit.things set title = 'new'`,
+    ['a: NEW {"title":["Two","NEW"]}'],
+  ],
+  "COPY, forced row level security, and a column named like our own": [
+    `alter table kit.things force row level security;
+     alter table kit.things enable row level security;
+     alter table kit.things rename note to t;
+     update kit.things set t = 'x', title = 'Uno' where id = 1`,
+    ['a: Uno {"title":["One","Uno"]}'],
+  ],
+};
+
+describe("on a table with a primary key, log_table logs", () => {
+  for (const [name, [statement, logged]] of Object.entries(STATEMENTS)) {
+    it(name, async () => {
+      await inKit(async (run) => {
+        await makeThings(run, { columns: "id integer primary key" });
+        await run`alter table kit.things add note text`;
+        await run`insert into kit.things values (1, 'a', 'One'), (2, 'a', 'Two')`;
+        const before = (await written(run)).length;
+        await run.unsafe(statement);
+        assertEquals((await shown(run)).slice(before).toSorted(), logged.toSorted());
+      });
+    });
+  }
+
+  it("COPY", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const rows = await run`copy kit.things from stdin`.writable();
+      await new Promise<void>((resolve, reject) => {
+        rows.on("finish", resolve).on("error", reject);
+        rows.end(Array.from({ length: 1000 }, (_, n) => `${n}\ta\tThing ${n}\n`).join(""));
+      });
+      assertEquals((await actionsOf(run)).length, 1000);
+    });
+  });
+
+  it("what log_if takes: a row that no longer counts shows what was there, one that begins to count what is there", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { log_if: "title <> 'Draft'" });
+      await run`insert into kit.things values (1, 'a', 'Draft'), (2, 'a', 'Two')`;
+      await run`update kit.things set title = case id when 1 then 'One' else 'Draft' end`;
+      await run`delete from kit.things`;
+      assertEquals(
+        (await shown(run)).toSorted(),
+        [
+          'a: One {"title":[null,"One"]}',
+          "a: One",
+          "a: Two",
+          'a: Two {"title":["Two",null]}',
+        ].toSorted(),
+      );
+    });
+  });
+});
+
+/** Tables of other shapes. Each has a thing `Old`, of which the title is changed and which is then deleted. */
+const SHAPES: Record<string, Record<string, string>> = {
+  "without a primary key": { columns: "id integer" },
+  "with a deferrable primary key": { columns: "id integer primary key deferrable" },
+  "with a primary key of several columns": {
+    columns: `"Id" integer, id uuid default gen_random_uuid(), primary key (id, "Id")`,
+  },
+  "with a generated column": {
+    columns: "id integer primary key, twice integer generated always as (id * 2) stored",
+    data: "twice",
+  },
+  "with an enum, an array, a domain and a composite": {
+    columns:
+      "id integer primary key, kind kit.kind default 'x', list text[] default '{a,b}', account kit.accounts",
+    data: "kind, list, account",
+  },
+  "of partitions": { columns: "id integer primary key", suffix: "partition by range (id)" },
+};
+
+describe("log_table logs a table", () => {
+  for (const [shape, given] of Object.entries(SHAPES)) {
+    it(shape, async () => {
+      await inKit(async (run) => {
+        await run`create type kit.kind as enum ('x', 'y')`;
+        await makeThings(run, given);
+        if (given["suffix"]) {
+          await run.unsafe(
+            `create table kit.low partition of kit.things for values from (0) to (10);
+            create table kit.high (title text, team text, id integer not null);
+            alter table kit.things attach partition kit.high for values from (10) to (20)`,
+          );
+        }
+        const [first = "id"] = (given["columns"] ?? "").split(" ");
+        await run.unsafe(
+          `insert into kit.things (${first}, team, title) values (1, 'a', 'Old'), (2, 'b', 'Other')`,
+        );
+        await run.unsafe(`update kit.things set title = 'New' where ${first} = 1`);
+        await run.unsafe(`delete from kit.things where ${first} = 1`);
+        assertEquals(await shown(run), [
+          "a: Old",
+          "b: Other",
+          'a: New {"title":["Old","New"]}',
+          "a: New",
+        ]);
+        if (!given["suffix"]) return;
+        await run`update kit.things set id = 12 where id = 2`;
+        assertEquals((await shown(run)).slice(4).toSorted(), [
+          'b: Other {"title":["Other",null]}',
+          'b: Other {"title":[null,"Other"]}',
+        ]);
+      });
+    });
+  }
+
+  it("with odd names, in a schema with odd names", async () => {
+    await inKit(async (run) => {
+      await run.unsafe(`
+        insert into audit_log.organizations (external_id, name) values ('a', 'A');
+        create schema "My Kit";
+        create table "My Kit"."The ""Things"" – Ünïcödé" ("Id %s" integer primary key, "order" text, "a b" text, t text, changed text)`);
+      const table = `"My Kit"."The ""Things"" – Ünïcödé"`;
+      const given = {
+        organization: `"order"`,
+        agent_name: `"a b"`,
+        data: `"Id %s" as "my id", t, changed`,
+        changes: `"a b"`,
+      };
+      for (let n = 0; n < 2; n++) await logTable(run, table, given);
+      await run.unsafe(
+        `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
+      );
+      const [{ data } = {}] = await written(run);
+      assertEquals(data, { "my id": "1", t: "y", changed: "z", caller: { kind: "database" } });
+      assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
+    });
+  });
+
+  it("beside another table of the same name, and one whose name is as long as can be", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const long = "n".repeat(63);
+      for (const table of ["public.things", `kit.${long}`, `public.${long}`]) {
+        await run.unsafe(`create table ${table} (like kit.things including all)`);
+        await logTable(run, table);
+        await run.unsafe(`insert into ${table} values (1, 'a', 'x')`);
+      }
+      assertEquals((await actionsOf(run)).length, 3);
+      const logged = await run`select logged::text from audit_log_private.logged_tables()`;
+      assertEquals(logged.length, 6);
+      await run`select audit_log_private.unlog_table('public.things')`;
+      await run`insert into kit.things values (1, 'a', 'x')`;
+      assertEquals((await actionsOf(run)).length, 4);
+    });
+  });
+
+  it("not by a virtual generated column, which triggers do not see", async () => {
+    const version: number = await valueOf(sql`select current_setting('server_version_num')::int`);
+    if (version < 180000) return;
+    await inKit(async (run) => {
+      const columns = "id integer primary key, twice integer generated always as (id * 2) virtual";
+      assertEquals(await codeOf(makeThings(run, { columns, data: "twice" })), "0A000");
+    });
+  });
+});
+
+describe("no value makes a write fail", () => {
+  const WIDE = Array.from({ length: 10 }, (_, n) => `wide${n}`);
+  const VALUES = {
+    "a long text": "x".repeat(5_000),
+    "control characters": "\u0001".repeat(5_000),
+    "emoji": "\u{1f600}".repeat(5_000),
+    "quotes": `"\\`.repeat(5_000),
+    "a blank": " \n ",
+    "nothing": null,
+  };
+  for (const [name, value] of Object.entries(VALUES)) {
+    it(`in ten columns of data and changes: ${name}`, async () => {
+      await inKit(async (run) => {
+        await run`select set_config('request.headers', ${
+          JSON.stringify({ "user-agent": value })
+        }, true)`;
+        await makeThings(run, {
+          columns: `id integer primary key, ${WIDE.map((column) => `${column} text`).join(", ")}`,
+          data: WIDE.join(", "),
+          changes: WIDE.join(", "),
+          agent_name: "wide0",
+          person: "wide1",
+        });
+        await run`insert into kit.things (id, team) values (1, 'a')`;
+        await run.unsafe(
+          `update kit.things set ${WIDE.map((column) => `${column} = $1`).join(", ")}`,
+          [value],
+        );
+        await run`delete from kit.things`;
+        const entries = await written(run);
+        assertEquals(entries.length, value === null ? 2 : 3);
+        const { wide9 } = entries.at(-1)?.data ?? {};
+        // What was cut says so.
+        if (value && value.length > 100) {
+          assert(String(wide9).endsWith("…") && String(wide9).length > 5, String(wide9));
+        } else assertEquals(wide9, value ?? "");
+      });
+    });
+  }
+
+  it("in the headers and claims of a request", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const headers = [
+        "{",
+        "[]",
+        "1",
+        "null",
+        '{"user-agent":"\\u0000"}',
+        '{"x-forwarded-for":[1]}',
+        `{"user-agent":{}}`,
+      ];
+      for (const [id, header] of headers.entries()) {
+        await run`select set_config('request.headers', ${header}, true)`;
+        await run`insert into kit.things values (${id}, 'a', 'x')`;
+      }
+      await run.unsafe(
+        "grant usage on schema kit to authenticated; grant insert on kit.things to authenticated",
+      );
+      await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
+      await run`insert into kit.things values (100, 'a', 'x')`;
+      await run`reset role`;
+      const entries = await written(run);
+      assertEquals(entries.length, headers.length + 1);
+      assertEquals(
+        new Set(entries.map(({ user_email }) => user_email)),
+        new Set(["unknown@invalid"]),
+      );
+    });
+  });
+});
+
+describe("the cost of a logged update", () => {
+  /** Measures a statement, in milliseconds. */
+  async function milliseconds(run: Run, statement: string): Promise<number> {
+    const start = performance.now();
+    await run.unsafe(statement);
+    return performance.now() - start;
+  }
+
+  it("is not quadratic after an update of one row in the same session, with and without a key", async () => {
+    for (const columns of ["id integer primary key", "id integer"]) {
+      await inKit(async (run) => {
+        await makeThings(run, { columns });
+        await run`alter table kit.things disable trigger audit_log_on_insert`;
+        await run`insert into kit.things select n, 'a', 'One' from generate_series(1, 10000) n`;
+        for (let n = 0; n < 8; n++) {
+          await run`update kit.things set title = title || 'x' where id = 1`;
+        }
+        const small = await milliseconds(
+          run,
+          "update kit.things set title = 'Two' where id <= 1000",
+        );
+        const large = await milliseconds(run, "update kit.things set title = 'Three'");
+        // Ten times, if it is linear; a hundred times, if it is quadratic.
+        assert(large < 40 * small, `${large} ms for 10,000 rows, ${small} ms for 1,000`);
+        assertEquals((await written(run)).length, 8 + 1_000 + 10_000);
+      });
+    }
+  });
+});
+
+describe("the counts", () => {
+  it("are exact after many statements", async () => {
+    await rolledBack(sql, async (run) => {
+      await run.unsafe(
+        "create schema kit; insert into audit_log.actions (code, description) values ('thing_done', '')",
+      );
+      await makeThings(run);
+      await run`insert into kit.things select n, (array['a', 'b'])[n % 2 + 1], 'x' from generate_series(1, 1000) n`;
+      await run`update kit.things set team = 'b'`;
+      await run`delete from kit.things`;
+      const [{ id } = {}] =
+        await run`select id from audit_log.organizations where external_id = 'b'`;
+      assertStringIncludes(String(id), "-");
+      assertEquals(await countMismatches(run, id), []);
+    });
+  });
+});
