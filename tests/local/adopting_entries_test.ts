@@ -147,8 +147,8 @@ describe("a trigger on their tables", () => {
     const acme = await project.newOrganization();
     await project.newConversation(acme, person.id);
     await project.newConversation(acme, person.id);
-    await sql.unsafe(blockOf("sql", "custom_removed_agents"));
-    const claims = JSON.stringify({ sub: person.id });
+    await sql.unsafe(blockOf("sql", "audit_log_private.log_table("));
+    const claims = JSON.stringify({ sub: person.id, email: person.email });
     await sql.begin(async (run) => {
       await run`select set_config('request.jwt.claims', ${claims}, true)`;
       await run`
@@ -159,6 +159,7 @@ describe("a trigger on their tables", () => {
     const removals = (await entriesOf(acme)).filter(({ action }) => action === "agent_removed");
     const emails = removals.map(({ user_email }) => user_email);
     assertEquals(emails, [person.email, "unknown@invalid"]);
+    assertEquals([...await sql`select * from audit_log_private.logging_problems()`], []);
   });
 
   it("refuses the insert if the log has no such organization, so that no action goes unlogged", async () => {
