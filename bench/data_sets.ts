@@ -90,5 +90,5 @@ export function queryOf(given: Record<string, string | number>): string {
 export function cursorOf(snapshot: string, scope: string): string {
   const cursor =
     `jsonb_populate_record(null::audit_log_private.feed_cursor, jsonb_build_object('seen', ${snapshot}))`;
-  return `audit_log_private.encode_cursor(${cursor}, '${scope}')`;
+  return `audit_log_private.encode_cursor(${cursor}, audit_log_private.cursor_key('${scope}'))`;
 }

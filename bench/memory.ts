@@ -1,5 +1,5 @@
 import { addKeys, addOrganization, insertEntries, LONGEST } from "../tests/project.ts";
-import { dataApiProcesses, memoryOf, resetPeak, whileTimed } from "./processes.ts";
+import { peakOf, resetPeak } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { resetLimits, startBenchStack } from "./stack.ts";
 
@@ -10,7 +10,7 @@ const REQUESTS = 200;
 const BOUND = 130;
 
 /**
- * Asks for the largest pages, one and four at a time, and prints the most memory that each process took.
+ * Asks for the largest pages, one and four at a time, and prints the most memory that the function took.
  * The exit code is 1 if the function took more than its bound, or a request failed.
  */
 export async function measureMemory(): Promise<void> {
@@ -21,25 +21,15 @@ export async function measureMemory(): Promise<void> {
   const tokens = (await addKeys(sql, id, 20)).map(({ token }) => token);
   await insertEntries(sql, id, DAY, 1000, LONGEST);
   await sql`analyze audit_log.audit_entries`;
-  console.log("\nThe largest pages: the most memory of each process, and processor time of a page");
-  const columns = ["function, MiB", "PostgREST", "a backend", "function, ms", "all processes"];
-  printHead("at a time", "MB", ...columns);
+  console.log("\nThe largest pages: the most memory of the function's process");
+  printHead("at a time", "MB", "MiB");
   for (const atATime of [1, 4]) {
     await resetLimits(sql);
-    const { postgrest, postgres } = await dataApiProcesses(stack.pid, sql);
-    const all = [pid, ...postgrest, ...postgres];
-    for (const each of all) await resetPeak(each);
-    const sending = () => send(port, tokens, atATime);
-    const { result: { succeeded, bytes }, times } = await whileTimed([[pid], all], sending);
-    const peaks = await Promise.all(
-      [[pid], postgrest, postgres].map((pids) => memoryOf("peak", ...pids)),
-    );
-    const figures = [
-      ...peaks.map((peak) => peak.toFixed(0)),
-      ...times.map((time) => (time / REQUESTS).toFixed(1)),
-    ];
-    printRow(atATime, (bytes / 1e6).toFixed(1), ...figures);
-    if ((peaks[0] ?? NaN) <= BOUND && succeeded === REQUESTS) continue;
+    await resetPeak(pid);
+    const { succeeded, bytes } = await send(port, tokens, atATime);
+    const peak = await peakOf(pid);
+    printRow(atATime, (bytes / 1e6).toFixed(1), peak.toFixed(0));
+    if (peak <= BOUND && succeeded === REQUESTS) continue;
     console.log(`FAILED: ${succeeded} of ${REQUESTS} answered; the bound is ${BOUND} MiB`);
     Deno.exitCode = 1;
   }

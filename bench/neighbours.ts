@@ -1,24 +1,15 @@
-import postgres from "postgres";
-import {
-  addKeys,
-  addOrganization,
-  insertEntries,
-  LONGEST,
-  runUpkeep,
-  valueOf,
-} from "../tests/project.ts";
-import { queryOf } from "./data_sets.ts";
+import { addKeys, addOrganization, insertEntries, LONGEST } from "../tests/project.ts";
 import { askForPage, DAY, pageUrl } from "./memory.ts";
-import { memoryOf, resetPeak } from "./processes.ts";
+import { peakOf, resetPeak } from "./processes.ts";
 import { median, printHead, printRow, quantile } from "./report.ts";
-import { type BenchStack, resetLimits, startBenchStack } from "./stack.ts";
+import { resetLimits, startBenchStack } from "./stack.ts";
 
 /** One key asks for so many pages at once: its quota. */
 const AT_ONCE = 60;
 /** The requests of the quiet organization that are timed while nobody else asks. */
 const ALONE = 1500;
 
-/** Measures how much one organization's requests, and work for it, slow down another's requests. */
+/** Measures how much one organization's requests slow down another's. */
 export async function measureNeighbours(rounds: number): Promise<void> {
   await using stack = await startBenchStack();
   const { sql } = stack;
@@ -44,12 +35,11 @@ export async function measureNeighbours(rounds: number): Promise<void> {
       await resetPeak(pid);
       return await askForLargestPages(port, noisy.token);
     });
-    seen.push({ alone, beside, answered: done, peak: await memoryOf("peak", pid) });
+    seen.push({ alone, beside, answered: done, peak: await peakOf(pid) });
     print(`${round}`, seen.slice(-1));
   }
   print("all", seen);
 
-  await measureWork(stack, quiet.id, rounds);
   for (const fault of stack.faults) console.log(fault);
 }
 
@@ -105,46 +95,4 @@ async function timesOf(
     times.push(await ask(times.length) ? performance.now() - start : 5_000);
   }
   return times;
-}
-
-/** Prints how long a first page takes in the database while that works for another organization. */
-async function measureWork(stack: BenchStack, quiet: string, rounds: number): Promise<void> {
-  const { sql } = stack;
-  const other = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
-  const whileMore = async (call: string) => {
-    while (await valueOf(other.unsafe(`select audit_log_private.${call}`)));
-  };
-  const query = queryOf({ start_date: DAY, end_date: DAY });
-  const ask = async (n: number) => {
-    if (n % 50 === 0) await resetLimits(sql);
-    const decision = sql.unsafe(`
-      select audit_log.public_audit_log(encode(h.token_hash, 'hex'), 'entries', ${query})::json ->> 'decision'
-      from audit_log_private.api_key_hashes h where h.organization_id = '${quiet}' limit 1`);
-    return await valueOf(decision) === "accepted";
-  };
-  console.log("\nIn the database, medians in milliseconds");
-  printHead("a first page beside", "alone", "beside", "ratio");
-  for (let round = 0; round < rounds; round++) {
-    const { id } = await addOrganization(sql);
-    const jobs = {
-      "a backfill": () => backfill(other, id),
-      "the upkeep": () => runUpkeep(other),
-      "retention": () => whileMore(`delete_entries_before('${id}', '2025-07-01')`),
-      "a deletion": () => whileMore(`delete_organization('${id}')`),
-    };
-    for (const [job, run] of Object.entries(jobs)) {
-      const times = await compare(ask, run);
-      const [alone, beside] = [median(times.alone), median(times.beside)];
-      printRow(job, alone.toFixed(2), beside.toFixed(2), (beside / alone).toFixed(2));
-    }
-  }
-  await other.end();
-}
-
-/** Writes 200,000 entries of a year, 10,000 in a statement. */
-async function backfill(sql: postgres.Sql, id: string): Promise<void> {
-  for (let n = 0; n < 20; n++) {
-    const day = new Date(Date.UTC(2025, 0, 1 + 18 * n)).toISOString();
-    await insertEntries(sql, id, day, 10_000, { every: "155 seconds" });
-  }
 }

@@ -1,7 +1,6 @@
 import { exhaust, type Sql, valueOf } from "../tests/project.ts";
 import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS, queryOf } from "./data_sets.ts";
 import { load, sendRequests } from "./load.ts";
-import { dataApiProcesses, whileTimed } from "./processes.ts";
 import { byTurns, median, printHead, printRow, ratios, spread } from "./report.ts";
 import {
   type BenchOptions,
@@ -15,8 +14,6 @@ import {
 const [START, END] = ["2025-01-01", "2025-12-31"] as const;
 const YEAR = `start=${START}&end=${END}`;
 const DAY = "start=2025-07-01&end=2025-07-01";
-const FIRST = "one day, first page";
-const FIRST_QUERY = queryOf({ start_date: "2025-07-01", end_date: "2025-07-01" });
 const POLL = "caught up, after=";
 
 /** Compares reads through this function with those through three_calls.ts. */
@@ -25,26 +22,17 @@ export async function measureReads({ entries, rounds, seconds }: BenchOptions): 
   const ours = await stack.startFunction();
   const other = await stack.startFunction(new URL("three_calls.ts", import.meta.url));
   const handlers: Handlers = {
-    "function": { url: `http://127.0.0.1:${ours.port}/public-audit-log`, pid: ours.pid },
-    "three calls": { url: `http://127.0.0.1:${other.port}/three-calls`, pid: other.pid },
-    floor: { url: `http://127.0.0.1:${other.port}/floor`, pid: other.pid },
+    "function": `http://127.0.0.1:${ours.port}/public-audit-log`,
+    "three calls": `http://127.0.0.1:${other.port}/three-calls`,
   };
   const dataSet = await makeDataSet(stack.sql, entries);
-  await stack.sql.begin((sql) => [
-    sql`delete from audit_log.bench_pages`,
-    sql.unsafe(`
-      insert into audit_log.bench_pages
-      select json_build_object('total', r.total, 'items', r.items::json)
-      from audit_log_private.read_page('${dataSet.organizationId}', ${FIRST_QUERY}) as r`),
-  ]);
   const run = { stack, handlers, dataSet, rounds, seconds };
   await measureLog(run);
-  await measureProcesses(run);
-  await measureSteps(run);
   await measurePersons(run);
 }
 
-type Handlers = Record<"function" | "three calls" | "floor", { url: string; pid: number }>;
+/** The URLs of the handlers. */
+type Handlers = Record<"function" | "three calls", string>;
 
 interface Run {
   stack: BenchStack;
@@ -65,7 +53,7 @@ async function casesOf(sql: Sql, dataSet: DataSet) {
   const unknown = await sql<{ token: string }[]>`
     select audit_log_private.new_token() as token from generate_series(1, 20)`;
   const queries = {
-    [FIRST]: DAY,
+    "one day, first page": DAY,
     "year, first page": YEAR,
     "year, newest first": `${YEAR}&order=desc`,
     "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
@@ -90,13 +78,12 @@ async function measureLog(run: Run): Promise<void> {
   const subjects = cases.flatMap((each) => [
     { ...each, handler: "function" as const },
     ...each.name === POLL ? [] : [{ ...each, handler: "three calls" as const }],
-    ...each.name === FIRST ? [{ ...each, handler: "floor" as const }] : [],
   ]);
   const seen = await byTurns(rounds, subjects, async (subject, round) => {
     await prepareLimits(sql, dataSet);
     const { throughput } = await load({
       ...subject,
-      url: `${handlers[subject.handler].url}?${subject.query}`,
+      url: `${handlers[subject.handler]}?${subject.query}`,
       seconds: round ? seconds : seconds / 4,
     });
     return throughput;
@@ -112,9 +99,6 @@ async function measureLog(run: Run): Promise<void> {
     const times = [latency.toFixed(2), (latency / first).toFixed(2)];
     printRow(name, spread(ours), spread(theirs), spread(ratios(ours, theirs), 1), ...times);
   }
-  const floor = throughputs("floor", FIRST);
-  const share = spread(ratios(throughputs("function", FIRST), floor), 2);
-  console.log(`\nFloor: ${spread(floor)} answers a second; ${FIRST} is ${share} of it.`);
 }
 
 /**
@@ -122,7 +106,7 @@ async function measureLog(run: Run): Promise<void> {
  * request, so that a slow moment of the machine slows all of them.
  */
 async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Case[]) {
-  const { pathname, origin: url } = new URL(handlers.function.url);
+  const { pathname, origin: url } = new URL(handlers.function);
   const requests = Array.from({ length: 10 }, (_, turn) =>
     cases.map(({ query, keys }) => ({
       path: `${pathname}?${query}`,
@@ -140,42 +124,6 @@ async function measureAlone({ stack, handlers, dataSet, rounds }: Run, cases: Ca
     }
   }
   return times.map((each) => median(each));
-}
-
-/** Prints the processor time of one request in each process, beside the floor's. */
-async function measureProcesses({ stack, handlers, dataSet, rounds, seconds }: Run) {
-  console.log("\nProcessor time of one day's first page by process, milliseconds a request");
-  const { "function": ours, floor } = handlers;
-  const seen = await byTurns(rounds, [ours, floor], async ({ url, pid }) => {
-    await prepareLimits(stack.sql, dataSet);
-    const { postgrest, postgres } = await dataApiProcesses(stack.pid, stack.sql);
-    const groups = [[pid], [stack.pid], postgrest, postgres, [Deno.pid]];
-    const options = { url: `${url}?${DAY}`, keys: dataSet.keys, status: 200, seconds };
-    const { result, times } = await whileTimed(groups, () => load(options));
-    return times.map((time) => time / result.answers);
-  });
-  printHead("process", "function", "floor");
-  for (const [n, part] of ["handler", "gateway", "PostgREST", "Postgres", "load"].entries()) {
-    const times = [ours, floor].map((each) => seen.get(each)?.map((times) => times[n] ?? NaN));
-    printRow(part, ...times.map((each) => median(each).toFixed(2)));
-  }
-}
-
-/** Prints the processor time of the steps of one day's first page, each alone in a backend. */
-async function measureSteps({ stack, dataSet, rounds }: Run): Promise<void> {
-  const { organizationId: id, keys: [key] } = dataSet;
-  const hash = `encode(sha256('${key?.token}'), 'hex')`;
-  const steps = {
-    "count_request": `audit_log_private.count_request('${id}', '${key?.apiKeyId}')`,
-    "read_page": `audit_log_private.read_page('${id}', ${FIRST_QUERY})`,
-    "public_audit_log, with both": `audit_log.public_audit_log(${hash}, 'entries', ${FIRST_QUERY})`,
-  };
-  const seen = await byTurns(rounds, Object.entries(steps), async ([, step]) => {
-    await resetLimits(stack.sql);
-    return await costOf(stack, `perform ${step}`);
-  });
-  printHead("step of the SQL", "ms");
-  for (const [[name], times] of seen) printRow(name, median(times).toFixed(2));
 }
 
 /** Prints how many blocks Postgres reads for pages of persons, and its processor time. */

@@ -19,12 +19,6 @@ as $$
   on conflict on constraint bench_request_counts_pkey do update set requests = c.requests + 1
   returning requests
 $$;
--- For /floor: the same page, ready.
-create table if not exists audit_log.bench_pages (page json not null);
-drop function if exists audit_log.bench_floor();
-create function audit_log.bench_floor() returns json
-language sql stable set search_path = ''
-as $$ select p.page from audit_log.bench_pages p $$;
-grant select on audit_log.bench_api_keys, audit_log.bench_pages to service_role;
+grant select on audit_log.bench_api_keys to service_role;
 grant select, insert, update on audit_log.bench_request_counts to service_role;
-grant execute on function audit_log.bench_count_request, audit_log.bench_floor to service_role;
+grant execute on function audit_log.bench_count_request to service_role;

@@ -18,19 +18,19 @@ export function refuse(message: string): never {
   throw new AuditLogError(EXIT.refused, message);
 }
 
-/** Parses an address. Refuses one over which others on the way could read along. */
+/** Parses a URL. Refuses one over which others on the way could read along. */
 export function secureUrl(name: string, text: string): URL {
   const url = new URL(URL.canParse(text) ? text : "none:");
   if (url.username || url.password) refuse(`${name} must not have a user or a password in it.`);
   const isHere = ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
   if (url.protocol === "https:" || url.protocol === "http:" && isHere) return url;
-  refuse(`${name} must be an https address: otherwise others could read what is sent.`);
+  refuse(`${name} must be an https URL: otherwise others could read what is sent.`);
 }
 
 /** A failure that may be over later. */
 export class Temporary extends Error {
-  /** `waitMs`: how long the other side asked to wait. */
-  constructor(message: string, readonly waitMs?: number) {
+  /** The status of the answer, if there was one, and how long it asked to wait. */
+  constructor(message: string, readonly status?: number, readonly waitMs?: number) {
     super(message);
   }
 }
@@ -45,7 +45,7 @@ export interface Entry {
 }
 
 /** Entries that are new since a cursor. */
-export interface Page {
+export interface FeedPage {
   items: Entry[];
   /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
   lines: string[];
@@ -73,8 +73,8 @@ export interface FollowOptions {
   action?: string | undefined;
   /** The `next` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
-  /** Milliseconds to wait when caught up. Without it, following ends there, or after ten failures in a row. */
-  everyMs?: number | undefined;
+  /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
+  goesOn?: boolean | undefined;
   /** Is told why and when it tries again. */
   say?: (text: string) => void;
   signal?: AbortSignal | undefined;
@@ -92,46 +92,60 @@ const LONGEST_RETRY_MS = 30_000;
  *
  * @throws {AuditLogError} when asking again would not help.
  */
-export async function* follow(options: FollowOptions): AsyncGenerator<Page> {
-  const { start = "0001-01-01", end = "9999-12-31", action, everyMs, signal, wait = pause } =
-    options;
+export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
+  const { start = "0001-01-01", end = "9999-12-31", action, signal, wait = pause } = options;
   const selection = { start, end, ...action !== undefined && { action }, limit: "1000" };
   for (let after = options.after ?? "beginning";;) {
-    const address = new URL(options.url);
-    address.search = `${new URLSearchParams({ ...selection, after })}`;
-    const page = await persist(async () => parsePage(await ask(address, options)), options);
+    const url = new URL(options.url);
+    url.search = `${new URLSearchParams({ ...selection, after })}`;
+    const { headers, page } = await persist(async () => {
+      const { headers, body } = await ask(url, options);
+      return { headers, page: parsePage(body) };
+    }, options);
     yield page;
     after = page.next;
     if (page.hasMore) continue;
-    if (everyMs === undefined) return;
-    await wait(everyMs, signal);
+    if (!options.goesOn) return;
+    await wait(pollMsOf(headers.get("RateLimit-Policy")), signal);
   }
 }
 
-/** Asks the API. Returns the body of its answer. */
-export async function ask(address: URL, options: FollowOptions): Promise<string> {
+/** Asks the API, which must give what was asked for. */
+export async function ask(url: URL, options: FollowOptions): Promise<Answer> {
   const { keyFile, signal } = options;
   const key = keyFile ? readKey(keyFile) : options.key;
   const headers = { Authorization: `Bearer ${key}` };
-  const { status, body } = await send(address, { headers, signal: signal ?? null });
-  if (status === 200) return body;
+  const answer = await send(url, { headers, signal: signal ?? null });
+  const { status, body } = answer;
+  if (status === 200) return answer;
   // The API has no such answer: a proxy gave it.
-  if (status > 405 || status === 403) throw new Temporary(`${address.host}: status ${status}`);
+  if (status > 405 || status === 403) throw new Temporary(`${url.host}: status ${status}`);
   if (status === 401) {
     const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
       `Set an active one in ${keyFile || "AUDIT_LOG_API_KEY"}, and run the same command again.`;
     throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
   }
-  const isOfCursor = body.includes('"parameter":"after"');
-  // The log never refuses the cursor `beginning`, so this address is not the log's.
-  const isElsewhere = isOfCursor && address.searchParams.get("after") === "beginning";
-  const next = status !== 400 || isElsewhere
-    ? "Is AUDIT_LOG_URL right? The key was sent to no other address."
-    : isOfCursor
-    ? "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
-      "If the API's database was restored, move the file with the cursor away to start anew."
-    : "Correct the arguments.";
-  refuse(`The API refuses the request (${status}). ${next}\n${body}`);
+  const { code, parameters } = parseProblem(body);
+  let advice = "Is AUDIT_LOG_URL right? The key was sent to no other URL.";
+  if (code === "invalid_parameters" && !parameters.includes("after")) {
+    advice = "Correct the arguments.";
+  } else if (parameters.includes("after") && url.searchParams.get("after") !== "beginning") {
+    // The log never refuses the cursor `beginning`: what does is not the log.
+    advice =
+      "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
+      "If the API's database was restored, move the file with the cursor away to start anew.";
+  }
+  refuse(`The API refuses the request (${status}). ${advice}\n${body}`);
+}
+
+/** Finds the code and the bad parameters in an error of the API. Another error, as of a proxy, has neither. */
+function parseProblem(body: string): { code?: string; parameters: string[] } {
+  try {
+    const { code, errors = [] } = JSON.parse(body);
+    return { code, parameters: errors.map(({ parameter }: { parameter: string }) => parameter) };
+  } catch {
+    return { parameters: [] };
+  }
 }
 
 /** Reads a key that may be replaced at any moment. */
@@ -160,18 +174,26 @@ export async function limited<T>(
   }
 }
 
+/** What a server answered, whole. */
+interface Answer {
+  status: number;
+  headers: Headers;
+  body: string;
+}
+
 /** Sends a request. Throws `Temporary` if it may succeed later. */
-export async function send(url: URL, init: RequestInit): Promise<{ status: number; body: string }> {
+export async function send(url: URL, init: RequestInit): Promise<Answer> {
   try {
-    const { status, headers, body } = await limited(init.signal, async (signal) => {
+    const answer = await limited(init.signal, async (signal) => {
       const response = await fetch(url, { ...init, redirect: "manual", signal });
       const { status, headers } = response;
       return { status, headers, body: await response.text() };
     });
-    if (status < 500 && ![408, 425, 429].includes(status)) return { status, body };
+    const { status, headers } = answer;
+    if (status < 500 && ![408, 425, 429].includes(status)) return answer;
     const id = headers.get("X-Request-Id");
     const message = `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`;
-    throw new Temporary(message, retryAfterMs(headers.get("Retry-After")));
+    throw new Temporary(message, status, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
     if (error instanceof Temporary || init.signal?.aborted) throw error;
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
@@ -187,16 +209,16 @@ function retryAfterMs(value: string | null): number | undefined {
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
-  const { everyMs, say = () => {}, signal, wait = pause } = options;
+  const { goesOn, say = () => {}, signal, wait = pause } = options;
   // A scheduled job should fail visibly. What runs all the time waits.
-  const mostFailures = everyMs === undefined ? 10 : Infinity;
+  const mostFailures = goesOn ? Infinity : 10;
   for (let failures = 1;; failures++) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof Temporary)) throw error;
-      const { message, waitMs } = error;
-      if (waitMs !== undefined && message.includes("status 429")) failures = 0;
+      const { message, status, waitMs } = error;
+      if (status === 429 && waitMs !== undefined) failures = 0;
       if (failures >= mostFailures) {
         throw new AuditLogError(EXIT.gaveUp, `${message}. Gave up: run the same command again.`);
       }
@@ -213,7 +235,7 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
 }
 
 /** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
-function parsePage(body: string): Page {
+function parsePage(body: string): FeedPage {
   try {
     const { items, total, ...page } = JSON.parse(body);
     const { has_more: hasMore, organization_id: organizationId } = page;
@@ -228,6 +250,12 @@ function parsePage(body: string): Page {
   } catch (error) {
     throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }
+}
+
+/** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
+function pollMsOf(policy: string | null): number {
+  const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
+  return 2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS;
 }
 
 /** The message of an error and of its causes. Only the cause of an error of fetch says what happened. */

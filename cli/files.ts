@@ -8,17 +8,23 @@ import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
-/** Writes a text to the disk, then puts it in the place of a file in one step. */
-export function writeWhole(path: string, text: string): void {
-  writeDurably(`${path}.new`, "w", text);
-  fs.renameSync(`${path}.new`, path);
+/**
+ * Writes a text to the disk beside a file, then puts it in the place of the file in one step. The file keeps its
+ * permissions. The next call overwrites what a killed one left under the `temporary` name.
+ */
+export function writeWhole(path: string, text: string, temporary = `${basename(path)}.new`): void {
+  const file = fs.existsSync(path) ? fs.realpathSync(path) : path;
+  const mode = fs.existsSync(file) ? fs.statSync(file).mode : 0o666;
+  const written = join(dirname(file), temporary);
+  writeDurably(written, "w", text, mode);
+  fs.renameSync(written, file);
 }
 
 /** Replaces a file, or appends to it. Returns how many bytes it wrote, when they are on the disk. */
-export function writeDurably(path: string, flags: "w" | "a", text: string): number {
+export function writeDurably(path: string, flags: "w" | "a", text: string, mode = 0o666): number {
   const bytes = Buffer.from(text);
   try {
-    const file = fs.openSync(path, flags);
+    const file = fs.openSync(path, flags, mode);
     fs.writeFileSync(file, bytes);
     fs.fsyncSync(file);
     fs.closeSync(file);

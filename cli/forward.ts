@@ -6,7 +6,7 @@ import type { Sink } from "./sinks.ts";
 interface Progress {
   /** The cursor. */
   after: string;
-  /** The sink that it was delivered to. */
+  /** The sink that it was delivered to; none if `follow` printed it. */
   to?: string | undefined;
   pages: number;
   entries: number;
@@ -18,22 +18,18 @@ interface Progress {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & {
-    to?: string;
-    state?: string | undefined;
-    show?: (entries: number) => void;
-  },
+  options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
   const { to, state, start, end, action, signal = null } = options;
   if (state) await lock(state);
-  let progress = (state ? readProgress<Progress>(state) : undefined) ??
-    { after: "beginning", pages: 0, entries: 0 };
-  if (progress.to !== undefined && progress.to !== to) {
+  const saved = state ? readProgress<Progress>(state) : undefined;
+  if (saved && saved.to !== to) {
     refuse(
-      `${state} is the state of --to=${progress.to}: give each sink a --state of its own. ` +
-        'If this sink has a new address, correct "to" in that file.',
+      `${state} is the state of ${saved.to ? `forward --to=${saved.to}` : "follow"}: give each a ` +
+        '--state of its own. If the sink has a new URL, correct "to" in that file.',
     );
   }
+  let progress: Progress = saved ?? { after: "beginning", pages: 0, entries: 0 };
   const before = progress.entries;
   for await (const page of follow({ ...options, after: progress.after })) {
     const { lines, items, next, hasMore, organizationId } = page;
@@ -46,7 +42,6 @@ export async function forward(
     }
     progress = { after: next, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
-    options.show?.(progress.entries - before);
   }
   return progress.entries - before;
 }

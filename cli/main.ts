@@ -28,8 +28,6 @@ const USAGE = `Reads the audit log of an organization. COMMAND --help has option
   public-audit-log install  installs the service into a Supabase project
   public-audit-log --version
 
-${ENVIRONMENT}
-
 Exit codes: 0 done; 1 gave up, run the same command again; 2 wrong arguments or refused, correct what it says;
 3 the key is refused, set an active one; 4 verify found that something differs.`;
 
@@ -44,9 +42,7 @@ ${SELECTION}
   --follow               keep running, and add entries as they are written
 
 Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
-A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.
-
-${ENVIRONMENT}`,
+A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
 
@@ -54,9 +50,7 @@ ${ENVIRONMENT}`,
 
 ${SELECTION}
   --state=FILE           go on from the place in FILE, and save the place there after each page
-  --once                 end when caught up
-
-${ENVIRONMENT}`,
+  --once                 end when caught up`,
 
   forward: `Delivers entries to another system, each at least once.
 
@@ -73,9 +67,7 @@ ${SELECTION}
 Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It is, for https: the signing secret
 (whsec_…, Standard Webhooks). For splunk: the token. For elasticsearch: the API key, or the whole value of
 Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
-If this is killed, it may deliver the last page again: drop repeats by id and created_at.
-
-${ENVIRONMENT}`,
+If this is killed, it may deliver the last page again: drop repeats by id and created_at.`,
 
   verify: `Checks exported days of an audit log against its seals.
 
@@ -88,9 +80,7 @@ ${ENVIRONMENT}`,
                          to the last)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
-  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
-
-${ENVIRONMENT}`,
+  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked`,
 
   install: `Installs the service into an existing Supabase project, or upgrades it there.
 
@@ -106,9 +96,6 @@ const DAYS = { start: TEXT, end: TEXT };
 const RANGE = { ...DAYS, action: TEXT };
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
-/** Uses half of the key's quota, so that other programs can use the key, too. */
-const POLL_MS = 2_000;
-
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
 async function main(command: string, args: string[]): Promise<number> {
@@ -120,12 +107,17 @@ async function main(command: string, args: string[]): Promise<number> {
   });
   try {
     if (command === "--version") return print(metadata.version);
-    if ([command, ...args].includes("--help")) return print(USAGES[command] ?? USAGE);
+    if ([command, ...args].includes("--help")) return print(usageOf(command));
     return await run(command, args);
   } catch (error) {
     say(messageOf(error));
     return error instanceof AuditLogError ? error.exitCode : EXIT.refused;
   }
+}
+
+function usageOf(command: string): string {
+  const usage = USAGES[command] ?? USAGE;
+  return command === "install" ? usage : `${usage}\n\n${ENVIRONMENT}`;
 }
 
 async function run(command: string, args: string[]): Promise<number> {
@@ -146,10 +138,8 @@ async function run(command: string, args: string[]): Promise<number> {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
       if (!options.state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const show = (entries: number) =>
-        process.stderr.isTTY && process.stderr.write(`\r${entries} delivered `);
-      const entries = await forward(sink, { ...api(!once), ...options, to, show });
-      return print(`${process.stderr.isTTY ? "\n" : ""}${entries} entries were delivered to ${to}`);
+      const entries = await forward(sink, { ...api(!once), ...options, to });
+      return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
       const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
@@ -166,19 +156,19 @@ async function run(command: string, args: string[]): Promise<number> {
       return print(install(source, folder, values["dry-run"] ?? false));
     }
     default:
-      refuse(`${command ? `No such command: ${command}\n\n` : ""}${USAGE}`);
+      refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);
   }
 }
 
-/** Reads the address and the key from the environment. With `goesOn`, a command keeps asking when it has caught up. */
+/** Reads the URL and the key from the environment. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
-  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the address of the API. Try --help.");
+  if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
   secureUrl("AUDIT_LOG_URL", text);
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
-  return { url: text, key, keyFile, say, everyMs: goesOn ? POLL_MS : undefined };
+  return { url: text, key, keyFile, say, goesOn };
 }
 
 /** Reads a secret from a variable, or from the file that NAME_FILE names. Other users can read arguments. */

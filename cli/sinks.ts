@@ -2,8 +2,8 @@ import { createHash, createHmac } from "node:crypto";
 import process from "node:process";
 import { type Entry, limited, messageOf, refuse, secureUrl, send, Temporary } from "./client.ts";
 
-/** The entries of a page, to deliver together. */
-export interface Page {
+/** Entries to deliver together. */
+export interface Delivery {
   items: Entry[];
   /** The same entries, as the API wrote them. */
   lines: string[];
@@ -13,23 +13,23 @@ export interface Page {
   signal: AbortSignal | null;
 }
 
-/** Delivers a page. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
-export type Sink = (page: Page) => Promise<void>;
+/** Delivers entries. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
+export type Sink = (delivery: Delivery) => Promise<void>;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export async function sinkFor(to: string, token: string): Promise<Sink> {
-  const [, kind, address = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
+  const [, kind, text = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
   if (to.startsWith("s3://")) return await s3(new URL(to));
-  if (!URL.canParse(address)) {
+  if (!URL.canParse(text)) {
     refuse("--to: https://…, splunk:https://…, elasticsearch:https://… or s3://… Try --help.");
   }
-  const url = secureUrl("--to", address);
+  const url = secureUrl("--to", text);
   if (kind === "splunk") return splunk(url, token);
   if (kind === "elasticsearch") return elasticsearch(url, token);
   return webhook(url, token);
 }
 
-/** Posts to an address. Returns the body of the answer. */
+/** Posts to a URL. Returns the body of the answer. */
 async function post(url: URL, body: string, init: RequestInit): Promise<string> {
   const answer = await send(url, { ...init, method: "POST", body });
   if (answer.status >= 200 && answer.status < 300) return answer.body;
@@ -63,22 +63,22 @@ function webhook(url: URL, secret: string): Sink {
 
 /** Sends to Splunk's HTTP Event Collector. Events have no id there: a repeat is stored twice. */
 function splunk(url: URL, token: string): Sink {
-  const address = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
+  const collector = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
   const headers = { Authorization: `Splunk ${token}`, "Content-Type": "application/json" };
   return async ({ lines, items, signal }) => {
     const events = lines.map((line, n) => {
       const time = Date.parse(items[n]?.created_at ?? "") / 1000;
       return `{"time":${time},"sourcetype":"audit_log","event":${line}}`;
     });
-    const answer = await post(address, events.join("\n"), { headers, signal });
-    if (!/"code":\s*0\b/.test(answer)) throw new Temporary(`${url.host}: not confirmed: ${answer}`);
+    const answer = await post(collector, events.join("\n"), { headers, signal });
+    if (parse(answer).code !== 0) throw new Temporary(`${url.host}: not confirmed: ${answer}`);
   };
 }
 
 /** Sends to Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
 function elasticsearch(url: URL, token: string): Sink {
   if (url.pathname === "/") refuse("--to=elasticsearch:https://HOST/INDEX: the index is missing.");
-  const address = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
+  const bulk = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
   const headers = {
     "Content-Type": "application/x-ndjson",
     ...token !== "" && { Authorization: token.includes(" ") ? token : `ApiKey ${token}` },
@@ -89,8 +89,8 @@ function elasticsearch(url: URL, token: string): Sink {
       const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
       return `${create}\n{"@timestamp":"${created_at}",${line.slice(1)}\n`;
     });
-    const answer = await post(address, body.join(""), { headers, signal });
-    const results: Result[] = answer.startsWith("{") ? JSON.parse(answer).items ?? [] : [];
+    const answer = await post(bulk, body.join(""), { headers, signal });
+    const { items: results = [] } = parse(answer);
     if (results.length !== lines.length) throw new Temporary(`${url.host}: not all were answered`);
     const failed = results.find(({ create }) => create.status >= 300 && create.status !== 409);
     if (!failed) return;
@@ -101,7 +101,20 @@ function elasticsearch(url: URL, token: string): Sink {
   };
 }
 
-type Result = { create: { status: number; error?: unknown } };
+/** What Splunk and Elasticsearch answer. */
+interface Confirmation {
+  code?: number;
+  items?: { create: { status: number; error?: unknown } }[];
+}
+
+/** Parses an answer. One that is not JSON, as of a proxy, confirms nothing. */
+function parse(answer: string): Confirmation {
+  try {
+    return JSON.parse(answer) ?? {};
+  } catch {
+    return {};
+  }
+}
 
 /** The part of the client library that is used. */
 interface S3Library {

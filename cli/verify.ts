@@ -72,8 +72,9 @@ async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
   const pages: SealsPage[] = [];
   for (let read = 0;;) {
     const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
-    const address = new URL(`${String(api.url).replace(/\/$/, "")}/seals?${query}`);
-    const page: SealsPage = await persist(async () => JSON.parse(await ask(address, api)), api);
+    const url = new URL(`${String(api.url).replace(/\/$/, "")}/seals?${query}`);
+    const { body } = await persist(() => ask(url, api), api);
+    const page: SealsPage = JSON.parse(body);
     pages.push(page);
     read += page.items.length;
     if (page.items.length === 0 || read >= page.total) return pages;

@@ -373,47 +373,7 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          /**
-           * @example {
-           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
-           *       "start": "2026-11-01",
-           *       "end": "2026-11-20",
-           *       "total": 2,
-           *       "limit": 100,
-           *       "offset": 0,
-           *       "items": [
-           *         {
-           *           "id": "01a1b01e-9b04-7e70-8342-9325992eb6a2",
-           *           "created_at": "2026-11-06T09:09:18.212Z",
-           *           "action": "message_created",
-           *           "user_email": "ada@analytical.example",
-           *           "agent_name": "Contract Reviewer",
-           *           "data": {
-           *             "message_id": "m-81",
-           *             "conversation_id": "c-12",
-           *             "agent_id": "a-3",
-           *             "platform_agent_sid": "AG0f3a"
-           *           }
-           *         },
-           *         {
-           *           "id": "01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a",
-           *           "created_at": "2026-11-06T09:21:52.064Z",
-           *           "action": "feedback_given",
-           *           "user_email": "charles@analytical.example",
-           *           "agent_name": "Contract Reviewer",
-           *           "data": {
-           *             "feedback": "up",
-           *             "message_id": "m-81"
-           *           }
-           *         }
-           *       ]
-           *     }
-           */
           "application/json": components["schemas"]["Page"];
-          /**
-           * @example {"id":"01a1b01e-9b04-7e70-8342-9325992eb6a2","created_at":"2026-11-06T09:09:18.212Z","action":"message_created","user_email":"ada@analytical.example","agent_name":"Contract Reviewer","data":{"message_id":"m-81","conversation_id":"c-12","agent_id":"a-3","platform_agent_sid":"AG0f3a"}}
-           *     {"id":"01a1b02a-1c40-7b11-a3c5-0e1f2d3c4b5a","created_at":"2026-11-06T09:21:52.064Z","action":"feedback_given","user_email":"charles@analytical.example","agent_name":"Contract Reviewer","data":{"feedback":"up","message_id":"m-81"}}
-           */
           "application/x-ndjson": string;
         };
       };
@@ -438,18 +398,6 @@ export interface operations {
            *       "code": "invalid_parameters",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
            *       "errors": [
-           *         {
-           *           "parameter": "start",
-           *           "detail": "\"2026-02-30\": must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
-           *         },
-           *         {
-           *           "parameter": "end",
-           *           "detail": "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
-           *         },
-           *         {
-           *           "parameter": "limit",
-           *           "detail": "\"5000\": must be a whole number from 1 to 1000"
-           *         },
            *         {
            *           "parameter": "acton",
            *           "detail": "unknown parameter: must be one of: start, end, action, user_email, limit, offset, after, order"
@@ -531,7 +479,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
+      /** @description 60 requests of the key were counted in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -604,25 +552,6 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          /**
-           * @example {
-           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
-           *       "total": 1,
-           *       "items": [
-           *         {
-           *           "code": "message_created",
-           *           "description": "A user sent a message in a conversation",
-           *           "required": [
-           *             "message_id",
-           *             "conversation_id",
-           *             "agent_id",
-           *             "platform_agent_sid"
-           *           ],
-           *           "deprecated_at": null
-           *         }
-           *       ]
-           *     }
-           */
           "application/json": components["schemas"]["ActionsPage"];
         };
       };
@@ -728,7 +657,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
+      /** @description 60 requests of the key were counted in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];
@@ -811,31 +740,6 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          /**
-           * @example {
-           *       "organization_id": "0a11ce00-0000-4000-8000-000000000001",
-           *       "start": "2026-11-06",
-           *       "end": "2026-11-06",
-           *       "total": 1,
-           *       "limit": 100,
-           *       "offset": 0,
-           *       "altered": [],
-           *       "items": [
-           *         {
-           *           "format": 1,
-           *           "sequence": 1,
-           *           "day": "2026-11-06",
-           *           "entries": 2,
-           *           "added": 0,
-           *           "removed": 0,
-           *           "sha256": "78ad0d52dc37d8701b17b252a9ed719aece57d243454eb1baebfc0e8ea2240a7",
-           *           "sealed_at": "2026-11-07T00:15:00.381Z",
-           *           "previous": "0000000000000000000000000000000000000000000000000000000000000000",
-           *           "seal": "8bae13156d9f7efd1c1305256411a6f248d3b486c4065ffe6d27056be182731d"
-           *         }
-           *       ]
-           *     }
-           */
           "application/json": components["schemas"]["SealsPage"];
         };
       };
@@ -860,18 +764,6 @@ export interface operations {
            *       "code": "invalid_parameters",
            *       "request_id": "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52",
            *       "errors": [
-           *         {
-           *           "parameter": "start",
-           *           "detail": "\"2026-02-30\": must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
-           *         },
-           *         {
-           *           "parameter": "end",
-           *           "detail": "missing: must be a real day, YYYY-MM-DD, of the years 0001 to 9999"
-           *         },
-           *         {
-           *           "parameter": "limit",
-           *           "detail": "\"5000\": must be a whole number from 1 to 1000"
-           *         },
            *         {
            *           "parameter": "acton",
            *           "detail": "unknown parameter: must be one of: start, end, limit, offset"
@@ -953,7 +845,7 @@ export interface operations {
           "application/problem+json": components["schemas"]["Problem"];
         };
       };
-      /** @description The key made 60 accepted requests in the last 60 seconds; refused requests are not counted */
+      /** @description 60 requests of the key were counted in the last 60 seconds; refused requests are not counted */
       429: {
         headers: {
           "Cache-Control": components["headers"]["Cache-Control"];

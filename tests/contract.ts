@@ -19,26 +19,15 @@ const OTHER_RESPONSES: Record<string, typeof RESPONSES> = {
 
 interface DocumentedResponse {
   headers: Record<string, { $ref: string }>;
-  content: Record<string, { schema: { $ref?: string; type?: string }; example: object | string }>;
+  content: Record<string, { schema: { $ref?: string; type?: string }; example?: object }>;
 }
 
 /** The schema of a line of NDJSON. */
 const ENTRY = "#/components/schemas/AuditEntry";
 
-/** The statuses that docs/openapi.json documents. */
-export const DOCUMENTED_STATUSES = Object.keys(RESPONSES).map(Number);
-
-/** Returns the document's example of the body of an answer. */
+/** Returns the document's example of the body of a problem. */
 export function exampleOf(status: number): object {
-  const example = Object.values(RESPONSES[status]?.content ?? {})[0]?.example;
-  return typeof example === "object" ? example : {};
-}
-
-/** Returns the document's examples of the headers of an answer, by name. */
-export function headerExamplesOf(status: number): Record<string, unknown> {
-  const examples: Record<string, { example: unknown }> = document.components.headers;
-  const names = Object.keys(RESPONSES[status]?.headers ?? {});
-  return Object.fromEntries(names.map((name) => [name, examples[name]?.example]));
+  return Object.values(RESPONSES[status]?.content ?? {})[0]?.example ?? {};
 }
 
 /**

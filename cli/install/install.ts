@@ -8,27 +8,26 @@ const PUSH = `Apply the migrations (without --remote before version 3 of the Sup
 
 npx supabase db push --remote`;
 
-const EXPOSE =
-  `Let the Data API serve the schema: in the dashboard, open Project Settings › Data API \
-and add
-audit_log to the exposed schemas.`;
-
 const DEPLOY = `Deploy the function:
 
 npx supabase functions deploy public-audit-log --use-api`;
 
-const SCHEDULE = `Schedule the nightly upkeep, without which no day is sealed, and the alert: \
-docs/adopting.md of
-the service's repository, end of section 1.`;
-
-const CREATE =
-  `Connect your organizations and people: section 2 of that page has the SQL to copy. If you have none, create the first organization with an administrator, in the SQL editor:
+const CREATE = `Connect your organizations and people: section 2 of that page has the SQL to copy.
+If you have none, create the first organization with an administrator, in the SQL editor:
 
 insert into audit_log.organizations (name) values ('…') returning id;
 insert into audit_log.organization_members (organization_id, user_id, role)
 values ('<organization id>', '<user id>', 'admin');`;
 
-const LOG = `Log what happens in your own tables: section 3 of that page.`;
+const FIRST_STEPS = [
+  PUSH,
+  "Add audit_log to the exposed schemas: in the dashboard, under Project Settings › Data API.",
+  DEPLOY,
+  "Schedule the nightly upkeep, without which no day is sealed, and the alert:\n" +
+  "docs/adopting.md of the service's repository, end of section 1.",
+  CREATE,
+  "Log what happens in your own tables: section 3 of that page.",
+];
 
 /** Installs from a copy of this repository, or from the package, into a project. Returns what to print. */
 export function install(source: string, path: string, isDryRun: boolean): string {
@@ -60,7 +59,7 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
   }
   const steps = [...byHand];
   // After a run that was killed, this one does not know what the person has seen.
-  if (isFirst) steps.push(PUSH, EXPOSE, DEPLOY, SCHEDULE, CREATE, LOG);
+  if (isFirst) steps.push(...FIRST_STEPS);
   else if (changes.length > 0) steps.push(PUSH, DEPLOY);
   if (steps.length > 0) lines.push("", "Next, in that project:");
   steps.forEach((step, index) => lines.push("", `${index + 1}. ${step}`));

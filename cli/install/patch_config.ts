@@ -97,8 +97,9 @@ function addSection(text: string): string | null {
 
 function append(text: string, lines: string[]): string {
   const end = text.includes("\r\n") ? "\r\n" : "\n";
-  const separator = text === "" ? "" : text.endsWith("\n") ? end : end + end;
-  return text + separator + lines.join(end) + end;
+  const lineEnd = text === "" || text.endsWith("\n") ? "" : end;
+  const emptyLine = text === "" ? "" : end;
+  return text + lineEnd + emptyLine + lines.join(end) + end;
 }
 
 /** Returns the edited text, if it means what is expected and only inserts; else `null`. */

@@ -10,7 +10,8 @@ import {
   realpathSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
+import { refuse } from "../client.ts";
+import { type Change, listFiles, readFile, unixLines } from "./files.ts";
 import { allByHand, patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
 
@@ -52,7 +53,7 @@ export interface Installation {
  * Plans how to install from a copy of this repository into a project. It changes nothing:
  * `applyChanges` does. A file of ours that was changed there is never overwritten.
  *
- * @throws {InstallError} if a file was changed there, or something is in the way.
+ * @throws {AuditLogError} if a file was changed there, or something is in the way.
  */
 export function planInstallation(
   source: string,
@@ -63,7 +64,7 @@ export function planInstallation(
     return plan(source, target, options);
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    throw new InstallError(
+    refuse(
       `Nothing was changed: ${error.message}. Correct that, and run this again`,
     );
   }
@@ -79,7 +80,7 @@ function plan(source: string, target: string, options: InstallOptions): Installa
   });
   const unknown = installed?.migrations.find((name) => !migrations.names.includes(name));
   if (unknown) {
-    throw new InstallError(
+    refuse(
       `Version ${installed?.version} is installed, with ${unknown}, which version ${version} does ` +
         `not have: use a newer version`,
     );
@@ -87,7 +88,7 @@ function plan(source: string, target: string, options: InstallOptions): Installa
   const files = planFunction(source, target, installed?.sha256 ?? {});
   const changed = [...migrations.changed, ...files.changed];
   if (changed.length > 0) {
-    throw new InstallError(
+    refuse(
       `Nothing was changed, because these files are not as they were installed:\n  ` +
         `${changed.join("\n  ")}\nMove your changes into files of your own. Then ` +
         `restore these files from your history, or delete those of the function, and run this again`,
@@ -105,13 +106,13 @@ function plan(source: string, target: string, options: InstallOptions): Installa
 function assertSupabaseProject(source: string, target: string): void {
   const known = ["config.toml", "config.json", "migrations", "functions"];
   if (!known.some((name) => existsSync(join(target, "supabase", name)))) {
-    throw new InstallError(
+    refuse(
       `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
         `folder that has it, or run npx supabase init there`,
     );
   }
   if (realpathSync(source) !== realpathSync(target)) return;
-  throw new InstallError(`${target} is this repository: name the project to install into`);
+  refuse(`${target} is this repository: name the project to install into`);
 }
 
 function readManifest(target: string): Manifest | null {
@@ -121,7 +122,7 @@ function readManifest(target: string): Manifest | null {
     const { version, migrations, sha256 }: Manifest = JSON.parse(text);
     return { version, migrations: [...migrations], sha256: { ...sha256 } };
   } catch {
-    throw new InstallError(`${MANIFEST} is damaged: restore it from your history`);
+    refuse(`${MANIFEST} is damaged: restore it from your history`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Change, InstallError, listFiles, readFile, unixLines } from "./files.ts";
+import { refuse } from "../client.ts";
+import { type Change, listFiles, readFile, unixLines } from "./files.ts";
 
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
@@ -39,7 +40,7 @@ export function planMigrations(
     const [found, twice] = theirs.filter((file) => file.match(INSTALLED_NAME)?.[1] === name);
     plan.names.push(name);
     if (twice) {
-      throw new InstallError(
+      refuse(
         `${MIGRATIONS} has one migration twice, ${found} and ${twice}: keep the one that is ` +
           `applied, or else the older, and delete the other`,
       );
@@ -71,7 +72,7 @@ function assertNotLeft(target: string, theirs: string[], installed: string[]): v
   const obstacle = last === undefined
     ? "delete supabase/functions/public-audit-log"
     : "rename our earlier migrations";
-  throw new InstallError(
+  refuse(
     `Nothing was changed: ${MIGRATIONS}/${leaving} drops what was installed earlier. To install ` +
       `again, first ${obstacle}, as docs/adopting.md says under "Leave"`,
   );
@@ -98,7 +99,7 @@ function timesAfter(newest: string, now: Date, count: number): string[] {
   if (count === 0 || first < Date.UTC(9999, 0)) {
     return Array.from({ length: count }, (_, n) => digits(first + n * 1000));
   }
-  throw new InstallError(
+  refuse(
     `Nothing was changed. Our migrations must come after yours, but one of yours has the time ` +
       `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,
   );

@@ -111,30 +111,39 @@ begin
 end $$;
 comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
 
-create function audit_log_private.feed_key(scope text, out encryption_key bytea, out authentication_key bytea, out authenticated bytea)
+create type audit_log_private.cursor_key as (
+  encryption_key bytea,
+  authentication_key bytea,
+  -- What a cursor is valid for, authenticated with it.
+  authenticated bytea
+);
+comment on type audit_log_private.cursor_key is 'What encrypts and authenticates the cursors of one scope.';
+
+create function audit_log_private.cursor_key(scope text) returns audit_log_private.cursor_key
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
+  key audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into encryption_key, authentication_key
+  select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
   from audit_log_private.feed_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
-  authenticated := convert_to(
+  key.authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
+  return key;
 end $$;
-comment on function audit_log_private.feed_key is 'The keys of cursors, and the text that is authenticated with each cursor. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
+comment on function audit_log_private.cursor_key is 'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
 
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, scope text) returns text
+create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  key constant record := audit_log_private.feed_key(scope);
   iv constant bytea := extensions.gen_random_bytes(16);
   format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
   seen constant bytea := coalesce(audit_log_private.pack_snapshot(cursor.seen), '');
@@ -156,12 +165,11 @@ begin
   message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end $$;
-comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url. scope: the request it is valid for.';
+comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(encoded text, scope text) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(encoded text, key audit_log_private.cursor_key) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  key constant record := audit_log_private.feed_key(scope);
   message bytea;
   body bytea;
   zero integer;
@@ -190,7 +198,7 @@ begin
     fields[2]::xid8, fields[3]::timestamp at time zone 'UTC', fields[4]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
-comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to this scope and this database.';
+comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
 
 create function audit_log_private.adopt_restored_log() returns bigint
 -- Without statistics, which a restored database lacks, the planner might read the whole log for each organization.

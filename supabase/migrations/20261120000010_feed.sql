@@ -10,6 +10,7 @@ declare
   scope constant text := concat_ws(
     ' ', organization_id, to_json(query.start_date) #>> '{}', to_json(query.end_date) #>> '{}', query.action, to_json(query.user_email)
   );
+  key audit_log_private.cursor_key;
   present constant pg_snapshot := audit_log_private.log_snapshot();
   -- A page of any filter takes less than 50 ms of processor time with this (deno task bench feed).
   most_examined constant integer := 10000;
@@ -22,8 +23,9 @@ begin
   if read.decision <> 'accepted' then
     return read;
   end if;
+  key := audit_log_private.cursor_key(scope);
   if query.after <> 'beginning' then
-    cursor := audit_log_private.decode_cursor(query.after, scope);
+    cursor := audit_log_private.decode_cursor(query.after, key);
     if cursor is null then
       read := null;
       read.decision := 'invalid_cursor';
@@ -59,7 +61,7 @@ begin
       where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
     ));
   end if;
-  read.next := audit_log_private.encode_cursor(cursor, scope);
+  read.next := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
   read.reads := 'feed';
@@ -78,114 +80,118 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 declare
   wanted_action constant text := query.action;
   wanted_email constant text := query.user_email;
-  page_limit constant integer := query.page_limit;
   range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
   range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
-  bound constant pg_snapshot := cursor.bound;
   is_first constant boolean := cursor.seen is null;
-  after_transaction constant xid8 := cursor.transaction_id;
-  -- Without a last entry, everything of the range or from this transaction on.
-  after_time constant timestamptz := coalesce(
-    cursor.created_at, case when is_first then range_start - interval '1 microsecond' else '-infinity' end
+  -- Where the last page ended. Without a last entry, before the range or the transaction.
+  place constant audit_log_private.feed_cursor := (
+    cursor.seen, cursor.bound, cursor.transaction_id,
+    coalesce(cursor.created_at, case when is_first then range_start - interval '1 microsecond' else '-infinity' end),
+    coalesce(
+      cursor.id,
+      case when is_first then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else '00000000-0000-0000-0000-000000000000' end::uuid
+    )
   );
-  after_id constant uuid := coalesce(
-    cursor.id,
-    case when is_first then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else '00000000-0000-0000-0000-000000000000' end::uuid
-  );
-  is_by_time constant boolean := is_first and wanted_action is null and wanted_email is null;
-  is_by_action constant boolean := is_first and wanted_action is not null and wanted_email is null;
-  is_by_person constant boolean := is_first and wanted_email is not null;
-  is_of_late constant boolean := not is_first and after_transaction < pg_snapshot_xmax(cursor.seen);
-  is_of_new constant boolean := not is_first and not is_of_late;
-  -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet.
-  late_transactions constant xid8[] := array(
+  -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet. Null if the
+  -- late ones are read.
+  late_transactions constant xid8[] := case when cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then array(
     select x from pg_snapshot_xip(cursor.seen) as x
-    where is_of_late and x >= after_transaction and pg_visible_in_snapshot(x, bound)
-  );
+    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+  ) end;
   found_now record;
-  last_one integer;
 begin
   select
-    array_agg(e.line order by e.place) as lines,
-    array_agg(e.transaction_id order by e.place) as transaction_ids,
-    array_agg(e.created_at order by e.place) as times,
-    array_agg(e.id order by e.place) as ids,
-    count(e.line)::integer as matching,
-    coalesce(bool_or(e.place = most_examined), false) as is_cut_off
+    array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+    array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
   into strict found_now
   from (
-    select e.place, e.transaction_id, e.created_at, e.id,
-      case when e.is_match then
-        audit_log_private.entry_line(
-          row(
-            e.id, e.organization_id, e.created_at, e.action, e.user_email, e.agent_name, e.data, e.transaction_id
-          )::audit_log.audit_entries
-        )
-      end as line
-    from (
-      select e.*,
-        row_number() over () as place,
-        pg_visible_in_snapshot(e.transaction_id, bound) and e.created_at >= range_start and e.created_at < range_end
-          and (wanted_action is null or e.action = wanted_action)
-          and (wanted_email is null or e.user_email = wanted_email) as is_match
-      from (
-        -- A branch for each index, as in read_page. Only one of them reads, in its order.
-        (
-          select e.* from audit_log.audit_entries e
-          where is_by_time and e.organization_id = list_unseen.organization_id
-            and (e.created_at, e.id) > (after_time, after_id) and e.created_at < range_end
-          order by e.created_at, e.id limit most_examined
-        )
-        union all
-        (
-          select e.* from audit_log.audit_entries e
-          where is_by_action and e.organization_id = list_unseen.organization_id and e.action = wanted_action
-            and (e.created_at, e.id) > (after_time, after_id) and e.created_at < range_end
-          order by e.created_at, e.id limit most_examined
-        )
-        union all
-        (
-          select e.* from audit_log.audit_entries e
-          where is_by_person and e.organization_id = list_unseen.organization_id and e.user_email = wanted_email
-            and (e.created_at, e.id) > (after_time, after_id) and e.created_at < range_end
-          order by e.created_at, e.id limit most_examined
-        )
-        union all
-        (
-          -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
-          select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
-          cross join lateral (
-            select e.* from audit_log.audit_entries e
-            where e.organization_id = list_unseen.organization_id
-              and e.transaction_id = late.transaction_id
-              and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
-            order by e.transaction_id, e.created_at, e.id limit most_examined
-          ) as e
-          limit most_examined
-        )
-        union all
-        (
-          select e.* from audit_log.audit_entries e
-          where is_of_new and e.organization_id = list_unseen.organization_id
-            and (e.transaction_id, e.created_at, e.id) > (after_transaction, after_time, after_id)
-            and e.transaction_id < pg_snapshot_xmax(bound)
-          order by e.transaction_id, e.created_at, e.id limit most_examined
-        )
-      ) as e
-    ) as e
-    -- Also the last entry that may be examined, because the next page begins after it.
-    where e.is_match or e.place = most_examined
+    select e.* from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most_examined) as e
+    where pg_visible_in_snapshot(e.transaction_id, place.bound)
+      and e.created_at >= range_start and e.created_at < range_end
+      and (wanted_action is null or e.action = wanted_action) and (wanted_email is null or e.user_email = wanted_email)
     -- One more than the page takes, to know whether there are more.
-    limit page_limit + 1
+    limit query.page_limit + 1
   ) as e;
-  items := coalesce(found_now.lines[1 : least(found_now.matching, page_limit)], '{}');
-  has_more := found_now.matching > page_limit or found_now.is_cut_off;
+  has_more := cardinality(found_now.lines) > query.page_limit;
   last_place := cursor;
-  last_one := case when found_now.matching > page_limit then page_limit else cardinality(found_now.ids) end;
-  if last_one > 0 then
-    last_place.transaction_id := found_now.transaction_ids[last_one];
-    last_place.created_at := found_now.times[last_one];
-    last_place.id := found_now.ids[last_one];
+  if has_more then
+    items := found_now.lines[1 : query.page_limit];
+    if query.page_limit > 0 then
+      last_place.transaction_id := found_now.transaction_ids[query.page_limit];
+      last_place.created_at := found_now.times[query.page_limit];
+      last_place.id := found_now.ids[query.page_limit];
+    end if;
+    return;
+  end if;
+  has_more := false;
+  items := coalesce(found_now.lines, '{}');
+  -- If as many entries were examined as may be, the next page begins after the last of them.
+  select e.transaction_id, e.created_at, e.id into found_now
+  from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most_examined) as e
+  limit 1 offset most_examined - 1;
+  if found then
+    has_more := true;
+    last_place.transaction_id := found_now.transaction_id;
+    last_place.created_at := found_now.created_at;
+    last_place.id := found_now.id;
   end if;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
+
+create function audit_log_private.batch_entries(
+  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
+)
+returns setof audit_log.audit_entries
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
+language sql stable
+begin atomic
+  -- A branch for each index, as in read_page. Only one of them reads, in its order.
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and (query).action is null and (query).user_email is null
+      and e.organization_id = batch_entries.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id)
+      and e.created_at < ((query).end_date + 1)::timestamp at time zone 'UTC'
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and (query).action is not null and (query).user_email is null
+      and e.organization_id = batch_entries.organization_id and e.action = (query).action
+      and (e.created_at, e.id) > ((place).created_at, (place).id)
+      and e.created_at < ((query).end_date + 1)::timestamp at time zone 'UTC'
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and (query).user_email is not null
+      and e.organization_id = batch_entries.organization_id and e.user_email = (query).user_email
+      and (e.created_at, e.id) > ((place).created_at, (place).id)
+      and e.created_at < ((query).end_date + 1)::timestamp at time zone 'UTC'
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
+    select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = batch_entries.organization_id and e.transaction_id = late.transaction_id
+        and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
+      order by e.transaction_id, e.created_at, e.id limit most
+    ) as e
+    limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is not null and late_transactions is null
+      and e.organization_id = batch_entries.organization_id
+      and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
+      and e.transaction_id < pg_snapshot_xmax((place).bound)
+    order by e.transaction_id, e.created_at, e.id limit most
+  );
+end;
+comment on function audit_log_private.batch_entries is 'The entries of a batch after a place, in the order of the batch, without a look at what they are: at most so many.';

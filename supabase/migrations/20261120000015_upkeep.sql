@@ -30,7 +30,7 @@ declare
 begin
   -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
   -- transactions, so days would be sealed without them, or found altered.
-  perform audit_log_private.feed_key('');
+  perform audit_log_private.cursor_key('');
   -- Several runs at once take turns, piece by piece.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   insert into audit_log_private.upkeep_state default values on conflict do nothing;

@@ -6,12 +6,11 @@ import { formatted } from "../formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../../supabase/functions/public-audit-log/page_schema.ts";
 import { COMMON_HEADERS } from "../../supabase/functions/public-audit-log/headers.ts";
+import type { ParameterError } from "../../supabase/functions/public-audit-log/parse_query.ts";
 import {
-  type Problem,
   problemBody,
   type ProblemCode,
 } from "../../supabase/functions/public-audit-log/problem.ts";
-import { ACTIONS_PAGE, BAD_VALUES, PAGE, SEALS_PAGE } from "./examples.ts";
 import { NDJSON } from "../../supabase/functions/public-audit-log/ndjson.ts";
 import {
   EntriesQuery,
@@ -142,13 +141,12 @@ because seals are hashes of it.`,
           "an empty page with the true `total`. With `after`, the page has the entries that are new " +
           "since the given cursor; do not combine it with `offset` or `order`.",
         parameters: parameters(EntriesQuery),
-        "x-codeSamples": [curl("?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count", "X-Has-More"]),
             content: {
-              ...content("application/json", "Page", PAGE),
+              ...content("application/json", "Page"),
               [NDJSON]: {
                 schema: {
                   type: "string",
@@ -156,11 +154,10 @@ because seals are hashes of it.`,
                     "One `AuditEntry` a line, each with the same bytes as in the JSON page. The body " +
                     "is empty if the page has no entries",
                 },
-                example: PAGE.items.map((entry) => `${JSON.stringify(entry)}\n`).join(""),
               },
             },
           },
-          ...problems([...BAD_VALUES, unknown(EntriesQuery)]),
+          ...problems(unknown(EntriesQuery)),
         },
       },
     },
@@ -171,14 +168,13 @@ because seals are hashes of it.`,
         description: "Returns the actions that entries may have, in a stable order. New ones may " +
           "appear at any time; none disappears or changes its code while entries have it.",
         parameters: [],
-        "x-codeSamples": [curl("/actions")],
         responses: {
           200: {
             description: "All actions",
             headers: headers([...COMMON, ...LIMIT, "X-Total-Count"]),
-            content: content("application/json", "ActionsPage", ACTIONS_PAGE),
+            content: content("application/json", "ActionsPage"),
           },
-          ...problems([{ parameter: "limit", detail: "unknown parameter: there are none here" }]),
+          ...problems({ parameter: "limit", detail: "unknown parameter: there are none here" }),
         },
       },
     },
@@ -193,14 +189,13 @@ because seals are hashes of it.`,
           "lost entries after it was sealed has several seals. To read the chain after sequence n, ask " +
           "for all days with `offset=n`. `docs/verifying.md` shows how to check an export.",
         parameters: parameters(SealsQuery),
-        "x-codeSamples": [curl("/seals?start=2026-11-01&end=2026-11-20")],
         responses: {
           200: {
             description: "A page of seals",
             headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count"]),
-            content: content("application/json", "SealsPage", SEALS_PAGE),
+            content: content("application/json", "SealsPage"),
           },
-          ...problems([...BAD_VALUES, unknown(SealsQuery)]),
+          ...problems(unknown(SealsQuery)),
         },
       },
     },
@@ -240,14 +235,6 @@ for (const [name, text] of Object.entries(FILES)) {
     console.error(`docs/${name} is out of step with the function: deno task openapi`);
     Deno.exitCode = 1;
   }
-}
-
-function curl(address: string) {
-  return {
-    lang: "Shell",
-    label: "curl",
-    source: `curl "$AUDIT_LOG_URL${address}" \\\n  -H "Authorization: Bearer $AUDIT_LOG_API_KEY"`,
-  };
 }
 
 function parameters(query: z.ZodType) {
@@ -298,9 +285,10 @@ function headers(names: HeaderName[]) {
 function content(
   type: string,
   schema: "Page" | "SealsPage" | "ActionsPage" | "Problem",
-  example: object,
+  example?: object,
 ) {
-  return { [type]: { schema: { $ref: `#/components/schemas/${schema}` }, example } };
+  const $ref = `#/components/schemas/${schema}`;
+  return { [type]: { schema: { $ref }, ...example && { example } } };
 }
 
 /** How the API answers a misspelt parameter. */
@@ -309,10 +297,10 @@ function unknown(query: z.ZodType) {
   return { parameter: "acton", detail: `unknown parameter: must be one of: ${names}` };
 }
 
-/** The errors that each path can answer with, and an example of what is wrong with a query. */
-function problems(errors: NonNullable<Problem["errors"]>) {
+/** The errors that each path can answer with, and an example of a bad parameter. */
+function problems(error: ParameterError) {
   return {
-    400: problem("invalid_parameters", "The query string is invalid", LIMIT, errors),
+    400: problem("invalid_parameters", "The query string is invalid", LIMIT, [error]),
     401: problem(
       "unauthorized",
       "The token is missing, malformed, unknown, expired or revoked; the answer is the same for all",
@@ -324,7 +312,7 @@ function problems(errors: NonNullable<Problem["errors"]>) {
     ]),
     429: problem(
       "rate_limited",
-      `The key made ${QUOTA} accepted requests in the last 60 seconds; refused requests are not counted`,
+      `${QUOTA} requests of the key were counted in the last 60 seconds; refused requests are not counted`,
       [...LIMIT, "Retry-After"],
     ),
     500: problem("internal_error", "Something failed in the service: try again", []),
@@ -335,7 +323,7 @@ function problem(
   code: ProblemCode,
   description: string,
   further: HeaderName[],
-  errors?: Problem["errors"],
+  errors?: ParameterError[],
 ) {
   const example = problemBody(code, REQUEST_ID, errors);
   return {

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
-import { AuditLogError, follow, Temporary } from "../../cli/client.ts";
+import { AuditLogError, follow } from "../../cli/client.ts";
 import { forward } from "../../cli/forward.ts";
-import { type Page, sinkFor } from "../../cli/sinks.ts";
+import { type Delivery, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
@@ -181,7 +181,7 @@ describe("public-audit-log forward", () => {
     const names: string[] = [];
     const ended = new AbortController();
     let [waits, isKilled] = [0, false];
-    const sink = ({ number, from, lines }: Page) => {
+    const sink = ({ number, from, lines }: Delivery) => {
       names.push(`${number} ${from} ${lines.length}`);
       if (number === 0 || isKilled) return Promise.resolve();
       isKilled = true;
@@ -192,7 +192,7 @@ describe("public-audit-log forward", () => {
       else if (waits++ === 3) await fill(log, 5);
     };
     const { signal } = ended;
-    const options = { url: AUDIT_LOG_URL, key: log.token, everyMs: 1, signal, wait };
+    const options = { url: AUDIT_LOG_URL, key: log.token, goesOn: true, signal, wait };
     await assertRejects(() => forward(sink, { ...options, state }), Error, "killed");
     await Deno.copyFile(state, `${state}.then`);
     await assertRejects(() => forward(sink, { ...options, state: `${state}.then` }), DOMException);
@@ -218,7 +218,7 @@ describe("public-audit-log forward", () => {
         if (now > 3_700_000) ended.abort();
       };
       const { signal } = ended;
-      const options = { url: api.url, key: log.token, state: newState(), everyMs: 5_000, wait };
+      const options = { url: api.url, key: log.token, state: newState(), goesOn: true, wait };
       await forward(await sinkFor(to(sink.url), token), { ...options, signal }).catch(() => {});
       assert(now > 3_700_000);
       assertEquals(sink.received.toSorted(), await idsOfLog(log));
@@ -248,16 +248,6 @@ describe("public-audit-log forward", () => {
     assertEquals([sink.received.length, new Set(sink.received).size], [20, 10]);
   });
 
-  it("ends a job after ten failures in a row, and without --once goes on trying", async () => {
-    const { token: key } = await newFilledLog(1);
-    const options = { url: AUDIT_LOG_URL, key, wait: () => Promise.resolve() };
-    let tries = 0;
-    const down = () =>
-      Promise.reject(++tries < 40 ? new Temporary(`try ${tries}`) : new Error("enough"));
-    await assertRejects(() => forward(down, options), AuditLogError, "try 10. Gave up");
-    await assertRejects(() => forward(down, { ...options, everyMs: 1 }), Error, "enough");
-  });
-
   it("stops and says what to do: a second forwarder, a damaged state file, a sink or an API that refuses", async () => {
     const log = await newFilledLog(10);
     let second: Ended | undefined;
@@ -275,14 +265,20 @@ describe("public-audit-log forward", () => {
     await fill(log, 1);
     isRefusing = true;
     const otherSink = start({ ...run, args: [`--to=${sink.url}/b`] });
+    const follow = (state: string) =>
+      startCli(INSTALLED, ["follow", "--once", `--state=${state}`], { key: log.token }).output;
+    const followed = newState();
+    await mustRun(follow(followed));
     const refused: [Ended | undefined, RegExp][] = [
+      [await start({ ...run, state: followed }).output, /is the state of follow: give each/],
       [second, /in use/],
       [damaged, /damaged/],
-      [await otherSink.output, /is the state of .*\/audit: give each/],
+      [await otherSink.output, /is the state of forward --to=.*\/audit: give each/],
+      [await follow(run.state), /is the state of forward --to=.*\/audit: give each/],
       [await start(run).output, /refuses the entries \(401\)/],
       [await start({ ...run, env: {} }).output, /FORWARD_TOKEN/],
       [await start({ ...run, args: ["--to=ftp://x"] }).output, /--to: /],
-      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https/],
+      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https URL/],
       [await start({ ...run, args: ["--to=https://a:b@x"] }).output, /user or a password/],
       [
         await start({ ...run, args: [`--to=elasticsearch:${sink.url}`] }).output,
@@ -368,7 +364,7 @@ describe("public-audit-log follow", () => {
 });
 
 describe("import { follow } from public-audit-log", () => {
-  it("gives each page with its types, and ends when caught up or aborted", async () => {
+  it("gives each page with its types, and ends when caught up, or with an error", async () => {
     const { token: key } = await newFilledLog(1_100);
     const program = `
       import { follow } from "public-audit-log";
@@ -382,9 +378,7 @@ describe("import { follow } from public-audit-log", () => {
     assertEquals(stdout, "1000 true\n100 false\n");
     const installed = `${INSTALLED}/node_modules/public-audit-log/dist/client.d.ts`;
     const types = await Deno.readTextFile(installed);
-    assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<Page>/);
-    const pages = follow({ url: AUDIT_LOG_URL, key, signal: AbortSignal.abort() });
-    await assertRejects(() => pages.next(), DOMException);
+    assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<FeedPage>/);
     const wrong = follow({ url: AUDIT_LOG_URL, key: "pck_none" });
     await assertRejects(() => wrong.next(), AuditLogError, "refuses the key");
   });

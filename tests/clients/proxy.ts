@@ -19,7 +19,8 @@ export function startProxy(
       const authorization = headers.get("Authorization") ?? "";
       const accept = headers.get("Accept") ?? "*/*";
       const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
-      return await fetch(target, { headers: { authorization, accept } });
+      const answer = await fetch(target, { headers: { authorization, accept } });
+      return new Response(answer.body, answer);
     };
     return behaviour(requestedAt.push(performance.now()), forward);
   });
@@ -27,8 +28,9 @@ export function startProxy(
 }
 
 /** Refuses a request, and says when to ask again. */
-export function tryAgain(status: number, seconds = 0): Response {
-  return new Response("", { status, headers: { "Retry-After": String(seconds) } });
+export function tryAgain(status: number, seconds = 0, id = ""): Response {
+  const headers = { "Retry-After": String(seconds), "X-Request-Id": id };
+  return new Response("", { status, headers });
 }
 
 /** Changes the `next` of an answer, so that it leads through the proxy. */

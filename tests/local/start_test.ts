@@ -6,12 +6,10 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { createClient } from "@supabase/supabase-js";
 import postgres from "postgres";
-import { DEMO_EMAILS, DEMO_PASSWORD } from "../../tasks/demo.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 import { freePort } from "../../local/free_port.ts";
-import { type Page, rolledBack, type Run, sql, statusOnly, valueOf, withKey } from "../helpers.ts";
+import { type Page, type Run, statusOnly, valueOf, withKey } from "../helpers.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 
 // Runs the commands that a newcomer types. They have ports and a data folder of their own, so that a developer's start
@@ -181,41 +179,6 @@ describe("deno task start", () => {
     assertEquals(answer, shownAnswer);
     // The demonstration data ends today. Some day it will no longer reach back to the days of the page.
     for (const item of items) assertEquals(Object.keys(item), Object.keys(shownItems[0]));
-  });
-
-  it("seeds the same on every machine: two organizations, each with a sealed year of entries and an administrator", async () => {
-    const seed = await Deno.readTextFile(new URL("../../supabase/seed.sql", import.meta.url));
-    const elsewhere = await rolledBack(sql, async (run) => {
-      await run.unsafe(seed);
-      return await checksum(run);
-    });
-    assertEquals(await query(checksum), elsewhere);
-
-    const organizations = await query((run) =>
-      run`
-        select
-          (select count(*)::int from audit_log.organization_members m
-            where m.organization_id = o.id and m.role = 'admin') as admins,
-          count(distinct e.action)::int as actions,
-          count(*) between 2000 and 20000 as thousands,
-          min(e.created_at) < now() - interval '360 days' as a_year,
-          (max(e.created_at) at time zone 'UTC')::date = (now() at time zone 'UTC')::date as today,
-          -- All days but today: a weekend has few entries, or none.
-          (select count(*) from audit_log_private.seals s where s.organization_id = o.id) =
-            count(distinct (e.created_at at time zone 'UTC')::date) - 1 as sealed
-        from audit_log.organizations o join audit_log.audit_entries e on e.organization_id = o.id
-        group by o.id`
-    );
-    const expected = [1, 4, true, true, true, true];
-    assertEquals(organizations.map((row) => Object.values(row)), [expected, expected]);
-
-    const { API_URL = "", PUBLISHABLE_KEY = "" } = await status();
-    const auth = { persistSession: false, autoRefreshToken: false };
-    for (const email of DEMO_EMAILS) {
-      const client = createClient(API_URL, PUBLISHABLE_KEY, { auth });
-      const { data } = await client.auth.signInWithPassword({ email, password: DEMO_PASSWORD });
-      assertEquals(data.user?.email, email);
-    }
   });
 
   it("refuses to run twice on the same data, and to be reset while it runs", async () => {

@@ -8,7 +8,7 @@ const ROOT = new URL("../../", import.meta.url);
 
 /** The pages that people read, by their path in the repository. */
 const PAGES = new Map(
-  ["", "docs/", "bench/", ".github/", ".github/ISSUE_TEMPLATE/"].flatMap((folder) =>
+  ["", "docs/", "bench/"].flatMap((folder) =>
     Array.from(Deno.readDirSync(new URL(folder, ROOT)), ({ name }) => `${folder}${name}`)
       .filter((path) => path.endsWith(".md"))
       .map((path): [string, string] => [path, Deno.readTextFileSync(new URL(path, ROOT))])

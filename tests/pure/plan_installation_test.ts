@@ -3,7 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { applyChanges, InstallError } from "../../cli/install/files.ts";
+import { AuditLogError } from "../../cli/client.ts";
+import { applyChanges } from "../../cli/install/files.ts";
 import { type Installation, planInstallation } from "../../cli/install/plan_installation.ts";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { runDeno } from "../run_program.ts";
@@ -268,7 +269,7 @@ describe("installing is refused, and changes nothing,", () => {
       if (installed) project.install(installed);
       project.write(written);
       const before = project.files();
-      const { message } = assertThrows(() => project.install(ours), InstallError);
+      const { message } = assertThrows(() => project.install(ours), AuditLogError);
       for (const word of words) assertStringIncludes(message, word);
       assertEquals(project.files(), before);
     });
@@ -276,7 +277,7 @@ describe("installing is refused, and changes nothing,", () => {
 
   it("in this repository", () => {
     const install = () => planInstallation(ROOT, ROOT, { version: "1.2.0" });
-    assertThrows(install, InstallError, "is this repository");
+    assertThrows(install, AuditLogError, "is this repository");
   });
 });
 
@@ -299,10 +300,10 @@ describe("deno task install", () => {
     assertEquals(project.files(), THEIRS);
   });
 
-  it("exits with 1 and a sentence where it cannot install, and with 2 after a wrong command", async () => {
+  it("exits with 2 and a sentence where it cannot install, and after a wrong command", async () => {
     using project = new Project({ "readme.md": "" });
     const { code, stdout, stderr } = await install(project.path, ".");
-    assertEquals([code, stdout], [1, ""]);
+    assertEquals([code, stdout], [2, ""]);
     assertMatch(stderr, /^\S+ has no folder supabase [^\n]*\n$/);
     for (const args of [[], [".", "."], [".", "--force"]]) {
       assertEquals((await install(project.path, ...args)).code, 2);

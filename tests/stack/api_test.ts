@@ -141,6 +141,16 @@ describe("the API", () => {
     }
   });
 
+  it("gives a page its seven fields and an entry its six, in the contract's order", async () => {
+    const { token } = await newLog({});
+    const page = await getPage(token);
+    const fields = "organization_id start end total limit offset items".split(" ");
+    assertEquals(Object.keys(page), fields);
+    const [entry = {}] = page.items;
+    const ofEntry = "id created_at action user_email agent_name data".split(" ");
+    assertEquals(Object.keys(entry), ofEntry);
+  });
+
   it("reads no entry of other actions or persons for a page of one of them", async () => {
     const { id } = await newLog();
     const few = { action: "agent_added", user_email: "eve@example.com" };

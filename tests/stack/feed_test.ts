@@ -105,7 +105,8 @@ describe("the feed", () => {
         const snapshot = `${low}:${high}:${inProgress}`;
         const cursor = await valueOf<string>(sql`
           select audit_log_private.encode_cursor(
-            (${snapshot}::pg_snapshot, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
+            (${snapshot}::pg_snapshot, null, null, null, null),
+            audit_log_private.cursor_key(${`${id} 0001-01-01 9999-12-31`})
           )`);
         const names = await readAll(sql, id, cursor, { page_limit: limit });
         const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
@@ -209,7 +210,9 @@ describe("a cursor", () => {
     const garbage = [...cut, "x", "A".repeat(64), "A".repeat(7_000), "beginning2"];
     const isRefused = (cursor: string) =>
       valueOf(sql`
-        select audit_log_private.decode_cursor(${cursor}, ${`${id} 2026-03-01 9999-12-31`}) is null`);
+        select audit_log_private.decode_cursor(
+          ${cursor}, audit_log_private.cursor_key(${`${id} 2026-03-01 9999-12-31`})
+        ) is null`);
     assertEquals(await isRefused(after), false);
     for (const cursor of [...altered, ...garbage]) assertEquals(await isRefused(cursor), true);
     for (const cursor of [altered[0], ...garbage, "", encodeURIComponent("a b"), "%2541", "é"]) {
@@ -224,7 +227,7 @@ describe("a cursor", () => {
     assertNotEquals(await cursor(), await cursor());
     const lengths = await sql`
       select distinct length(audit_log_private.encode_cursor(
-        (seen, null, null, null, null)::audit_log_private.feed_cursor, 'test'
+        (seen, null, null, null, null)::audit_log_private.feed_cursor, audit_log_private.cursor_key('test')
       ))
       from unnest('{100:100:,100:1000:100,100:1000:100\\,200\\,300\\,400\\,500}'::pg_snapshot[]) as seen`;
     assertEquals(lengths.length, 1);
@@ -239,7 +242,8 @@ describe("a cursor", () => {
         values (${NO_ID}, ${id}, ${created_at}, 'agent_added', 'ada@example.com', 'x', ${transaction_id}::text::xid8)`;
       const cursor: string = await valueOf(sql`
         select audit_log_private.encode_cursor(
-          (${snapshot}::pg_snapshot, null, null, null, null), ${`${id} 0001-01-01 9999-12-31`}
+          (${snapshot}::pg_snapshot, null, null, null, null),
+            audit_log_private.cursor_key(${`${id} 0001-01-01 9999-12-31`})
         )`);
       assertEquals(await readAll(sql, id, cursor, {}), ["x"], transaction_id);
     }
@@ -266,8 +270,9 @@ describe("a cursor", () => {
         )
         select cursor, d.seen::text = s.seen::text and d.bound::text = s.bound::text as "isKept"
         from snapshots s, audit_log_private.encode_cursor(
-          (s.seen, s.bound, '1', '2026-03-01 12:00:00.123456Z', gen_random_uuid()), ${scope}
-        ) as cursor, audit_log_private.decode_cursor(cursor, ${scope}) as d`;
+          (s.seen, s.bound, '1', '2026-03-01 12:00:00.123456Z', gen_random_uuid()),
+          audit_log_private.cursor_key(${scope})
+        ) as cursor, audit_log_private.decode_cursor(cursor, audit_log_private.cursor_key(${scope})) as d`;
       assert(row?.["isKept"]);
       const first = await getPage(token, `${RANGE}&limit=1&after=${row?.["cursor"]}`);
       assertEquals([first.items.length, first.has_more], [1, true]);
