@@ -72,7 +72,8 @@ describe("every call about an organization", () => {
     const member = await signUp();
     await addMember(id, member, "member");
     await rolledBack(sql, async (run) => {
-      const days = `'{"start_date": "infinity", "end_date": "infinity"}'`;
+      // The last day of Postgres, which has no day after it.
+      const days = `'{"start_date": "2026-03-01", "end_date": "5874897-12-31"}'`;
       const query = `jsonb_populate_record(null::audit_log.page_query, ${days})`;
       await actAs(run, { sub: member.id });
       for (const name of ["daily_entry_counts", "read_audit_log", "list_seals"]) {
@@ -246,6 +247,7 @@ describe("an administrator", () => {
       ["2026-03-01", null],
       ["-infinity", "2026-03-01"],
       ["2026-03-01", "infinity"],
+      ["2026-03-01", "5874897-12-31"],
     ];
     for (const [start_date, end_date] of noRanges) {
       queries.push({ ...pageQuery("2026-03-01", "2026-03-02"), start_date, end_date } as never);
