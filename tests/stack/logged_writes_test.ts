@@ -167,6 +167,18 @@ describe("log_table logs a table", () => {
     });
   }
 
+  it("with a deferrable primary key, of which a statement exchanges the keys of two rows", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { columns: "id integer primary key deferrable" });
+      await run`insert into kit.things values (1, 'a', 'One'), (2, 'a', 'Two')`;
+      await run`update kit.things set id = 3 - id, title = title || '!'`;
+      assertEquals((await shown(run)).slice(2).toSorted(), [
+        'a: One! {"title":["One","One!"]}',
+        'a: Two! {"title":["Two","Two!"]}',
+      ]);
+    });
+  });
+
   it("with odd names, in a schema with odd names", async () => {
     await inKit(async (run) => {
       await run.unsafe(`
