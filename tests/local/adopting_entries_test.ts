@@ -160,6 +160,16 @@ describe("a trigger on their tables", () => {
     const emails = removals.map(({ user_email }) => user_email);
     assertEquals(emails, [person.email, "unknown@invalid"]);
     assertEquals([...await sql`select * from audit_log_private.logging_problems()`], []);
+
+    // An organization that the log does not know is added when it is needed.
+    await sql.unsafe(blockOf("sql", "organization_of(external_id text)"));
+    await sql.begin(async (run) => {
+      await run`set local session_replication_role = replica`;
+      await run`insert into public.organizations (id, name) values ('late', 'Late')`;
+    });
+    const found = await valueOf(sql`select audit_log_private.organization_of('late')`);
+    assertEquals(await project.organization("late"), { id: found, name: "Late" });
+    assertEquals(await valueOf(sql`select audit_log_private.organization_of('none')`), null);
   });
 
   it("refuses the insert if the log has no such organization, so that no action goes unlogged", async () => {
