@@ -61,9 +61,9 @@ type Claim = "holds" | "waits" | "gone";
 const CLAIMS: Record<string, Claim> = { ECONNREFUSED: "gone", ENOENT: "gone", ECONNRESET: "waits" };
 
 /**
- * Holds a file for this process alone. Each process listens on a socket of its own in the folder for temporary files,
- * which ends with it, however it ends. As nobody takes over a socket, two cannot take the same one. Of several that
- * begin together, the first by name holds the file.
+ * Holds a file for this process alone, among those with the same folder for temporary files. Each process listens on
+ * a socket of its own there, which ends with it, however it ends. As nobody takes over a socket, two cannot take the
+ * same one. Of several that begin together, the first by name holds the file.
  */
 export async function lock(path: string): Promise<void> {
   const real = join(fs.realpathSync(dirname(resolve(path))), basename(path));
