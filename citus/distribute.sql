@@ -254,7 +254,10 @@ set local citus.multi_shard_modify_mode = 'sequential';
 do $$
 declare
   first constant regclass := 'audit_log.organizations';
-  everywhere constant regclass[] := array['audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.feed_keys'];
+  everywhere constant regclass[] := array[
+    'audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.feed_keys',
+    'audit_log_private.logging_failures'
+  ];
   distributed constant regclass[] := array(
     select c.oid from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
