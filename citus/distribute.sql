@@ -149,6 +149,7 @@ begin
       select c.day from audit_log_private.entry_counts c
       where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
       order by c.day limit 1000
+      for update skip locked
     ) as p
   loop
     insert into audit_log_private.days_to_seal (organization_id, day)

@@ -179,8 +179,15 @@ begin atomic
     cross join lateral (
       select e.* from audit_log.audit_entries e
       where e.organization_id = batch_entries.organization_id and e.transaction_id = late.transaction_id
-        and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
-      order by e.transaction_id, e.created_at, e.id limit most
+        -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
+        and (e.created_at, e.id) > (
+          case when late.transaction_id = (place).transaction_id then (place).created_at else '-infinity' end,
+          case
+            when late.transaction_id = (place).transaction_id then (place).id
+            else '00000000-0000-0000-0000-000000000000'
+          end
+        )
+      order by e.created_at, e.id limit most
     ) as e
     limit most
   )

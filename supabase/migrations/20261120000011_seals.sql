@@ -91,12 +91,13 @@ begin
   from (
     select c.organization_id, c.day from audit_log_private.entry_counts c
     where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-    -- As many counts as compact_entry_counts takes at once.
+    -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
     order by c.day limit 1000
+    for update skip locked
   ) as p
   on conflict do nothing;
 end $$;
-comment on function audit_log_private.queue_days_to_seal is 'Finds an organization''s finished days that were written to since their last seal, the first of them: they have counts that are not compacted yet.';
+comment on function audit_log_private.queue_days_to_seal is 'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no writer holds: they were written to since their last seal.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$

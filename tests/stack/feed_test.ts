@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, get } from "../helpers.ts";
 import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
 import { newOrganization, nextOf, type Page, pageQuery, randomFrom, type Run } from "../helpers.ts";
-import { signUp, sql, valueOf, writeEntries } from "../helpers.ts";
+import { rolledBack, signUp, sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const BEGINNING = `${RANGE}&after=beginning`;
@@ -247,6 +247,29 @@ describe("a cursor", () => {
         )`);
       assertEquals(await readAll(sql, id, cursor, {}), ["x"], transaction_id);
     }
+  });
+
+  it("leads as fast to the last entries of a large late transaction as to its first", async () => {
+    const { id } = await newLog();
+    await sql`
+      insert into audit_log.audit_entries (organization_id, created_at, action, user_email, agent_name, transaction_id)
+      select ${id}, '2026-03-01Z'::timestamptz + n * interval '1 second', 'agent_added', 'ada@example.com', 'x', '7'
+      from generate_series(1, 20000) as n`;
+    const blocks = await rolledBack(sql, async (run) => {
+      const call =
+        `explain (analyze, buffers, format json) select from audit_log_private.read_feed('${id}',
+        jsonb_populate_record(null::audit_log.page_query, jsonb_build_object(
+          'start_date', '2026-03-01', 'end_date', '2026-03-01', 'page_limit', 5, 'after',
+          audit_log_private.encode_cursor(
+            ('7:9:7', pg_current_snapshot(), '7', '2026-03-01 05:33:10Z', ${`'${NO_ID}'`}),
+            audit_log_private.cursor_key('${id} 2026-03-01 2026-03-01')
+          )
+        )))`;
+      await run.unsafe(call);
+      const [{ Plan }] = await valueOf<[{ Plan: Record<string, number> }]>(run.unsafe(call));
+      return Plan["Shared Hit Blocks"] ?? NaN;
+    });
+    assert(blocks < 50, `${blocks} blocks`);
   });
 
   it("fits into an address with 2,000 transactions in progress, also within a batch", async () => {

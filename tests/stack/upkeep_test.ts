@@ -130,6 +130,18 @@ describe("run_upkeep()", () => {
     await assertExact(held, 1000);
     await assertExact(other, 20);
   });
+
+  it("seals a backlog of more than one piece in one run, also while a writer holds one of its counts", async () => {
+    const organization = await organizationWithBacklog(600);
+    await rolledBack(sql, async (holder) => {
+      await holder`
+        select from audit_log_private.entry_counts
+        where organization_id = ${organization.id} order by day, action limit 1 for update`;
+      await runUpkeep(sql);
+    });
+    const { days, counts } = await left(organization);
+    assertEquals([days, counts], [600, 1]);
+  });
 });
 
 /** A fault, the field of health() that the alert names, and the metrics that are then not 0. */
