@@ -137,27 +137,6 @@ begin
   end loop;
 end $$;
 
--- Citus takes no "insert … select" within a function that it hands over.
-create or replace function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-declare
-  today constant date := clock_timestamp() at time zone 'UTC';
-  written date;
-begin
-  for written in
-    select distinct p.day from (
-      select c.day from audit_log_private.entry_counts c
-      where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-      order by c.day limit 1000
-      for update skip locked
-    ) as p
-  loop
-    insert into audit_log_private.days_to_seal (organization_id, day)
-    values (queue_days_to_seal.organization_id, written)
-    on conflict do nothing;
-  end loop;
-end $$;
-
 -- Limits a transaction to one connection for each node. With several, it may wait for itself.
 alter function audit_log_private.run_upkeep set citus.max_adaptive_executor_pool_size = 1;
 

@@ -41,12 +41,10 @@ end $$;
 create schema audit_log;
 comment on schema audit_log is 'Public Audit Log. Served by the Data API.';
 revoke all on schema audit_log from public, anon, authenticated, service_role;
-grant usage on schema audit_log to authenticated, service_role;
 
 create schema audit_log_private;
 comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
 revoke all on schema audit_log_private from public, anon, authenticated, service_role;
-grant usage on schema audit_log_private to authenticated, service_role;
 
 create table audit_log.organizations (
   id uuid primary key default gen_random_uuid(),

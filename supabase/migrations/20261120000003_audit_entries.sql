@@ -75,7 +75,7 @@ create table audit_log.audit_entries (
   primary key (organization_id, created_at, id)
 );
 -- Plans are kept and know no values. With these numbers, they use the index of the action or the person also where all
--- entries have the same one.
+-- entries have the same one. They hold from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100), alter column user_email set (n_distinct = 1000);
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';

@@ -214,7 +214,7 @@ begin
   select count(*) into compacted from partial;
   return compacted;
 end $$;
-comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most 1000 partial counts at once. Only of days in days_to_seal, because partial counts are how queue_days_to_seal finds these. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+comment on function audit_log_private.compact_entry_counts is 'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most 1000 partial counts at once. Only of days that are in days_to_seal already: queue_days_to_seal finds days by their partial counts. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
 
 create function audit_log_private.entry_count_mismatches(organization_id uuid)
 returns table (day date, action text, hour integer, difference bigint)

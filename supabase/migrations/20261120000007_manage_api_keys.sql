@@ -273,6 +273,15 @@ language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_api_keys(organization_id) $$;
 comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
+create function audit_log_private.check_days(start_date date, end_date date) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
+    raise exception 'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second' using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
+
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare

@@ -37,6 +37,19 @@ create type audit_log_private.reading as (
 );
 comment on type audit_log_private.reading is 'What a reader answers. A null field is not given.';
 
+create function audit_log_private.with_defaults(query audit_log.page_query) returns audit_log.page_query
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  query.start_date := coalesce(query.start_date, '0001-01-01');
+  query.end_date := coalesce(query.end_date, '9999-12-31');
+  query.page_limit := coalesce(query.page_limit, 100);
+  query.page_offset := coalesce(query.page_offset, 0);
+  query.newest_first := coalesce(query.newest_first, false);
+  -- "return query" is another statement.
+  return (query);
+end $$;
+comment on function audit_log_private.with_defaults is 'A query with the defaults of the API in the fields that are not given.';
+
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the

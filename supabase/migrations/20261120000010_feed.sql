@@ -16,7 +16,7 @@ declare
   most_examined constant integer := 10000;
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   cursor audit_log_private.feed_cursor;
-  is_present boolean := false;
+  is_newest_batch boolean := false;
   batch record;
   items text[] := '{}';
 begin
@@ -34,7 +34,7 @@ begin
   end if;
   loop
     if cursor.bound is null then
-      is_present := true;
+      is_newest_batch := true;
       cursor.bound := present;
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
@@ -51,7 +51,7 @@ begin
     end if;
     -- The batch is read to its end. What was committed meanwhile is the next batch.
     cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
-    exit when is_present;
+    exit when is_newest_batch;
   end loop;
   read.has_more := cursor.bound is not null;
   if read.has_more and cursor.seen is not null then
@@ -98,12 +98,13 @@ declare
     select x from pg_snapshot_xip(cursor.seen) as x
     where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
   ) end;
-  found_now record;
+  page record;
+  last_examined record;
 begin
   select
     array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
     array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
-  into strict found_now
+  into strict page
   from (
     select e.* from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most_examined) as e
     where pg_visible_in_snapshot(e.transaction_id, place.bound)
@@ -112,28 +113,28 @@ begin
     -- One more than the page takes, to know whether there are more.
     limit query.page_limit + 1
   ) as e;
-  has_more := cardinality(found_now.lines) > query.page_limit;
+  has_more := cardinality(page.lines) > query.page_limit;
   last_place := cursor;
   if has_more then
-    items := found_now.lines[1 : query.page_limit];
+    items := page.lines[1 : query.page_limit];
     if query.page_limit > 0 then
-      last_place.transaction_id := found_now.transaction_ids[query.page_limit];
-      last_place.created_at := found_now.times[query.page_limit];
-      last_place.id := found_now.ids[query.page_limit];
+      last_place.transaction_id := page.transaction_ids[query.page_limit];
+      last_place.created_at := page.times[query.page_limit];
+      last_place.id := page.ids[query.page_limit];
     end if;
     return;
   end if;
   has_more := false;
-  items := coalesce(found_now.lines, '{}');
+  items := coalesce(page.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
-  select e.transaction_id, e.created_at, e.id into found_now
+  select e.transaction_id, e.created_at, e.id into last_examined
   from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most_examined) as e
   limit 1 offset most_examined - 1;
   if found then
     has_more := true;
-    last_place.transaction_id := found_now.transaction_id;
-    last_place.created_at := found_now.created_at;
-    last_place.id := found_now.id;
+    last_place.transaction_id := last_examined.transaction_id;
+    last_place.created_at := last_examined.created_at;
+    last_place.id := last_examined.id;
   end if;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';

@@ -85,17 +85,22 @@ create function audit_log_private.queue_days_to_seal(organization_id uuid) retur
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   today constant date := clock_timestamp() at time zone 'UTC';
+  written date;
 begin
-  insert into audit_log_private.days_to_seal (organization_id, day)
-  select distinct p.organization_id, p.day
-  from (
-    select c.organization_id, c.day from audit_log_private.entry_counts c
-    where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
-    -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
-    order by c.day limit 1000
-    for update skip locked
-  ) as p
-  on conflict do nothing;
+  for written in
+    select distinct p.day
+    from (
+      select c.day from audit_log_private.entry_counts c
+      where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
+      -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
+      order by c.day limit 1000
+      for update skip locked
+    ) as p
+  loop
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    values (queue_days_to_seal.organization_id, written)
+    on conflict do nothing;
+  end loop;
 end $$;
 comment on function audit_log_private.queue_days_to_seal is 'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no writer holds: they were written to since their last seal.';
 

@@ -1,6 +1,6 @@
--- One request to the API is one call of public_audit_log. It finds the organization by the hash of the token.
--- Then answer_request does the rest within that organization: it checks the key, reads the page, counts the
--- request. It returns decisions and never raises them, because a raise would undo the count.
+-- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
+-- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
+-- the request. It returns decisions and never raises them, because a raise would undo the count.
 
 -- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
 create domain audit_log."application/vnd.public-audit-log+json" as text;
@@ -18,7 +18,7 @@ begin
   -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
   return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, or its action is not in the catalogue; actions has the codes that are. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id, total, items, and what else the reading has (next, has_more, altered). All but the first say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id, total, items, and what else the reading has (next, has_more, altered). All but unauthorized say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises 22023. resource: entries, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -55,16 +55,17 @@ begin
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
     may_read := request.decision = 'counted';
   end if;
-  if may_read then
-    if query is null then
-      read.decision := 'invalid_query';
-    elsif resource = 'seals' then
+  read.decision := 'invalid_query';
+  -- Not "is not null", which would ask for every field.
+  if may_read and not query is null then
+    query := audit_log_private.with_defaults(query);
+    if resource = 'seals' then
       read := audit_log_private.read_seals(organization_id, query);
     elsif resource = 'actions' then
       read := audit_log_private.read_actions();
-    elsif query.after is null then
+    elsif resource = 'entries' and query.after is null then
       read := audit_log_private.read_page(organization_id, query);
-    else
+    elsif resource = 'entries' then
       -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
       -- commit comes later in the WAL, and waits for it.
       perform set_config('synchronous_commit', 'on', true);

@@ -1,25 +1,14 @@
 -- What administrators read of their organization in the console. Their reads are counted like those of keys.
 
-create function audit_log_private.check_days(start_date date, end_date date) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
-    raise exception 'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second' using errcode = 'invalid_parameter_value';
-  end if;
-end $$;
-comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
-
 create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.check_days(query.start_date, query.end_date);
-  query.page_limit := coalesce(query.page_limit, 100);
-  query.page_offset := coalesce(query.page_offset, 0);
+  query.newest_first := coalesce(query.newest_first, true);
+  query := audit_log_private.with_defaults(query);
   if query.page_limit not between 1 and 1000 or query.page_offset < 0 then
     raise exception 'page_limit must be from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
   end if;
-  query.newest_first := coalesce(query.newest_first, true);
-  -- "return query" is another statement.
   return (query);
 end $$;
 comment on function audit_log_private.checked_query is 'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';

@@ -19,6 +19,9 @@ revoke all on all tables in schema audit_log, audit_log_private from public, ano
 revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
 
+-- Not before: a push that stops halfway opens nothing.
+grant usage on schema audit_log, audit_log_private to authenticated, service_role;
+
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 -- Not keep_days: whoever has the secret key could have the log deleted.
 grant select, delete, insert (id, name, external_id, logs_key_events, created_at),

@@ -224,6 +224,21 @@ describe("the API", () => {
     );
   });
 
+  it("reads with its defaults what a query leaves out, and refuses another resource", async () => {
+    const { id, apiKeyId } = await newLog();
+    await insertEntries(sql, id, "2026-03-01", 101);
+    const answers = await sql`
+      select answer::json ->> 'decision' as decision, answer::json ->> 'total' as total,
+        json_array_length(answer::json -> 'items') as items
+      from unnest('{entries,entry}'::text[]) as resource, audit_log_private.answer_request(
+        ${id}, ${apiKeyId}, resource, ${queryOf(sql, { start_date: "2026-01-01" })}, null
+      ) as answer`;
+    assertEquals(answers.map(({ decision, total, items }) => [decision, total, items]), [
+      ["accepted", "101", 100],
+      ["invalid_query", null, null],
+    ]);
+  });
+
   it("gives NDJSON the bytes and the headers that JSON has, with every text and number exact", async () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';
