@@ -202,4 +202,4 @@ begin atomic
     order by e.transaction_id, e.created_at, e.id limit most
   );
 end;
-comment on function audit_log_private.batch_entries is 'The entries of a batch after a place, in the order of the batch, without a look at what they are: at most so many.';
+comment on function audit_log_private.batch_entries is 'The next entries of a batch after a place, in the batch''s order, at most so many. Some may not match: the caller tests days, action, person and snapshot.';

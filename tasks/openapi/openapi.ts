@@ -19,7 +19,7 @@ import {
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
-/** Requests a minute: the contract's number. An installation may set another, which `RateLimit-Policy` says. */
+/** Requests a minute: the contract's number. */
 const QUOTA = 60;
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
@@ -113,8 +113,8 @@ empty before you have caught up.
 \`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
 day's seal hashes: see \`/public-audit-log/seals\`.
 
-**Rate limit.** Each key may make ${QUOTA} requests in any 60 seconds. The header \`RateLimit\` says how many are
-left. After a 429, wait for as many seconds as \`Retry-After\` says.
+**Rate limit.** Each key may make ${QUOTA} requests in any 60 seconds, unless \`RateLimit-Policy\` says another
+number. The header \`RateLimit\` says how many are left. After a 429, wait for as many seconds as \`Retry-After\` says.
 
 **Changes.** New fields, headers, optional parameters, statuses and error codes may appear within
 version 1, so ignore what you do not know. Nothing that is described here is removed or changes its
