@@ -75,11 +75,11 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
       after,
     });
     const [row] = await sql.unsafe(
-      `select next, has_more from audit_log_private.read_feed('${id}', ${query})`,
+      `select cursor, has_more from audit_log_private.read_feed('${id}', ${query})`,
     );
     const elapsed = performance.now() - start;
     costs.push({ processor: await processorTime(backend) - before, elapsed });
-    after = row?.["next"];
+    after = row?.["cursor"];
     hasMore = row?.["has_more"];
   }
   return costs;

@@ -51,8 +51,8 @@ export interface FeedPage {
   lines: string[];
   /** How many entries match in all. */
   total: number;
-  /** The next cursor: save it when you have dealt with these entries, and give it as `after`. */
-  next: string;
+  /** Save it when you have dealt with these entries, and give it as `after`. */
+  cursor: string;
   /** If it is `false`, you have caught up. */
   hasMore: boolean;
   organizationId: string;
@@ -71,7 +71,7 @@ export interface FollowOptions {
   end?: string | undefined;
   /** Only entries with this action. */
   action?: string | undefined;
-  /** The `next` of the last page that you dealt with; by default the beginning of the log. */
+  /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
   /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
   goesOn?: boolean | undefined;
@@ -87,14 +87,19 @@ const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
 
 /**
- * Gives every entry once, page by page, from `after` on. Save `page.next` when you have dealt with a page: then
+ * Gives every entry once, page by page, from `after` on. Save `page.cursor` when you have dealt with a page: then
  * your program may be killed at any moment.
  *
  * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-  const { start = "0001-01-01", end = "9999-12-31", action, signal, wait = pause } = options;
-  const selection = { start, end, ...action !== undefined && { action }, limit: "1000" };
+  const { start, end, action, signal, wait = pause } = options;
+  const selection = {
+    ...start !== undefined && { start },
+    ...end !== undefined && { end },
+    ...action !== undefined && { action },
+    limit: "1000",
+  };
   for (let after = options.after ?? "beginning";;) {
     const url = new URL(options.url);
     url.search = `${new URLSearchParams({ ...selection, after })}`;
@@ -103,7 +108,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
       return { headers, page: parsePage(body) };
     }, options);
     yield page;
-    after = page.next;
+    after = page.cursor;
     if (page.hasMore) continue;
     if (!options.goesOn) return;
     await wait(pollMsOf(headers.get("RateLimit-Policy")), signal);
@@ -238,15 +243,16 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
 function parsePage(body: string): FeedPage {
   try {
     const { items, total, ...page } = JSON.parse(body);
-    const { has_more: hasMore, organization_id: organizationId } = page;
-    const next = new URL(page.next).searchParams.get("after");
+    const { cursor, has_more: hasMore, organization_id: organizationId } = page;
     const text = body.slice(body.indexOf('"items":[') + '"items":['.length, body.lastIndexOf("]"));
     // The API writes one entry a line.
     const lines = text === "" ? [] : text.split(",\n");
-    if (!next || typeof hasMore !== "boolean" || lines.length !== items.length) {
+    if (
+      typeof cursor !== "string" || typeof hasMore !== "boolean" || lines.length !== items.length
+    ) {
       throw new TypeError("not a page that after= gives");
     }
-    return { items, lines, total, next, hasMore, organizationId };
+    return { items, lines, total, cursor, hasMore, organizationId };
   } catch (error) {
     throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }

@@ -21,9 +21,9 @@ export async function exportLog(out: string, options: FollowOptions): Promise<st
   const isTerminal = process.stderr.isTTY;
   let state = "";
   let progress = cutToProgress(out);
-  for await (const { lines, total, next } of follow({ ...options, after: progress.after })) {
+  for await (const { lines, total, cursor } of follow({ ...options, after: progress.after })) {
     const bytes = progress.bytes + writeDurably(out, "a", textOf(lines, out, progress.bytes === 0));
-    progress = { after: next, bytes, entries: progress.entries + lines.length };
+    progress = { after: cursor, bytes, entries: progress.entries + lines.length };
     writeWhole(`${out}.progress`, JSON.stringify(progress));
     state = `${progress.entries} of ${total} entries are in ${out}`;
     if (isTerminal) process.stderr.write(`\r${state} `);

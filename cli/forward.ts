@@ -32,7 +32,7 @@ export async function forward(
   let progress: Progress = saved ?? { after: "beginning", pages: 0, entries: 0 };
   const before = progress.entries;
   for await (const page of follow({ ...options, after: progress.after })) {
-    const { lines, items, next, hasMore, organizationId } = page;
+    const { lines, items, cursor, hasMore, organizationId } = page;
     // This cursor leads to the same entries as the one that was saved.
     if (lines.length === 0 && !hasMore) continue;
     const { after, pages, entries } = progress;
@@ -40,7 +40,7 @@ export async function forward(
       const from = [organizationId, start, end, action, after].join(" ");
       await persist(() => sink({ lines, items, number: pages, from, signal }), options);
     }
-    progress = { after: next, pages: pages + 1, entries: entries + lines.length, to };
+    progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
   }
   return progress.entries - before;

@@ -8,7 +8,7 @@ export interface paths {
     };
     /**
      * Read a page of the audit log
-     * @description Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives an empty page with the true `total`. With `after`, the page has the entries that are new since the given cursor; do not combine it with `offset` or `order`.
+     * @description Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives an empty page with the true `total`. With `after`, the page has the entries that are new since the given cursor, from all days unless `start` and `end` are given.
      */
     get: operations["readAuditLog"];
     put?: never;
@@ -137,13 +137,12 @@ export interface components {
       limit: number;
       /** @description As in the request, or its default */
       offset: number;
-      /**
-       * Format: uri
-       * @description Only with `after`: the absolute address to ask for next, as in `Link`
-       */
-      next?: string;
-      /** @description Only with `after`: `false` means that you have caught up, so wait before you ask for `next`. `true` means that you can ask at once, also when this page is short or empty */
+      /** @description Only with `after`: give it as `after` in your next request, now or whenever you like */
+      cursor?: string;
+      /** @description Only with `after`: `false` means that you have caught up, so wait before you ask again. `true` means that you can ask at once, also when this page is short or empty */
       has_more?: boolean;
+      /** @description Only with `after`: the absolute address to ask for next, as in `Link`; null when you have caught up */
+      next?: string | null;
       /** @description The entries of this page */
       items: components["schemas"]["AuditEntry"][];
     };
@@ -303,10 +302,12 @@ export interface components {
      */
     "Retry-After": number;
     /**
-     * @description Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no `next`. With `after`, every page has `next` and no other link: ask for it next
+     * @description Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no `next`. With `after`, there is only `next`, and only while `has_more` is true
      * @example <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", <https://project-ref.supabase.co/functions/v1/public-audit-log?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"
      */
     Link: string;
+    /** @description Only with `after`: the same as `cursor`, for readers of NDJSON */
+    "X-Cursor": string;
     /**
      * @description Only with `after`: the same as `has_more`, for readers of NDJSON
      * @example false
@@ -334,11 +335,11 @@ export type $defs = Record<string, never>;
 export interface operations {
   readAuditLog: {
     parameters: {
-      query: {
-        /** @description The first day, in UTC; a real day of the years 0001 to 9999 */
-        start: string;
-        /** @description The last day, in UTC, inclusive; not before `start` */
-        end: string;
+      query?: {
+        /** @description The first day, in UTC; a real day of the years 0001 to 9999. Required without `after` */
+        start?: string;
+        /** @description The last day, in UTC, inclusive; not before `start`. Required without `after` */
+        end?: string;
         /** @description Only entries with this action: a code of `/actions` */
         action?: string;
         /** @description Only entries of this person: the address exactly as entries have it */
@@ -347,7 +348,7 @@ export interface operations {
         limit?: number;
         /** @description How many matching entries to skip */
         offset?: number;
-        /** @description `beginning`, or the cursor: the value of `after` in the `next` of your last answer. The page has the entries committed since, and `has_more` says whether there are more */
+        /** @description `beginning`, or the `cursor` of your last answer. The page has the entries committed since, and `has_more` says whether there are more */
         after?: string;
         /** @description By `created_at`, then `id`: oldest first, or `desc`, newest first */
         order?: "asc" | "desc";
@@ -369,6 +370,7 @@ export interface operations {
           RateLimit: components["headers"]["RateLimit"];
           Link: components["headers"]["Link"];
           "X-Total-Count": components["headers"]["X-Total-Count"];
+          "X-Cursor": components["headers"]["X-Cursor"];
           "X-Has-More": components["headers"]["X-Has-More"];
           [name: string]: unknown;
         };

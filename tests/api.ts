@@ -83,9 +83,11 @@ export async function readDay(token: string, day: string): Promise<string> {
   }
 }
 
-/** Returns the query string of a page's `next`. */
-export function nextOf({ next = "" }: Pick<Page, "next">): string {
-  return new URL(next).search.slice(1);
+/** Returns a query string that goes on with the cursor of its answer. */
+export function goOn(query: string, { cursor = "" }: Pick<Page, "cursor">): string {
+  const parameters = new URLSearchParams(query);
+  parameters.set("after", cursor);
+  return String(parameters);
 }
 
 async function bodyOf<T>(status: number, answer: Promise<Response>): Promise<T> {

@@ -149,7 +149,7 @@ export interface FeedAnswer {
   items: { id: string; agent_name: string }[];
   /** The agents of the entries. */
   names: string[];
-  next: string;
+  cursor: string;
   has_more: boolean;
   total: number;
 }
@@ -163,7 +163,7 @@ export async function askFeed(
 ): Promise<FeedAnswer | null> {
   const query = queryOf(run, { ...ALL_TIME, page_limit: 1000, ...given, after });
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
-    select json_build_object('total', r.total, 'items', r.items::json, 'next', r.next, 'has_more', r.has_more)
+    select json_build_object('total', r.total, 'items', r.items::json, 'cursor', r.cursor, 'has_more', r.has_more)
     from audit_log_private.read_feed(${id}, ${query}) as r where r.decision = 'accepted'`);
   return page ? { ...page, names: page.items.map((item) => item.agent_name) } : null;
 }

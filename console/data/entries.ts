@@ -68,7 +68,7 @@ export async function readEntry(
   return text === null ? null : parseEntries(`[${text}]`)[0] ?? null;
 }
 
-const FEED_PAGE = z.object({ ...LOG_PAGE.shape, next: z.string(), has_more: z.boolean() });
+const FEED_PAGE = z.object({ ...LOG_PAGE.shape, cursor: z.string(), has_more: z.boolean() });
 
 const FEED_PAGE_SIZE = 1000;
 

@@ -50,11 +50,11 @@ export function exportText(options: ExportOptions): ReadableStream<string> {
       if (columns) stream.enqueue(`${columns.join(",")}\r\n`);
     },
     pull: async (stream) => {
-      const { items, total, next, has_more } = await readPage(filter, after, signal);
+      const { items, total, cursor, has_more } = await readPage(filter, after, signal);
       const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
       stream.enqueue(text.join(""));
       written += items.length;
-      after = next;
+      after = cursor;
       onProgress({ written, total });
       if (!has_more) stream.close();
     },

@@ -31,10 +31,10 @@ export function useFeed(filter: LogFilter, isOn: boolean) {
     queryFn: async ({ signal, client, queryKey }): Promise<Feed> => {
       // The cursor and its entries are one value, so that a failed request changes neither.
       const feed = client.getQueryData<Feed>(queryKey) ?? NOTHING;
-      const { items, next, has_more } = await readFeed(followed, feed.cursor, signal);
+      const { items, cursor, has_more } = await readFeed(followed, feed.cursor, signal);
       const entries = parseEntries(`[${items.slice(-KEPT)}]`).reverse();
       return {
-        cursor: next,
+        cursor,
         entries: entries.length ? [...entries, ...feed.entries].slice(0, KEPT) : feed.entries,
         received: feed.received + items.length,
         isCaughtUp: !has_more || feed.isCaughtUp,

@@ -12,7 +12,7 @@ create type audit_log.page_query as (
   page_limit integer,
   page_offset bigint,
   newest_first boolean,
-  -- beginning, or the cursor that the last answer had in next. With it, page_offset and newest_first do not apply.
+  -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
   after text
 );
 comment on type audit_log.page_query is 'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it by names, never as a row: later versions add fields.';
@@ -29,8 +29,8 @@ create type audit_log_private.reading as (
   -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
   entries integer,
   reads text,
-  -- Of the feed: the next cursor, and whether it leads to more now.
-  next text,
+  -- Of the feed: the cursor to go on with, and whether it leads to more now.
+  cursor text,
   has_more boolean,
   -- Of seals: the altered days.
   altered json

@@ -61,7 +61,7 @@ begin
       where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
     ));
   end if;
-  read.next := audit_log_private.encode_cursor(cursor, key);
+  read.cursor := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
   read.reads := 'feed';

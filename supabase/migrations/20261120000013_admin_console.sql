@@ -44,14 +44,14 @@ begin
   perform audit_log_private.require_accepted(read.decision);
   perform audit_log_private.count_read(organization_id, read.entries);
   -- Items as text, because a client's parser would round long numbers in data.
-  return json_build_object('total', read.total, 'items', read.items, 'next', read.next, 'has_more', read.has_more);
+  return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
 comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_log, with its owner''s rights.';
 
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, next, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, next is the next cursor, and has_more says whether it leads to more now. Without after, next and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in these days AL004; a query without days, with an unlawful page_limit or page_offset, or an action that is not in the catalogue, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in these days AL004; a query without days, with an unlawful page_limit or page_offset, or an action that is not in the catalogue, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -58,12 +58,18 @@ const HEADERS = {
     schema: { type: "integer", minimum: 1 },
     example: 60,
   },
-  "Link": text(
-    "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
-      "`next`. With `after`, every page has `next` and no other link: ask for it next",
-    `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
+  "Link": {
+    description:
+      "Absolute addresses of the `first`, `prev`, `next` and `last` page (RFC 8288). The last page has no " +
+      "`next`. With `after`, there is only `next`, and only while `has_more` is true",
+    schema: { type: "string" },
+    example: `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="first", ` +
       `<${PAGE_URL}?start=2026-11-01&end=2026-11-20&limit=100&offset=0>; rel="last"`,
-  ),
+  },
+  "X-Cursor": {
+    description: "Only with `after`: the same as `cursor`, for readers of NDJSON",
+    schema: { type: "string" },
+  },
   "X-Has-More": {
     description: "Only with `after`: the same as `has_more`, for readers of NDJSON",
     schema: { type: "string", enum: ["true", "false"] },
@@ -103,11 +109,11 @@ organization only.
 **Pages.** Entries come oldest first, so offsets stay stable while new entries are appended. \`total\` is
 the exact number of matching entries. The last page costs about as much as the first.
 
-**Following the log.** Ask once with \`after=beginning\`. From then on, ask for the address in \`next\`
-(also in the \`Link\` header). You get every entry exactly once, as soon as it is committed, also when an
-entry is committed late. When \`has_more\` is false, you have caught up: ask for \`next\` again a second or
-a day later. While it is true, ask at once: a page does a bounded amount of work, so it may be short or
-empty before you have caught up.
+**Following the log.** Ask once with \`after=beginning\`. From then on, ask with the \`cursor\` of the last
+answer as \`after\`. You get every entry exactly once, as soon as it is committed, also when an entry is
+committed late. When \`has_more\` is false, you have caught up: ask again a second or a day later. While it
+is true, ask at once, with the cursor or for the address in \`next\`: a page does a bounded amount of work,
+so it may be short or empty before you have caught up.
 
 **NDJSON.** With \`Accept: application/x-ndjson\`, the answer has one entry on each line and nothing else;
 \`total\` is in the header \`X-Total-Count\`. All pages of a day, one after another, are the file that the
@@ -139,12 +145,19 @@ because seals are hashes of it.`,
           "Returns the entries of the key's organization from `start` to `end`, both inclusive, by UTC " +
           "day. An unknown or repeated parameter is an error. An `offset` beyond the last entry gives " +
           "an empty page with the true `total`. With `after`, the page has the entries that are new " +
-          "since the given cursor; do not combine it with `offset` or `order`.",
+          "since the given cursor, from all days unless `start` and `end` are given.",
         parameters: parameters(EntriesQuery),
         responses: {
           200: {
             description: "A page of entries: as JSON, or as NDJSON if `Accept` prefers it",
-            headers: headers([...COMMON, ...LIMIT, "Link", "X-Total-Count", "X-Has-More"]),
+            headers: headers([
+              ...COMMON,
+              ...LIMIT,
+              "Link",
+              "X-Total-Count",
+              "X-Cursor",
+              "X-Has-More",
+            ]),
             content: {
               ...content("application/json", "Page"),
               [NDJSON]: {
@@ -267,7 +280,8 @@ function schemas() {
 
 /** Drops patterns that a format implies, and lets answers gain fields later. */
 function simplify({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
-  if (jsonSchema.format === "date" || jsonSchema.format === "uuid") delete jsonSchema.pattern;
+  // Some generated clients compare the pattern of a time with what they have parsed.
+  if (["date", "date-time", "uuid"].includes(jsonSchema.format ?? "")) delete jsonSchema.pattern;
   if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
   delete jsonSchema.propertyNames;
 }

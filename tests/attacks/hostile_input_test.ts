@@ -88,9 +88,13 @@ async function assertAnswer(response: Response, verdict: Verdict, method: string
   }
   const given = Object.fromEntries(verdict.query);
   const [limit, offset] = [Number(given["limit"]), Number(given["offset"])];
-  const { total, items, next, has_more, ...echo } = answer;
-  // Only the feed has these two.
-  assertEquals(typeof has_more, next ? "boolean" : "undefined");
+  const { total, items, cursor, has_more, next, ...echo } = answer;
+  // Only the feed has these three.
+  const isFeed = verdict.query.has("after");
+  const types = isFeed ? ["string", "boolean", has_more ? "string" : "object"] : [];
+  for (const [n, field] of [cursor, has_more, next].entries()) {
+    assertEquals(typeof field, types[n] ?? "undefined");
+  }
   const { start, end } = given;
   assertEquals(echo, { organization_id: verdict.organizationId, start, end, limit, offset });
   assert(total <= 9);

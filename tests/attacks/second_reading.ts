@@ -53,7 +53,11 @@ function readQuery(text: string): Query | null {
     if (!Object.hasOwn(PARAMETERS, name) || query.has(name)) return null;
     query.set(name, equals < 0 ? "" : decode(pair.slice(equals + 1)));
   }
-  if (query.has("after") && (query.has("offset") || query.has("order"))) return null;
+  if (query.has("after")) {
+    if (query.get("offset")?.replaceAll("0", "") || query.get("order") === "desc") return null;
+    if (!query.has("start")) query.set("start", "0001-01-01");
+    if (!query.has("end")) query.set("end", "9999-12-31");
+  }
   for (const [name, parameter] of Object.entries(PARAMETERS)) {
     const value = query.get(name) ?? parameter.default;
     if (value === undefined) continue;

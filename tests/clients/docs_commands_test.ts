@@ -38,14 +38,14 @@ describe("docs/api.md", () => {
     assertEquals([page.total, page.items.length], [12, 1]);
     assertMatch(
       outputOf("after=beginning"),
-      /"next":"[^"]*&after=[^"]+","has_more":false,.*agent_added/s,
+      /"cursor":"[^"]+","has_more":false,"next":null,.*agent_added/s,
     );
     assertEquals(JSON.parse(outputOf("x-ndjson")).created_at, "2026-11-20T12:00:00.000Z");
     assertMatch(outputOf("/seals"), /^\[\]\n{"format":1,.*"entries":1,/);
     const { errors } = JSON.parse(outputOf("acton="));
     assertEquals(
       errors.map(({ parameter }: { parameter: string }) => parameter),
-      ["start", "end", "limit", "acton"],
+      ["start", "limit", "acton", "end"],
     );
     assertMatch(
       outputOf("seq 60"),

@@ -184,12 +184,12 @@ describe("public-audit-log export", () => {
       if (number % 2 === 0) return answer;
       const { headers } = answer;
       const body = await answer.text();
-      const { next: _, ...withoutNext } = JSON.parse(body);
+      const { cursor: _, ...withoutCursor } = JSON.parse(body);
       const texts = [body.slice(0, -1), "", "<html>Sign in</html>", "null"];
       const broken = [
         new Response(hangUp(new TextEncoder().encode(body).subarray(0, 2_000)), { headers }),
         ...texts.map((text) => new Response(text, { headers })),
-        Response.json(withoutNext),
+        Response.json(withoutCursor),
         ...[503, 403, 429].map((status) => new Response("No", { status })),
       ];
       count = broken.length;

@@ -43,7 +43,7 @@ describe("a client generated from openapi.json", () => {
 
     const _doNotCompile = [
       // @ts-expect-error: end is missing
-      () => GET("/public-audit-log", { params: { query: { start: "2026-03-01" } } }),
+      () => GET("/public-audit-log/seals", { params: { query: { start: "2026-03-01" } } }),
       // @ts-expect-error: a limit is a number
       () => GET("/public-audit-log", { params: { query: { ...query, limit: "10" } } }),
       // @ts-expect-error: there is no other path

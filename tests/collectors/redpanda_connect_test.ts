@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
 import { idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
-import { startProxy, throughProxy } from "../clients/proxy.ts";
+import { startProxy } from "../clients/proxy.ts";
 import type { Page } from "../helpers.ts";
 import { built, example } from "./tools.ts";
 
@@ -45,7 +45,7 @@ describe("examples/redpanda-connect", () => {
       const { items = [], has_more = true }: Partial<Page> = await response.clone().json();
       caughtUpAt = has_more ? undefined : now;
       if (number === 2 || isLast && items.length === 0 && !has_more) done.resolve();
-      return throughProxy(response, api);
+      return response;
     });
     for (let run = 0; run < 3; run++) {
       [caughtUpAt, isWritten, done] = [undefined, false, Promise.withResolvers<void>()];

@@ -118,32 +118,35 @@ export async function followUnderLoad(
 
   /** Follows a query until all writers have ended and nothing is new. */
   async function follow(query: string, random: Random) {
-    const beginning = `${stack.apiUrl}/functions/v1/public-audit-log?${query}&after=beginning`;
-    let stored = { address: beginning, names: [] as string[] };
+    const address = `${stack.apiUrl}/functions/v1/public-audit-log?${query}&after=`;
+    let stored = { after: "beginning", names: [] as string[] };
     for (;;) {
       const [pace, isLast] = [delay(PACE), !isWriting];
       const headers = { Authorization: `Bearer ${keys[polls++ % KEYS]?.token}` };
       if (random(10) === 0) {
         // It is killed while it waits, or before it has stored its answer. Then it must get the same again.
-        await fetch(stored.address, { headers, signal: AbortSignal.timeout(random(2 * PACE)) })
+        await fetch(address + stored.after, {
+          headers,
+          signal: AbortSignal.timeout(random(2 * PACE)),
+        })
           .then((answer) => answer.text()).catch(() => {});
         continue;
       }
-      const response = await fetch(stored.address, { headers });
+      const response = await fetch(address + stored.after, { headers });
       const text = await response.text();
       if (response.status !== 200) {
         tolerate(new Error(text));
         if (response.status === 400) {
           restarts++;
-          stored = { address: beginning, names: [] };
+          stored = { after: "beginning", names: [] };
         }
         await pace;
         continue;
       }
-      const { items, total, limit, next } = JSON.parse(text);
+      const { items, total, limit, cursor } = JSON.parse(text);
       const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
       if (isHolding) whileHeld += names.length;
-      stored = { address: next, names: [...stored.names, ...names] };
+      stored = { after: cursor, names: [...stored.names, ...names] };
       if (isLast && items.length < limit) {
         assertEquals(stored.names.length, total, `${query}: total`);
         // The table has each name once.

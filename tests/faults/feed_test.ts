@@ -95,7 +95,7 @@ describe("a feed gives every entry once when", () => {
     await writer`set lock_timeout = '100ms'`;
     assertEquals(await codeOf(write(writer, id, "c")), "55P03");
     await writer`commit prepared 'test'`;
-    const last = await read(copy.sql, id, then?.next ?? "");
+    const last = await read(copy.sql, id, then?.cursor ?? "");
     assertEquals([last?.names, last?.total], [["prepared"], 2]);
     writer.release();
   });
@@ -119,7 +119,7 @@ describe("a feed gives every entry once when", () => {
       await write(copy.sql, id, name);
       const page = await read(copy.sql, id, cursor);
       assertEquals(page?.names, [name]);
-      cursor = page?.next ?? "";
+      cursor = page?.cursor ?? "";
     }
     const isPast = copy.sql`select pg_current_xact_id()::text::bigint > 2 ^ 32`;
     assertEquals(await valueOf(isPast), true);

@@ -51,7 +51,7 @@ export async function read(run: Run, id: string, after: string) {
 
 /** The cursor at the end of the log. */
 export async function cursorOf(run: Run, id: string): Promise<string> {
-  return (await read(run, id, "beginning"))?.next ?? "";
+  return (await read(run, id, "beginning"))?.cursor ?? "";
 }
 
 /** Asserts that a new reader gets every entry once, and then every new entry once. */
@@ -59,9 +59,9 @@ export async function assertExact(run: Run, id: string, names: string[]): Promis
   const all = await read(run, id, "beginning");
   assertEquals([all?.names, all?.total], [names, names.length]);
   await write(run, id, "new 1", "new 2");
-  const then = await read(run, id, all?.next ?? "");
+  const then = await read(run, id, all?.cursor ?? "");
   assertEquals(then?.names, ["new 1", "new 2"]);
-  assertEquals((await read(run, id, then?.next ?? ""))?.names, []);
+  assertEquals((await read(run, id, then?.cursor ?? ""))?.names, []);
 }
 
 /** Adopts a restored log. Returns the number of the epoch that begins. */

@@ -236,7 +236,7 @@ async function follow(sql: Sql, id: string) {
     const page = await read(sql, id, after);
     if (!page?.items.length) return { shown: ids.size, total: page?.total };
     for (const item of page.items) ids.add(item.id);
-    after = page.next;
+    after = page.cursor;
   }
 }
 

@@ -54,7 +54,7 @@ const readAll = (token: string) =>
 async function readFeed(key: string, after = "beginning") {
   const pages = await Array.fromAsync(follow({ url: AUDIT_LOG_URL, key, after }));
   const ids = pages.flatMap(({ items }) => items.map(({ id }) => id));
-  return { ids, cursors: pages.map(({ next }) => next) };
+  return { ids, cursors: pages.map(({ cursor }) => cursor) };
 }
 
 /** Fills the log. Returns what it answers before the upgrade. */

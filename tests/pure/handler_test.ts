@@ -48,7 +48,7 @@ function decided(decision: string, given: object = {}): string {
 
 /** Writes the answer to an accepted request, with items or without. */
 function accepted(items: string, total = 1): string {
-  const reading = { total, next: null, has_more: null, altered: null };
+  const reading = { total, cursor: null, has_more: null, altered: null };
   const start = decided("accepted", { organization_id: ORGANIZATION_ID, ...reading });
   return `${start.slice(0, -1)}${items}}`;
 }

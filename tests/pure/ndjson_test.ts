@@ -8,7 +8,7 @@ describe("application/x-ndjson", () => {
       NDJSON,
       "Application/X-NDJSON",
       `${NDJSON}; charset=utf-8`,
-      `${NDJSON}, */*;q=0.8`,
+      ...["*/*", "*/*;q=0.8", "application/*"].map((others) => `${NDJSON}, ${others}`),
       `application/json;q=0.9,${NDJSON}`,
       `application/json; q=0.1 , ${NDJSON} ; q=0.2`,
       `${NDJSON};q=0.001`,

@@ -23,12 +23,23 @@ describe("parseQuery()", () => {
     ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
     ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
     ["an address that is empty", `${TWO_DAYS}&user_email=`, ["user_email"]],
-    ["offset beside after", `${TWO_DAYS}&after=beginning&offset=0`, ["offset"]],
+    ["an offset and an order beside after", "after=x&offset=1&order=desc", ["offset", "order"]],
+    ["no days without after", "offset=0", ["end", "start"]],
+    ["one day of two without after", "end=2026-03-02", ["start"]],
     ["all bad parameters at once", "start=2026-03-02&end=x&limit=0&x=x", ["end", "limit", "x"]],
   ];
   for (const [what, query, bad] of refused) {
     it(`refuses ${what}, by name: ${query}`, () => assertEquals(badParameters(query), bad));
   }
+
+  it("takes all days with after, and the defaults of offset and order", () => {
+    for (const query of ["after=x", "after=x&offset=0&order=asc&limit=100"]) {
+      const all = { start: "0001-01-01", end: "9999-12-31", limit: 100, offset: 0, order: "asc" };
+      assertEquals(parseQuery(query), { query: { ...all, after: "x" } });
+    }
+    const { query } = parseQuery("after=x&end=2026-03-02");
+    assertEquals([query?.start, query?.end], ["0001-01-01", "2026-03-02"]);
+  });
 
   it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
     const detailOf = (action: string, catalogue: string[]) => {

@@ -52,14 +52,14 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
   const query = queryOf(sql, { ...ALL_TIME, page_limit: limit });
   const rows = await sql<{ answer: Omit<FeedAnswer, "names"> }[]>`
-    select json_build_object('items', feed.items::json, 'next', feed.next, 'has_more', feed.has_more) as answer
+    select json_build_object('items', feed.items::json, 'cursor', feed.cursor, 'has_more', feed.has_more) as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)
     cross join lateral audit_log_private.read_feed(
       ${id}, jsonb_populate_record(${query}, jsonb_build_object('after', c.cursor))
     ) as feed
     order by c.n`;
   return followers.map(({ seen }, n) => {
-    const { items = [], next: cursor = "", has_more: hasMore = false } = rows[n]?.answer ?? {};
+    const { items = [], cursor = "", has_more: hasMore = false } = rows[n]?.answer ?? {};
     return { cursor, seen: [...seen, ...items.map((item) => +item.agent_name)], hasMore };
   });
 }

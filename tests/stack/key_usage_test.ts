@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { actAs, addKeys, age, call, createApiKey, exhaust, get, getPage } from "../helpers.ts";
 import { getProblem, getSeals, insertEntries, listApiKeys, newOrganization } from "../helpers.ts";
-import { nextOf, revoke, rolledBack, rowsRead, runUpkeep, send, signUp, sql } from "../helpers.ts";
+import { goOn, revoke, rolledBack, rowsRead, runUpkeep, send, signUp, sql } from "../helpers.ts";
 import { statusOf, statusOnly, TWO_DAYS, valueOf, whileWaiting, withKey } from "../helpers.ts";
 import { writeEntries } from "../helpers.ts";
 
@@ -69,9 +69,10 @@ describe("list_api_keys()", () => {
     assertEquals(await state(), [null, null]);
     await getPage(token);
     assertEquals(await state(), ["pages", null]);
-    const first = await getPage(token, `${TWO_DAYS}&after=beginning&limit=1`);
+    const query = `${TWO_DAYS}&after=beginning&limit=1`;
+    const first = await getPage(token, query);
     assertEquals(await state(), ["feed", null]);
-    await getPage(token, nextOf(first));
+    await getPage(token, goOn(query, first));
     assertEquals(await state(), ["feed", "now"]);
     const [caughtUp] = await listApiKeys(admin, id);
     await getPage(token);

@@ -53,9 +53,9 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
   ).join(", ");
 }
 
-/** The address of the next page of the feed, which may still be empty. */
-export function feedAddress(publicUrl: string, query: Query, next: string): string {
-  return address(publicUrl, query, { after: next });
+/** The address of the next page of the feed. */
+export function feedAddress(publicUrl: string, query: Query, cursor: string): string {
+  return address(publicUrl, query, { after: cursor });
 }
 
 function address(publicUrl: string, query: Query, place: Record<string, string>): string {

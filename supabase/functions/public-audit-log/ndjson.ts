@@ -12,8 +12,9 @@ export function prefersNdjson(accept: string | null): boolean {
     const q = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
     if (/^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(q)) weights.set(type, Number(q));
   }
+  // Of two types with the same weight, one that is named is preferred to one that a wildcard covers.
   const weightOf = (type: string) =>
-    weights.get(type) ?? weights.get("application/*") ?? weights.get("*/*") ?? 0;
+    weights.get(type) ?? (weights.get("application/*") ?? weights.get("*/*") ?? 0) * 0.9999;
   return weightOf(NDJSON) > weightOf("application/json");
 }
 

@@ -21,18 +21,17 @@ export interface PageResponseOptions {
 /** Answers 200 with a page, as JSON or NDJSON. */
 export function pageResponse(
   query: Query,
-  { organization_id, total, next: cursor, has_more, altered, items }: UnparsedReading,
+  { organization_id, total, cursor, has_more, altered, items }: UnparsedReading,
   { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
   const { start, end, limit, offset } = query;
-  const next = cursor && feedAddress(url, query, cursor);
+  const next = cursor && has_more ? feedAddress(url, query, cursor) : null;
   const common = {
     ...headers,
-    ...resource !== "actions" && {
-      "Link": next ? `<${next}>; rel="next"` : pageLinks(url, query, total),
-    },
+    ...next && { "Link": `<${next}>; rel="next"` },
+    ...!cursor && resource !== "actions" && { "Link": pageLinks(url, query, total) },
     "X-Total-Count": String(total),
-    ...next && { "X-Has-More": String(has_more) },
+    ...cursor && { "X-Cursor": cursor, "X-Has-More": String(has_more) },
   };
   // Seals and actions are always one JSON document.
   if (resource === "entries" && prefersNdjson(accept)) {
@@ -44,7 +43,7 @@ export function pageResponse(
     ...resource !== "actions" && { start, end },
     total,
     ...resource !== "actions" && { limit, offset },
-    ...next && { next, has_more: has_more === true },
+    ...cursor && { cursor, has_more: has_more === true, next },
     ...altered && { altered },
   };
   const before = `${JSON.stringify(page).slice(0, -1)},"items":`;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EntriesQuery } from "./query_schema.ts";
+import { EntriesQuery, SealsQuery } from "./query_schema.ts";
 
 const time = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   .meta({ format: "date-time" });
@@ -36,8 +36,8 @@ const OtherEntry = z.object({
 
 const asked = {
   organization_id: z.string().describe("The organization that owns the API key"),
-  start: EntriesQuery.shape.start.describe("As in the request"),
-  end: EntriesQuery.shape.end.describe("As in the request"),
+  start: SealsQuery.shape.start.describe("As in the request"),
+  end: SealsQuery.shape.end.describe("As in the request"),
   total: z.int().min(0).describe("The exact number of matching items when `items` were read"),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
@@ -46,12 +46,15 @@ const asked = {
 /** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
-  next: z.url().optional().describe(
-    "Only with `after`: the absolute address to ask for next, as in `Link`",
+  cursor: z.string().optional().describe(
+    "Only with `after`: give it as `after` in your next request, now or whenever you like",
   ),
   has_more: z.boolean().optional().describe(
-    "Only with `after`: `false` means that you have caught up, so wait before you ask for `next`. " +
+    "Only with `after`: `false` means that you have caught up, so wait before you ask again. " +
       "`true` means that you can ask at once, also when this page is short or empty",
+  ),
+  next: z.url().nullable().optional().describe(
+    "Only with `after`: the absolute address to ask for next, as in `Link`; null when you have caught up",
   ),
   items: z.array(
     z.union([MessageCreated, OtherEntry]).meta({

@@ -68,11 +68,6 @@ export function parseQuery(
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
-  if (resource === "entries" && given.has("after")) {
-    for (const name of ["offset", "order"].filter((name) => given.has(name))) {
-      errors.set(name, "must not be given with after: the cursor has the place and the order");
-    }
-  }
   if (data && errors.size === 0) return { query: { ...EVERYTHING, ...data } };
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }

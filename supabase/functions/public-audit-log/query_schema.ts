@@ -33,28 +33,39 @@ const EMAIL = "must be 1 to 320 characters: the address as entries have it";
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
-const AFTER = "must be beginning, or the value of after in the address that an answer has in next";
+const AFTER = "must be beginning, or the cursor of an answer";
 
 const range = {
   start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
   end: day.describe("The last day, in UTC, inclusive; not before `start`"),
 };
 
-function isInOrder({ start, end }: { start: string; end: string }): boolean {
-  return start <= end;
+function isInOrder({ start, end }: Partial<Record<"start" | "end", string | undefined>>): boolean {
+  return !start || !end || start <= end;
 }
 
-const NOT_IN_ORDER = {
-  path: ["end"],
-  error: "must not be before start",
-  // Checked beside other errors too, so that a caller learns of all of them at once.
-  when: ({ issues }: z.core.ParsePayload) =>
-    !issues.some(({ path }) => path?.[0] === "start" || path?.[0] === "end"),
-};
+/** A rule about several parameters, which is told as an error of the first. */
+function rule(error: string, ...names: [string, ...string[]]) {
+  return {
+    path: [names[0]],
+    error,
+    // Checked beside other errors too, so that a caller learns of all of them at once.
+    when: ({ issues }: z.core.ParsePayload) =>
+      !issues.some(({ path }) => names.includes(String(path?.[0]))),
+  };
+}
+
+const IN_ORDER = rule("must not be before start", "end", "start");
+
+/** Why the defaults may be given with `after`: generated clients send them. */
+const BESIDE_AFTER = "if it is given with after: the cursor has the place and the order";
+
+const REQUIRED = `${DAY}. Only with after, it may be left out`;
 
 /** The query string of a request for entries, checked and with its defaults. */
 export const EntriesQuery = z.strictObject({
-  ...range,
+  start: range.start.describe(`${range.start.description}. Required without \`after\``).optional(),
+  end: range.end.describe(`${range.end.description}. Required without \`after\``).optional(),
   action: z.string().regex(/^[A-Za-z0-9][\w.:-]{0,62}$/).refine(hasNoToken)
     .meta({ examples: ACTIONS })
     .describe("Only entries with this action: a code of `/actions`").optional(),
@@ -66,12 +77,23 @@ export const EntriesQuery = z.strictObject({
     .describe("How many matching entries to skip").default(0),
   after: z.string(AFTER).regex(/^[\w-]+$/, AFTER)
     .describe(
-      "`beginning`, or the cursor: the value of `after` in the `next` of your last answer. The page " +
-        "has the entries committed since, and `has_more` says whether there are more",
+      "`beginning`, or the `cursor` of your last answer. The page has the entries committed since, and " +
+        "`has_more` says whether there are more",
     ).optional(),
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
-}).refine(isInOrder, NOT_IN_ORDER);
+})
+  .refine(isInOrder, IN_ORDER)
+  .refine(({ after, start }) => after ?? start, rule(REQUIRED, "start", "after"))
+  .refine(({ after, end }) => after ?? end, rule(REQUIRED, "end", "after"))
+  .refine(
+    ({ after, offset }) => !after || offset === 0,
+    rule(`must be 0 ${BESIDE_AFTER}`, "offset", "after"),
+  )
+  .refine(
+    ({ after, order }) => !after || order === "asc",
+    rule(`must be asc ${BESIDE_AFTER}`, "order", "after"),
+  );
 
 /** The same query, which may only ask for these actions. */
 export function entriesQueryOf(actions: string[]) {
@@ -87,7 +109,7 @@ export const SealsQuery = z.strictObject({
   limit: wholeNumber(1, 1000).describe("The most seals in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching seals to skip").default(0),
-}).refine(isInOrder, NOT_IN_ORDER);
+}).refine(isInOrder, IN_ORDER);
 
 /** A valid query, with its defaults. */
 export type Query = z.infer<typeof SealsQuery> & Partial<z.infer<typeof EntriesQuery>>;
