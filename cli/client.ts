@@ -58,19 +58,25 @@ export interface FeedPage {
   organizationId: string;
 }
 
+/** Which entries to read. */
+export interface Selection {
+  /** The first and the last UTC day; by default all days, future ones too. */
+  start?: string | undefined;
+  end?: string | undefined;
+  /** Only entries with this action, or with one of these, which commas separate. */
+  action?: string | undefined;
+  /** Only entries of this person. */
+  user_email?: string | undefined;
+}
+
 /** What to read, and how to try again. */
-export interface FollowOptions {
+export interface FollowOptions extends Selection {
   /** https://…/functions/v1/public-audit-log */
   url: string | URL;
   /** `pck_…` */
   key: string;
   /** A file that holds the key. Each request reads it, so that a rotation only has to replace the file. */
   keyFile?: string | undefined;
-  /** The first and the last UTC day; by default all days, future ones too. */
-  start?: string | undefined;
-  end?: string | undefined;
-  /** Only entries with this action. */
-  action?: string | undefined;
   /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
   after?: string;
   /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
@@ -93,16 +99,10 @@ const LONGEST_RETRY_MS = 30_000;
  * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-  const { start, end, action, signal, wait = pause } = options;
-  const selection = {
-    ...start !== undefined && { start },
-    ...end !== undefined && { end },
-    ...action !== undefined && { action },
-    limit: "1000",
-  };
+  const { signal, wait = pause } = options;
   for (let after = options.after ?? "beginning";;) {
     const url = new URL(options.url);
-    url.search = `${new URLSearchParams({ ...selection, after })}`;
+    url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
     const { headers, page } = await persist(async () => {
       const { headers, body } = await ask(url, options);
       return { headers, page: parsePage(body) };
@@ -115,11 +115,23 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
   }
 }
 
+/** The parameters that select entries. */
+export function selectionOf({ start, end, action, user_email }: Selection): Record<string, string> {
+  const given = Object.entries({ start, end, action, user_email });
+  return Object.fromEntries(
+    given.flatMap(([name, value]) => value === undefined ? [] : [[name, value]]),
+  );
+}
+
 /** Asks the API, which must give what was asked for. */
-export async function ask(url: URL, options: FollowOptions): Promise<Answer> {
+export async function ask(
+  url: URL,
+  options: FollowOptions,
+  accept = "application/json",
+): Promise<Answer> {
   const { keyFile, signal } = options;
   const key = keyFile ? readKey(keyFile) : options.key;
-  const headers = { Authorization: `Bearer ${key}` };
+  const headers = { Authorization: `Bearer ${key}`, Accept: accept };
   const answer = await send(url, { headers, signal: signal ?? null });
   const { status, body } = answer;
   if (status === 200) return answer;
@@ -137,7 +149,7 @@ export async function ask(url: URL, options: FollowOptions): Promise<Answer> {
   } else if (parameters.includes("after") && url.searchParams.get("after") !== "beginning") {
     // The log never refuses the cursor `beginning`: what does is not the log.
     advice =
-      "The saved cursor belongs to another --start, --end, --action or organization: give the same as before. " +
+      "The saved cursor belongs to another --start, --end, --action, --user-email or organization: give the same as before. " +
       "If the API's database was restored, move the file with the cursor away to start anew.";
   }
   refuse(`The API refuses the request (${status}). ${advice}\n${body}`);

@@ -45,8 +45,9 @@ function cutToProgress(out: string): Progress {
   return progress;
 }
 
+/** As CSV it begins with a byte order mark: without one, Excel does not read it as UTF-8. */
 function textOf(lines: string[], out: string, isFirst: boolean): string {
-  if (!out.endsWith(".csv")) return lines.map((line) => `${line}\n`).join("");
-  const header = isFirst ? `${COLUMNS.join(",")}\r\n` : "";
+  if (!/\.csv$/i.test(out)) return lines.map((line) => `${line}\n`).join("");
+  const header = isFirst ? `\uFEFF${COLUMNS.join(",")}\r\n` : "";
   return header + lines.map((line) => csvRecord(line, COLUMNS)).join("");
 }

@@ -1,4 +1,4 @@
-import { follow, type FollowOptions, persist, refuse } from "./client.ts";
+import { follow, type FollowOptions, persist, refuse, selectionOf } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
 import type { Sink } from "./sinks.ts";
 
@@ -20,7 +20,7 @@ export async function forward(
   sink: Sink,
   options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
-  const { to, state, start, end, action, signal = null } = options;
+  const { to, state, signal = null } = options;
   if (state) await lock(state);
   const saved = state ? readProgress<Progress>(state) : undefined;
   if (saved && saved.to !== to) {
@@ -37,7 +37,7 @@ export async function forward(
     if (lines.length === 0 && !hasMore) continue;
     const { after, pages, entries } = progress;
     if (lines.length > 0) {
-      const from = [organizationId, start, end, action, after].join(" ");
+      const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
       await persist(() => sink({ lines, items, number: pages, from, signal }), options);
     }
     progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };

@@ -4,8 +4,17 @@ import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
 import { install } from "./install/install.ts";
-import { AuditLogError, EXIT, type FollowOptions, messageOf, refuse, secureUrl } from "./client.ts";
+import {
+  AuditLogError,
+  EXIT,
+  type FollowOptions,
+  messageOf,
+  refuse,
+  secureUrl,
+  type Selection,
+} from "./client.ts";
 import { exportLog } from "./export.ts";
+import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
@@ -13,7 +22,8 @@ import { verify } from "./verify.ts";
 
 const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
-  --action=ACTION        only entries with this action`;
+  --action=ACTION        only entries with this action; give it again for further ones
+  --user-email=ADDRESS   only entries of this person`;
 
 const ENVIRONMENT =
   `AUDIT_LOG_URL is the API, https://…/functions/v1/public-audit-log. AUDIT_LOG_API_KEY is the key, or
@@ -36,8 +46,11 @@ const USAGES: Record<string, string> = {
 
   public-audit-log export --out=audit.ndjson
   public-audit-log export --out=audit.csv --start=2026-11-01 --action=feedback_given --follow
+  public-audit-log export --days=days --start=2026-01-01
 
   --out=FILE             CSV if it ends in .csv, else NDJSON; FILE.progress beside it keeps the cursor
+  --days=FOLDER          instead: each sealed day in a file of its own, YYYY-MM-DD.ndjson, for verify. Takes
+                         --start and --end only, and reads about 60 days a minute
 ${SELECTION}
   --follow               keep running, and add entries as they are written
 
@@ -93,7 +106,7 @@ If this is killed, it may deliver the last page again: drop repeats by id and cr
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 const DAYS = { start: TEXT, end: TEXT };
-const RANGE = { ...DAYS, action: TEXT };
+const RANGE = { ...DAYS, action: { ...TEXT, multiple: true }, "user-email": TEXT } as const;
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
@@ -125,20 +138,32 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const { out, follow, ...range } = parse({ ...RANGE, out: TEXT, follow: FLAG });
-      if (!out) refuse("--out: name the file to write to. Try --help.");
-      return print(await exportLog(out, { ...api(follow), ...range }));
+      const { days, start, end, ...rest } = parse({
+        ...RANGE,
+        out: TEXT,
+        days: TEXT,
+        follow: FLAG,
+      });
+      if (days) {
+        const [other] = Object.keys(rest);
+        if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
+        return print(await exportDays(days, { ...api(), start, end }));
+      }
+      if (!rest.out) refuse("--out: name the file to write to. Try --help.");
+      const selection = selectionFrom({ start, end, ...rest });
+      return print(await exportLog(rest.out, { ...api(rest.follow), ...selection }));
     }
     case "follow": {
       const { once, ...options } = parse({ ...RANGE, state: TEXT, once: FLAG });
-      await forward(printed, { ...api(!once), ...options });
+      await forward(printed, { ...api(!once), ...selectionFrom(options), state: options.state });
       return 0;
     }
     case "forward": {
       const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
-      if (!options.state) refuse("--state: name the file for the cursor. Try --help.");
+      const { state } = options;
+      if (!state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const entries = await forward(sink, { ...api(!once), ...options, to });
+      const entries = await forward(sink, { ...api(!once), ...selectionFrom(options), state, to });
       return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
@@ -160,11 +185,26 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
+interface Given extends Omit<Selection, "action" | "user_email"> {
+  action?: string[] | undefined;
+  "user-email"?: string | undefined;
+}
+
+function selectionFrom({ start, end, action, "user-email": user_email }: Given): Selection {
+  return { start, end, action: action?.join(","), user_email };
+}
+
 /** Reads the URL and the key from the environment. */
 function api(goesOn = false): FollowOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
-  secureUrl("AUDIT_LOG_URL", text);
+  const { pathname, search } = secureUrl("AUDIT_LOG_URL", text);
+  if (!/\/public-audit-log\/?$/.test(pathname) || search !== "") {
+    refuse(
+      "AUDIT_LOG_URL must end in /public-audit-log, as https://…/functions/v1/public-audit-log does. What to " +
+        "read is said in options: try --help.",
+    );
+  }
   const key = secret("AUDIT_LOG_API_KEY");
   if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];

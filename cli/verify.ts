@@ -6,7 +6,7 @@ import { createReadStream, readdirSync, readFileSync } from "node:fs";
 import type { components } from "../docs/openapi.d.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
 
-type Seal = components["schemas"]["Seal"];
+export type Seal = components["schemas"]["Seal"];
 type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
@@ -68,7 +68,8 @@ export async function verify(
   return { lines, isWell: problems.length === 0 };
 }
 
-async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
+/** Asks the API for all seals. */
+export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
   const pages: SealsPage[] = [];
   for (let read = 0;;) {
     const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
@@ -179,7 +180,7 @@ function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }:
 type FileHash = { sha256: string; entries: number };
 
 /** Hashes each 1000 lines of a day's file, and then the list of these hashes. */
-async function hashOf(path: string): Promise<FileHash> {
+export async function hashOf(path: string): Promise<FileHash> {
   const list = createHash("sha256");
   let block = createHash("sha256");
   let entries = 0;

@@ -5,11 +5,14 @@ import { parse as parseCsv } from "npm:csv-parse@7.0.3/sync";
 import {
   ALL_DAYS,
   AUDIT_LOG_URL,
+  deleteEntriesBefore,
+  insertEntries,
   insertEntry,
   newLog,
   type Organization,
   type Page,
   randomFrom,
+  runUpkeep,
   send,
   sql,
   withKey,
@@ -40,7 +43,7 @@ function exportTo(file: string, options: CliOptions, ...args: string[]): Promise
 async function assertWhole(file: string, { id }: Organization): Promise<void> {
   const rows = await sql`
     select audit_log_private.entry_line(e) as line from audit_log.audit_entries e where organization_id = ${id}`;
-  const lines = file.endsWith(".csv") ? csvLines(read(file)) : read(file).split("\n").slice(0, -1);
+  const lines = /csv$/i.test(file) ? csvLines(read(file)) : read(file).split("\n").slice(0, -1);
   assertEquals(lines.sort(), rows.map(({ line }) => line).sort());
 }
 
@@ -48,7 +51,7 @@ async function assertWhole(file: string, { id }: Organization): Promise<void> {
 function csvLines(text: string): string[] {
   // To most readers, every line break that is not quoted ends a record.
   const record_delimiter = ["\r\n", "\n", "\r"];
-  const [header, ...records] = parseCsv(text, { record_delimiter }) as string[][];
+  const [header, ...records] = parseCsv(text, { record_delimiter, bom: true }) as string[][];
   assertEquals(header, ["id", "created_at", "action", "user_email", "agent_name", "data"]);
   return records.map(([id, created_at, action, user_email, agent_name, data]) =>
     JSON.stringify({ id, created_at, action, user_email, agent_name })
@@ -57,7 +60,7 @@ function csvLines(text: string): string[] {
 }
 
 describe("public-audit-log export", () => {
-  for (const [on, name] of [["Node", "log.csv"], ["Deno", "log.ndjson"]] as const) {
+  for (const [on, name] of [["Node", "log.CSV"], ["Deno", "log.ndjson"]] as const) {
     it(`writes every entry and its values exactly once to ${name}, and new ones later, on ${on}`, async () => {
       const log = await newFilledLog(2_345, 11, 10);
       const file = `${newFolder()}/${name}`;
@@ -80,9 +83,11 @@ describe("public-audit-log export", () => {
     const { token: key } = await newFilledLog(300, 11, 10);
     const folder = newFolder();
     const some = "start=2026-11-12&end=2026-11-13&action=agent_added";
+    const one = "user_email=user7@example.com";
     const none = "start=2020-01-01&end=2020-01-02";
-    const argsOf = (query: string) => query.split("&").map((option) => `--${option}`);
-    for (const query of [ALL_DAYS, some, none]) {
+    const argsOf = (query: string) =>
+      query.replace("_email", "-email").split("&").map((option) => `--${option}`);
+    for (const query of [ALL_DAYS, some, `${ALL_DAYS}&${one}`, none]) {
       await exportTo(`${folder}/${query}`, { key }, ...argsOf(query));
       const page = await send(
         `?${query}&limit=1000`,
@@ -93,7 +98,7 @@ describe("public-audit-log export", () => {
     await exportTo(`${folder}/none.csv`, { key }, ...argsOf(none));
     assertEquals(
       read(`${folder}/none.csv`),
-      "id,created_at,action,user_email,agent_name,data\r\n",
+      "\uFEFFid,created_at,action,user_email,agent_name,data\r\n",
     );
   });
 
@@ -134,6 +139,55 @@ describe("public-audit-log export", () => {
       await assertWhole(file, log);
     });
   }
+
+  it("writes each sealed day as its seal has it with --days, reads only what is new, and keeps what the log has deleted", async () => {
+    const log = await newLog();
+    const days = { "2026-11-18": 2, "2026-11-19": 1000, "2026-11-20": 1201 };
+    for (const [day, count] of Object.entries(days)) await insertEntries(sql, log.id, day, count);
+    await runUpkeep(sql);
+    const folder = newFolder();
+    let isShifted = false;
+    await using proxy = startProxy(async (_number, forward, url) => {
+      // A late entry shifts the pages while they are read.
+      if (url.includes("offset=1000") && !isShifted) {
+        isShifted = true;
+        await insertEntry(sql, log.id, { created_at: "2026-11-20" });
+      }
+      return forward();
+    });
+    const run = async (command: string, ...args: string[]) => {
+      const options = { url: proxy.url, key: log.token };
+      const { stdout } = await mustRun(startCli(INSTALLED, [command, ...args], options).output);
+      return stdout.trim().split("\n");
+    };
+    const exportDays = (...args: string[]) => run("export", `--days=${folder}`, ...args);
+    const said = (written: number) => `3 sealed days are in ${folder}, ${written} of them new`;
+
+    const [differs, summary] = await exportDays();
+    assertMatch(differs ?? "", /2026-11-20\.ndjson differs from its seal: entries have come late/);
+    assertEquals(summary, said(3));
+    await runUpkeep(sql);
+    await run("verify", `--folder=${folder}`);
+    const asked = proxy.requestedAt.length;
+    assertEquals(await exportDays(), [said(0)]);
+    assertEquals(proxy.requestedAt.length, asked + 1);
+
+    await insertEntry(sql, log.id, { created_at: "2026-11-19" });
+    await runUpkeep(sql);
+    const alone = await exportDays("--start=2026-11-20");
+    assertEquals(alone, [`1 sealed days are in ${folder}, 0 of them new`]);
+    // As a run that was killed leaves it.
+    Deno.writeTextFileSync(`${folder}/2026-11-19.ndjson.new`, "half an en");
+    assertEquals(await exportDays(), [said(1)]);
+    await run("verify", `--folder=${folder}`, "--start=2026-11-18", "--end=2026-11-20");
+
+    await deleteEntriesBefore(sql, log.id, "2026-11-19");
+    await runUpkeep(sql);
+    const [kept, after] = await exportDays();
+    assertMatch(kept ?? "", /2026-11-18\.ndjson is kept as it is, with 2 entries: the log has 0/);
+    assertEquals(after, said(0));
+    assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 3);
+  });
 
   it("goes on after the disk was full in the middle of a write", async () => {
     const log = await newFilledLog(2_500);
@@ -243,21 +297,26 @@ describe("public-audit-log export", () => {
     const elsewhere = /\(302\)\. Is AUDIT_LOG_URL right\? The key was sent to no other URL/;
     const otherCursor =
       /saved cursor belongs to another --start, .* give the same as before.* Start again with after=beginning/s;
+    const wrongPath = /^AUDIT_LOG_URL must end in \/public-audit-log, .* options: try --help/;
     const otherFile = /is not as .*\.progress says: move both away/;
     const cases: [file: string, message: RegExp, options: CliOptions, ...args: string[]][] = [
       ["log.ndjson", otherCursor, {}, "--start=2026-11-02"],
       ["log.ndjson", otherCursor, {}, "--action=agent_added"],
+      ["log.ndjson", otherCursor, {}, "--user-email=ada@example.com"],
       ["log.ndjson", otherCursor, { key: another.token }],
       ["mine.csv", otherFile, {}],
       ["cut.csv", otherFile, {}],
       ["new.csv", /\(400\)\. Correct .*02-30/s, {}, "--start=2026-02-30"],
       ["new.csv", elsewhere, { url: moved.url }],
-      ["new.csv", /\(400\)\. Is AUDIT_LOG_URL right\?/, { url: `${AUDIT_LOG_URL}/seals` }],
+      ["new.csv", wrongPath, { url: `${AUDIT_LOG_URL}/seals` }],
+      ["new.csv", wrongPath, { url: AUDIT_LOG_URL.replace(/public-audit-log$/, "") }],
+      ["new.csv", wrongPath, { url: `${AUDIT_LOG_URL}?action=agent_added` }],
       ["new.csv", /^AUDIT_LOG_URL is not set/, { url: "" }],
       ["new.csv", /^AUDIT_LOG_URL must be an https URL/, { url: "example.com" }],
       ["new.csv", /^AUDIT_LOG_URL .* could read what is sent/, { url: "http://example.com/" }],
       ["new.csv", /^AUDIT_LOG_API_KEY must be an API key/, { key: "" }],
       ["new.csv", /^--out: /, {}, "--out="],
+      ["new.csv", /^--out cannot be given with --days/, {}, "--days=days"],
       ["", /^--out: .* is a folder/, {}],
     ];
     const files = ["log.ndjson", "cut.csv", "mine.csv"].map((name) => `${folder}/${name}`);

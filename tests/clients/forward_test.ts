@@ -338,7 +338,8 @@ describe("public-audit-log follow", () => {
       return await fetch(`${AUDIT_LOG_URL}${new URL(url).search}`, withKey(token));
     });
     await Deno.writeTextFile(file, "pck_old\n");
-    const options = { url: api.url, env: { AUDIT_LOG_API_KEY_FILE: file } };
+    const url = `${api.url}/public-audit-log`;
+    const options = { url, env: { AUDIT_LOG_API_KEY_FILE: file } };
     const { code, stderr } = await startCli(INSTALLED, ["follow"], options).output;
     assertEquals(shown, ["pck_old", "pck_new", "pck_revoked"].map((key) => `Bearer ${key}`));
     assertEquals(code, 3);

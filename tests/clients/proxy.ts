@@ -5,6 +5,7 @@ import { type Loopback, serveOnLoopback } from "../loopback.ts";
 export type Behaviour = (
   number: number,
   forward: () => Promise<Response>,
+  url: string,
 ) => Promise<Response> | Response;
 
 /** Starts a proxy between a client and the API. The key of an unlimited organization never uses up its quota there. */
@@ -18,13 +19,13 @@ export function startProxy(
       if (unlimited) await age(sql, unlimited.apiKeyId, "1 minute");
       const authorization = headers.get("Authorization") ?? "";
       const accept = headers.get("Accept") ?? "*/*";
-      const target = `${AUDIT_LOG_URL}${new URL(url).search}`;
+      const target = url.replace(/^.*?\/public-audit-log/, AUDIT_LOG_URL);
       const answer = await fetch(target, { headers: { authorization, accept } });
       return new Response(answer.body, answer);
     };
-    return behaviour(requestedAt.push(performance.now()), forward);
+    return behaviour(requestedAt.push(performance.now()), forward, url);
   });
-  return { ...server, requestedAt };
+  return { ...server, url: `${server.url}/public-audit-log`, requestedAt };
 }
 
 /** Refuses a request, and says when to ask again. */

@@ -1,0 +1,71 @@
+import { existsSync, mkdirSync, renameSync } from "node:fs";
+import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
+import { lock, writeDurably } from "./files.ts";
+import { fetchSeals, hashOf, type Seal } from "./verify.ts";
+
+const PAGE = 1000;
+
+/**
+ * Writes each sealed day to a file of its own, with the lines that its last seal hashes. A file that has them is not
+ * read again, so that the same command adds what is new. Returns what to say at the end.
+ */
+export async function exportDays(folder: string, options: FollowOptions): Promise<string> {
+  const { start = "0001-01-01", end = "9999-12-31" } = options;
+  mkdirSync(folder, { recursive: true });
+  await lock(folder);
+  const notes: string[] = [];
+  let written = 0;
+  const days = lastSeals((await fetchSeals(options)).flatMap(({ items }) => items))
+    .filter(({ day }) => start <= day && day <= end);
+  for (const { day, sha256, entries, removed } of days) {
+    const file = `${folder}/${day}.ndjson`;
+    const own = existsSync(file) ? await hashOf(file) : undefined;
+    if (own?.sha256 === sha256) continue;
+    if (own && (own.entries > entries || removed > 0)) {
+      notes.push(
+        `${file} is kept as it is, with ${own.entries} entries: the log has ${entries}, because some were ` +
+          "deleted. To write it anew, move it away",
+      );
+      continue;
+    }
+    await persist(() => readDay(day, `${file}.new`, options), options);
+    renameSync(`${file}.new`, file);
+    written++;
+    if ((await hashOf(file)).sha256 !== sha256) {
+      notes.push(
+        `${file} differs from its seal: entries have come late, or the log was changed. verify says more`,
+      );
+    }
+  }
+  return [...notes, `${days.length} sealed days are in ${folder}, ${written} of them new`].join(
+    "\n",
+  );
+}
+
+/** The last seal of each day, by day, with how many entries were ever deleted from it. */
+function lastSeals(seals: Seal[]): Seal[] {
+  const last = new Map<string, Seal>();
+  for (const seal of seals) {
+    const removed = seal.removed + (last.get(seal.day)?.removed ?? 0);
+    last.set(seal.day, { ...seal, removed });
+  }
+  return [...last.values()].sort((a, b) => a.day < b.day ? -1 : 1);
+}
+
+/** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */
+async function readDay(day: string, file: string, options: FollowOptions): Promise<void> {
+  const url = new URL(options.url);
+  writeDurably(file, "w", "");
+  let total: number | undefined;
+  for (let read = 0; total === undefined || read < total;) {
+    url.search = `start=${day}&end=${day}&limit=${PAGE}&offset=${read}`;
+    const answer = await persist(() => ask(url, options, "application/x-ndjson"), options);
+    const lines = answer.body.split("\n").length - 1;
+    total ??= Number(answer.headers.get("X-Total-Count") ?? NaN);
+    if (lines !== Math.min(PAGE, total - read)) {
+      throw new Temporary(`${day} was not read whole, or has changed meanwhile`);
+    }
+    writeDurably(file, "a", answer.body);
+    read += lines;
+  }
+}
