@@ -76,6 +76,18 @@ begin
 end $$;
 comment on function audit_log_private.refuse_access is 'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
 
+create function audit_log_private.refuse_conditions() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- PostgREST casts and filters in the statement that calls the function. An error there, such as that of
+  -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
+  -- callers send is in this text only as the names of columns and types.
+  if current_query() ~ '\mpgrst_source\M' and current_query() ~* '\m(cast *\(|where\M)' then
+    raise exception 'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose from the answer' using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.refuse_conditions is 'Raises 22023 if the Data API is to cast or filter what a function returns.';
+
 create function audit_log_private.require_admin(organization_id uuid) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -87,8 +99,9 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   end if;
+  perform audit_log_private.refuse_conditions();
 end $$;
-comment on function audit_log_private.require_admin is 'Raises 42501 unless the signed-in person administers the organization.';
+comment on function audit_log_private.require_admin is 'Raises 42501 unless the signed-in person administers the organization, and 22023 as refuse_conditions does.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -157,6 +170,7 @@ comment on function audit_log_private.request_context is 'Who writes, for an ent
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform audit_log_private.refuse_conditions();
   return (
     select coalesce(json_agg(
       json_build_object(

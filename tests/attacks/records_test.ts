@@ -1,0 +1,104 @@
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql, valueOf } from "../helpers.ts";
+import { writeEntries } from "../helpers.ts";
+import { DAY, type Guess, json, jsonValue, servedFunctions, values } from "./data_api_attacks.ts";
+
+// An administrator tries to read without leaving a record: an error undoes it. So none may show what was read, or
+// depend on it.
+
+const SECRET = "8b1f2e6c";
+const admin = await signUp();
+const { id, apiKeyId } = await newOrganization(admin, SECRET);
+const GUESS: Guess = {
+  email: `${SECRET}@example.com`,
+  organizationId: id,
+  apiKeyId,
+  entryId: crypto.randomUUID(),
+};
+await writeEntries(id, [{ id: GUESS.entryId, created_at: DAY, user_email: GUESS.email }]);
+const { data: { session } } = await admin.client.auth.getSession();
+
+/** Calls a function, and says whether the answer shows what it is about, and how many reads were recorded. */
+async function ask(name: string, form: string, headers: Record<string, string> = {}) {
+  const found = (await FUNCTIONS).find((each) => each.name === name);
+  const init = json(values(found?.parameters ?? [], GUESS, jsonValue));
+  const reads = () =>
+    valueOf<number>(sql`
+      select coalesce(sum(requests), 0)::int from audit_log_private.log_reads where organization_id = ${id}`);
+  const before = await reads();
+  const response = await fetch(`${API_URL}/rest/v1/rpc/${name}?${form}`, {
+    ...init,
+    headers: {
+      ...init.headers,
+      "Content-Profile": "audit_log",
+      apikey: PUBLISHABLE_KEY,
+      Authorization: `Bearer ${session?.access_token}`,
+      ...headers,
+    },
+  });
+  const body = await response.text();
+  return { status: response.status, body, recorded: await reads() - before };
+}
+
+const FUNCTIONS = servedFunctions(sql);
+/** Those that the platform calls. */
+const NOT_FOR_PEOPLE = ["public_audit_log", "record_entries"];
+const FIELDS = [
+  "pgrst_scalar",
+  ...["0", "items", "token", "name", "0->>name", "0->>day"].map((path) => `pgrst_scalar->>${path}`),
+];
+const CONDITIONS = FIELDS.flatMap((field) => [
+  `select=pgrst_scalar:${field}::int`,
+  `select=pgrst_scalar:${field}::xml`,
+  `select=count:pgrst_scalar::text&${field}=like.*${SECRET}*`,
+  // Raises an error only if the text before the backslash matches.
+  `${field}=like.*${SECRET}\\`,
+  `${field}=match.${SECRET}`,
+  `not.and=(${field}.is.null)`,
+]);
+
+describe("a function for people", () => {
+  it("refuses casts of its answer and conditions on it. No error shows the answer", async () => {
+    for (const { name } of await FUNCTIONS) {
+      if (NOT_FOR_PEOPLE.includes(name)) continue;
+      for (const condition of CONDITIONS) {
+        const { status, body, recorded } = await ask(name, condition);
+        const what = `${name}?${condition}: ${body}`;
+        assertEquals([status >= 400, recorded, body.includes(SECRET)], [true, 0, false], what);
+      }
+    }
+  });
+
+  it("records each read whose answer it gives, whatever form the answer is to have", async () => {
+    const forms: [string, Record<string, string>?][] = [
+      [""],
+      ["select=pgrst_scalar"],
+      ["order=pgrst_scalar"],
+      ["order=pgrst_scalar->items"],
+      ["limit=0"],
+      ["offset=1", { Prefer: "count=exact" }],
+      ["", { Range: "1-2", Prefer: "count=exact" }],
+      ["", { Prefer: "tx=rollback" }],
+      ["", { Prefer: "handling=strict, max-affected=0" }],
+      ["", { Prefer: "return=minimal" }],
+      ["", { Accept: "text/csv" }],
+      ["", { Accept: "application/vnd.pgrst.object+json" }],
+      ["", { Accept: "application/vnd.pgrst.object+json;nulls=stripped" }],
+      ["", { Accept: "application/vnd.pgrst.plan+text; options=analyze|verbose" }],
+      ["", { Accept: "application/geo+json" }],
+    ];
+    for (const name of ["read_entry", "read_audit_log"]) {
+      let shown = 0;
+      for (const [form, headers] of forms) {
+        const { body, recorded } = await ask(name, form, headers);
+        const isShown = body.includes(SECRET);
+        if (isShown) {
+          assertEquals(recorded, 1, `${name}?${form} ${JSON.stringify(headers)}: ${body}`);
+        }
+        shown += Number(isShown);
+      }
+      assertEquals(shown > 5, true, `only ${shown} forms show anything`);
+    }
+  });
+});
