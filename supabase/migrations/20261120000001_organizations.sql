@@ -52,12 +52,14 @@ create table audit_log.organizations (
   external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  leaving_at timestamptz
 );
 comment on table audit_log.organizations is 'A customer of the platform. Each entry and each API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
 comment on column audit_log.organizations.logs_key_events is 'If true, the log has an entry when an administrator creates, rotates or revokes an API key: the actions api_key_created, api_key_rotated and api_key_revoked.';
 comment on column audit_log.organizations.keep_days is 'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner may set it: service_role must not be able to delete entries.';
+comment on column audit_log.organizations.leaving_at is 'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

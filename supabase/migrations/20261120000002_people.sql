@@ -95,7 +95,7 @@ begin
   if (audit_log_private.caller()).id is null or audit_log_private.administers(organization_id) is not true then
     perform audit_log_private.refuse_access();
   end if;
-  perform from audit_log.organizations o where o.id = require_admin.organization_id;
+  perform from audit_log.organizations o where o.id = require_admin.organization_id and o.leaving_at is null;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
@@ -180,7 +180,7 @@ begin
       order by m.name, m.id
     ), '[]')
     from audit_log_private.my_organizations() m
-    join audit_log.organizations o on o.id = m.id
+    join audit_log.organizations o on o.id = m.id and o.leaving_at is null
     where (audit_log_private.caller()).id is not null
   );
 end $$;

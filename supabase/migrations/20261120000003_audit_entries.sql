@@ -128,6 +128,8 @@ begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception 'an action can only be changed or deleted in read committed' using errcode = 'invalid_transaction_state';
   end if;
+  -- First the upkeep's lock, so that neither can wait for the other at its next step.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   -- Waits for writers, who may be using it.
   lock table audit_log.audit_entries in share row exclusive mode;
   if tg_op = 'DELETE' or new.code <> old.code then
@@ -141,7 +143,7 @@ begin
   update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
   return case when tg_op = 'DELETE' then old else new end;
 end $$;
-comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. Raises 55P03 when a writer does not commit within 2 seconds, and can raise 40P01 beside the upkeep. Try again after either.';
+comment on function audit_log_private.change_action is 'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. Raises 55P03 when a writer or a piece of the upkeep does not commit within 2 seconds: try again.';
 
 create trigger change_action
   before update of code, required or delete on audit_log.actions

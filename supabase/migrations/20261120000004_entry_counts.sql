@@ -53,6 +53,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set enab
 declare
   entry audit_log.audit_entries;
   counted record;
+  leaving_at timestamptz;
   hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
@@ -108,9 +109,10 @@ begin
       )) using
         errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
     end if;
-    perform from audit_log.organizations o where o.id = counted.organization_id;
-    if not found and tg_op = 'INSERT' then
-      raise exception 'an entry has the organization %, which is not in the table audit_log.organizations', counted.organization_id
+    select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
+    if tg_op = 'INSERT' and (not found or leaving_at is not null) then
+      raise exception 'an entry has the organization %, which is %', counted.organization_id,
+        case when leaving_at is null then 'not in the table audit_log.organizations' else 'being deleted (delete_organization)' end
         using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
     if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
@@ -127,7 +129,7 @@ begin
         counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
         array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
         greatest(0, -counted.entries), 1, this_transaction,
-        required_paths[array_position(codes, counted.action)]
+        case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
       )
       on conflict on constraint entry_counts_pkey do update
       set entries = c.entries + excluded.entries,

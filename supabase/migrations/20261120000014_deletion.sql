@@ -164,55 +164,82 @@ comment on function audit_log_private.delete_expired_entries is 'Scheduled reten
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
-  has_access boolean;
-  locked bigint;
-  counts bigint;
+  has_more boolean;
 begin
   perform audit_log_private.lock_organization(organization_id);
   perform audit_log_private.refuse_if_held(organization_id);
-  -- A piece of its own: from its commit on, nobody can read. Hashes and limits are deleted with the keys.
+  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are deleted
+  -- with the keys.
+  update audit_log.organizations o set leaving_at = clock_timestamp()
+  where o.id = delete_organization.organization_id and o.leaving_at is null;
+  has_more := found;
   delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
-  has_access := found;
+  has_more := has_more or found;
   delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
-  if has_access or found then
+  if has_more or found then
     return true;
   end if;
-  -- Locked against the upkeep, which must not find the organization gone, and against writers, which might
-  -- never let this end. The upkeep's lock comes first, because the upkeep waits for the organization's.
+  -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
+  -- organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
-  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization. This
-  -- locks what is free, keeps it, and tries the rest again (skip locked), so it never waits for a writer that waits for
-  -- it. It gives up after 5 seconds, because a writer that does not commit must not stop everybody's upkeep.
+  perform audit_log_private.delete_old_days(organization_id, 'infinity');
+  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold now.
+  update audit_log_private.entry_counts c set required_path = null
+  where c.organization_id = delete_organization.organization_id
+    and (c.day, c.action, c.writer_pid, c.part) in (
+      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
+      where w.organization_id = delete_organization.organization_id and w.writer_pid <> 0 and w.required_path is not null
+      for update skip locked
+    );
+  has_more := found;
   for attempt in 1 .. 100 loop
-    perform from audit_log.organizations o where o.id = delete_organization.organization_id for update skip locked;
-    if found then
-      select count(*) into locked from (
-        select from audit_log_private.entry_counts c
-        where c.organization_id = delete_organization.organization_id and c.writer_pid <> 0 for update skip locked
-      ) as c;
-      select count(*) into counts from audit_log_private.entry_counts c
-      where c.organization_id = delete_organization.organization_id and c.writer_pid <> 0;
-      exit when locked = counts;
+    -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
+    perform from audit_log.audit_entries e
+    where e.organization_id = delete_organization.organization_id
+    order by e.created_at desc, e.id desc limit 1;
+    if has_more or found then
+      return true;
     end if;
-    if attempt = 100 then
-      raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+    if audit_log_private.delete_empty_organization(organization_id) then
+      return false;
     end if;
     perform pg_sleep(0.05);
   end loop;
-  perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
-  perform from audit_log.audit_entries e
-  where e.organization_id = delete_organization.organization_id
-  order by e.created_at desc, e.id desc limit 1;
-  if found then
-    return true;
+  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+end $$;
+comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, and from then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a writer does not commit within 5 seconds.';
+
+create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  locked bigint;
+  counts bigint;
+begin
+  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization.
+  perform from audit_log.organizations o where o.id = delete_empty_organization.organization_id for update skip locked;
+  if not found then
+    return false;
+  end if;
+  select count(*) into locked from (
+    select from audit_log_private.entry_counts c
+    where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0 for update skip locked
+  ) as c;
+  select count(*) into counts from audit_log_private.entry_counts c
+  where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0;
+  perform from audit_log.audit_entries e where e.organization_id = delete_empty_organization.organization_id limit 1;
+  if found or locked <> counts then
+    -- Gives back what it has locked: a writer that is waited for may need it.
+    raise exception using errcode = 'lock_not_available';
   end if;
   set constraints audit_log_private.refuse_deletion deferred;
-  delete from audit_log_private.seals s where s.organization_id = delete_organization.organization_id;
-  delete from audit_log_private.entry_counts c where c.organization_id = delete_organization.organization_id;
-  delete from audit_log_private.holds h where h.organization_id = delete_organization.organization_id;
-  delete from audit_log.organizations o where o.id = delete_organization.organization_id;
+  delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log_private.holds h where h.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
   set constraints audit_log_private.refuse_deletion immediate;
-  return false;
+  return true;
+exception
+  when lock_not_available then
+    return false;
 end $$;
-comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, then its entries by some 10,000, at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a writer does not commit within 5 seconds.';
+comment on function audit_log_private.delete_empty_organization is 'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization itself. Otherwise it returns false, and locks nothing.';

@@ -3,7 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { codeOf, errorOf, insertEntry, pidOf, type Run, somebodyWaitsFor } from "../project.ts";
+import { codeOf, deleteEntriesBefore, errorOf, insertEntries, insertEntry } from "../project.ts";
+import { pidOf, type Run, somebodyWaitsFor } from "../project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
@@ -120,6 +121,23 @@ describe("an action", () => {
     assertEquals(await codeOf(write(id, action, {}, writer)), "23514");
     await write(id, action, { ticket: "T-1" }, writer);
     writer.release();
+  });
+
+  it("can be changed beside the upkeep and a deletion, none of which ends in a deadlock", async () => {
+    const [{ id }, other] = [await newLog(), await newLog()];
+    const action = await newAction();
+    await insertEntries(sql, id, "2020-01-01", 1, { action });
+    await insertEntries(sql, other.id, "2020-01-01", 1);
+    const upkeep = await sql.reserve();
+    await upkeep`begin`;
+    await upkeep`select audit_log_private.retain_and_compact(${id})`;
+    const change = sql`update audit_log.actions set required = '{ticket}' where code = ${action}`
+      .execute();
+    await somebodyWaitsFor(sql, await pidOf(upkeep));
+    await deleteEntriesBefore(upkeep, other.id, "2020-02-01");
+    await upkeep`commit`;
+    upkeep.release();
+    await change;
   });
 
   it("cannot be added if its code is no word, or one of its fields has no name", async () => {

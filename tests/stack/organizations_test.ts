@@ -207,11 +207,34 @@ describe("delete_organization()", () => {
     await assertGone(id);
   });
 
+  it("holds up no writer while it waits for one, whose next write is refused and told why", async () => {
+    const { id } = await newLog();
+    const writer = await sql.reserve();
+    for (const day of ["2020-01-01", "2020-01-02"]) await insertEntries(writer, id, day, 1);
+    await writer`begin`;
+    await insertEntries(writer, id, "2020-01-01", 1);
+    const deletion = deleteOrganization(sql, id);
+    const waits = () =>
+      valueOf<boolean>(sql`
+        select exists (
+          select from pg_stat_activity where wait_event = 'PgSleep' and query ~ ${id}
+        )`);
+    while (!await waits());
+    await writer`set local lock_timeout = '2s'`;
+    const { code, message } = await errorOf(insertEntries(writer, id, "2020-01-02", 1));
+    assertEquals(code, "23503", message);
+    assertStringIncludes(message, `${id}, which is being deleted`);
+    await writer`rollback`;
+    writer.release();
+    await deletion;
+    await assertGone(id);
+  });
+
   it("gives up after 5 seconds if a writer does not commit, so that the upkeep can go on. The next call deletes what was written", async () => {
     const { id } = await newLog();
-    assert(await deletePiece(sql, id));
     await sql.begin(async (writer) => {
       await insertEntries(writer, id, "2020-01-01", 1);
+      assert(await deletePiece(sql, id));
       assertEquals(await codeOf(deletePiece(sql, id)), "55P03");
       await runUpkeep(sql);
     });

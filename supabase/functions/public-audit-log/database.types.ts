@@ -101,6 +101,7 @@ export type Database = {
           "external_id": string | null;
           "id": string;
           "keep_days": number | null;
+          "leaving_at": string | null;
           "logs_key_events": boolean;
           "name": string;
         };
@@ -110,6 +111,7 @@ export type Database = {
           "external_id"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
+          "leaving_at"?: string | null;
           "logs_key_events"?: boolean;
           "name": string;
         };
@@ -118,6 +120,7 @@ export type Database = {
           "external_id"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
+          "leaving_at"?: string | null;
           "logs_key_events"?: boolean;
           "name"?: string;
         };
