@@ -81,14 +81,16 @@ function insertionOf(id: string, entries: number, from: number, to: number): str
 }
 
 /** SQL of a query for a page of 100, from its fields. */
-export function queryOf(given: Record<string, string | number>): string {
-  const fields = { page_limit: 100, page_offset: 0, newest_first: false, ...given };
-  return `jsonb_populate_record(null::audit_log.page_query, '${JSON.stringify(fields)}')`;
+export function queryOf(given: Record<string, string | number | string[]>): string {
+  return `audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, '${
+    JSON.stringify(given)
+  }'))`;
 }
 
-/** SQL of the cursor of a reader who has all that a snapshot sees. `scope`: organization, days, action. */
-export function cursorOf(snapshot: string, scope: string): string {
+/** SQL of the cursor of a reader who has all that a snapshot sees. `query`: SQL of what the reader asks for. */
+export function cursorOf(snapshot: string, organizationId: string, query: string): string {
   const cursor =
     `jsonb_populate_record(null::audit_log_private.feed_cursor, jsonb_build_object('seen', ${snapshot}))`;
-  return `audit_log_private.encode_cursor(${cursor}, audit_log_private.cursor_key('${scope}'))`;
+  return `audit_log_private.encode_cursor(${cursor}, audit_log_private.cursor_key(
+    audit_log_private.feed_scope('${organizationId}', ${query})))`;
 }

@@ -5,7 +5,7 @@ import { median, printHead, printRow } from "./report.ts";
 import { type BenchOptions, type BenchStack, startBenchStack } from "./stack.ts";
 
 const BATCH = 50_000;
-const [START, END, ACTION] = ["2025-01-01", "2025-12-31", "feedback_given"] as const;
+const ASKED = { start_date: "2025-01-01", end_date: "2025-12-31", actions: ["feedback_given"] };
 
 /**
  * Prints the cost of pages that find nothing: `entries` lie between two that match, new ones, or ones of late
@@ -48,8 +48,7 @@ async function useTransactions(sql: Sql) {
 }
 
 async function cursor(sql: Sql, id: string, snapshot: string): Promise<string> {
-  const scope = [id, START, END, ACTION].join(" ");
-  return await valueOf(sql.unsafe(`select ${cursorOf(snapshot, scope)}`));
+  return await valueOf(sql.unsafe(`select ${cursorOf(snapshot, id, queryOf(ASKED))}`));
 }
 
 /** Writes entries of an action that nobody asks for. */
@@ -67,13 +66,7 @@ async function readToEnd({ sql, backend }: BenchStack, id: string, after: string
   const costs: { processor: number; elapsed: number }[] = [];
   for (let hasMore = true; hasMore;) {
     const [before, start] = [await processorTime(backend), performance.now()];
-    const query = queryOf({
-      start_date: START,
-      end_date: END,
-      action: ACTION,
-      page_limit: 1000,
-      after,
-    });
+    const query = queryOf({ ...ASKED, page_limit: 1000, after });
     const [row] = await sql.unsafe(
       `select cursor, has_more from audit_log_private.read_feed('${id}', ${query})`,
     );

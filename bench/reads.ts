@@ -47,8 +47,10 @@ type Case = Awaited<ReturnType<typeof casesOf>>[number];
 async function casesOf(sql: Sql, dataSet: DataSet) {
   const { entries, organizationId, keys, exhaustedKeys } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
-  const scope = `${organizationId} ${START} ${END}`;
-  const cursor = await valueOf(sql.unsafe(`select ${cursorOf("pg_current_snapshot()", scope)}`));
+  const year = queryOf({ start_date: START, end_date: END });
+  const cursor = await valueOf(
+    sql.unsafe(`select ${cursorOf("pg_current_snapshot()", organizationId, year)}`),
+  );
   // Several, because the function answers the requests with one token one after the other.
   const unknown = await sql<{ token: string }[]>`
     select audit_log_private.new_token() as token from generate_series(1, 20)`;

@@ -123,12 +123,12 @@ export interface components {
       organization_id: string;
       /**
        * Format: date
-       * @description As in the request
+       * @description As in the request; 0001-01-01 if it was left out
        */
       start: string;
       /**
        * Format: date
-       * @description As in the request
+       * @description As in the request; 9999-12-31 if it was left out
        */
       end: string;
       /** @description The exact number of matching items when `items` were read */
@@ -137,6 +137,10 @@ export interface components {
       limit: number;
       /** @description As in the request, or its default */
       offset: number;
+      /** @description Only if it was asked for: as in the request */
+      since?: string;
+      /** @description Only if it was asked for: as in the request */
+      until?: string;
       /** @description Only with `after`: give it as `after` in your next request, now or whenever you like */
       cursor?: string;
       /** @description Only with `after`: `false` means that you have caught up, so wait before you ask again. `true` means that you can ask at once, also when this page is short or empty */
@@ -181,12 +185,12 @@ export interface components {
       organization_id: string;
       /**
        * Format: date
-       * @description As in the request
+       * @description As in the request; 0001-01-01 if it was left out
        */
       start: string;
       /**
        * Format: date
-       * @description As in the request
+       * @description As in the request; 9999-12-31 if it was left out
        */
       end: string;
       /** @description The exact number of matching items when `items` were read */
@@ -202,13 +206,7 @@ export interface components {
     };
     /** @description One kind of action */
     Action: {
-      /**
-       * @description What entries have in `action`
-       * @example agent_added
-       * @example conversation_created
-       * @example message_created
-       * @example feedback_given
-       */
+      /** @description What entries have in `action` */
       code: string;
       /** @description What it means, for a person */
       description: string;
@@ -336,13 +334,17 @@ export interface operations {
   readAuditLog: {
     parameters: {
       query?: {
-        /** @description The first day, in UTC; a real day of the years 0001 to 9999. Required without `after` */
+        /** @description The first day, in UTC; a real day of the years 0001 to 9999. Required without `since`, `until` and `after` */
         start?: string;
-        /** @description The last day, in UTC, inclusive; not before `start`. Required without `after` */
+        /** @description The last day, in UTC, inclusive; not before `start`. Required without `since`, `until` and `after` */
         end?: string;
-        /** @description Only entries with this action: a code of `/actions` */
-        action?: string;
-        /** @description Only entries of this person: the address exactly as entries have it */
+        /** @description Only entries from this time on (RFC 3339, with a zone) */
+        since?: string;
+        /** @description Only entries before this time (RFC 3339, with a zone) */
+        until?: string;
+        /** @description Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas */
+        action?: string[];
+        /** @description Only entries of this person: the address, in any capitals */
         user_email?: string;
         /** @description The most entries in a page */
         limit?: number;
@@ -402,7 +404,7 @@ export interface operations {
            *       "errors": [
            *         {
            *           "parameter": "acton",
-           *           "detail": "unknown parameter: must be one of: start, end, action, user_email, limit, offset, after, order"
+           *           "detail": "unknown parameter: must be one of: start, end, since, until, action, user_email, limit, offset, after, order"
            *         }
            *       ]
            *     }

@@ -126,22 +126,18 @@ export async function insertEntries(
 /** The fields that a test gives a query. */
 export type Query = Partial<Database["audit_log"]["CompositeTypes"]["page_query"]>;
 
-/** A query for all days. */
-export const ALL_TIME: Query = { start_date: "0001-01-01", end_date: "9999-12-31" };
-
-/** Makes a query in SQL from its fields by name. All others are null, so that a new one breaks no test. */
+/** Makes a query in SQL from its fields by name. All others have their defaults, so that a new one breaks no test. */
 export function queryOf(run: Run, given: Query) {
-  return run`jsonb_populate_record(null::audit_log.page_query, ${
+  return run`audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, ${
     JSON.stringify(given)
-  }::text::jsonb)`;
+  }::text::jsonb))`;
 }
 
 /** Reads a page by SQL. */
 export async function readPage(run: Run, id: string, given: Query): Promise<Page> {
-  const query = { page_limit: 100, page_offset: 0, newest_first: false, ...ALL_TIME, ...given };
   return await valueOf(run`
     select json_build_object('total', r.total, 'items', r.items::json)
-    from audit_log_private.read_page(${id}, ${queryOf(run, query)}) as r`);
+    from audit_log_private.read_page(${id}, ${queryOf(run, given)}) as r`);
 }
 
 /** The feed's answer to a query by SQL. */
@@ -161,7 +157,7 @@ export async function askFeed(
   after: string,
   given: Query = {},
 ): Promise<FeedAnswer | null> {
-  const query = queryOf(run, { ...ALL_TIME, page_limit: 1000, ...given, after });
+  const query = queryOf(run, { page_limit: 1000, ...given, after });
   const page: Omit<FeedAnswer, "names"> | null = await valueOf(run`
     select json_build_object('total', r.total, 'items', r.items::json, 'cursor', r.cursor, 'has_more', r.has_more)
     from audit_log_private.read_feed(${id}, ${query}) as r where r.decision = 'accepted'`);

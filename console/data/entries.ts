@@ -26,7 +26,13 @@ type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 /** Makes the arguments for a filter's page, counts, seals or export. The Data API takes null for what is not given. */
 export function queryOf(filter: LogFilter, page: Partial<PageQuery> = {}) {
   const { organizationId, start, end, action, person } = filter;
-  const query = { start_date: start, end_date: end, action, user_email: person, ...page };
+  const query = {
+    start_date: start,
+    end_date: end,
+    actions: action?.split(","),
+    user_email: person,
+    ...page,
+  };
   return { organization_id: organizationId, query: query as PageQuery };
 }
 

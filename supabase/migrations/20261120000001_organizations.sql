@@ -15,7 +15,7 @@
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
 --  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
---     daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first
+--     find_persons, daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first
 --     statement of each is require_admin.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.

@@ -58,13 +58,30 @@ begin
 end $$;
 comment on function audit_log_private.transaction_number is 'The number of this transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
 
+create function audit_log_private.new_entry_id() returns uuid
+-- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
+language plpgsql as $$
+begin
+  -- The time in 4096ths of a millisecond, in hexadecimal, with the version after the milliseconds. Then the variant and
+  -- what is random.
+  return (
+    pg_catalog.overlay(
+      pg_catalog.lpad(
+        pg_catalog.to_hex((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8),
+        15, '0'
+      ), '7', 13, 0
+    ) operator(pg_catalog.||) pg_catalog.substr(pg_catalog.gen_random_uuid()::pg_catalog.text, 20)
+  )::pg_catalog.uuid;
+end $$;
+comment on function audit_log_private.new_entry_id is 'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that entries of one millisecond keep the order in which they were written.';
+
 create table audit_log.audit_entries (
-  id uuid not null default gen_random_uuid(),
+  id uuid not null default audit_log_private.new_entry_id(),
   -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a statement.
   organization_id uuid not null,
-  -- Microseconds are kept, and the API cuts them off to milliseconds. timestamptz(3) would round, and move
-  -- an entry in a day's last half millisecond into the next day.
-  created_at timestamptz not null default clock_timestamp(),
+  -- To the millisecond, as answers show it. A time that a writer gives is rounded. The default is cut off, so that no
+  -- entry is in the future.
+  created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
   -- In the catalogue. No foreign key, because writers would share a lock on each action's row.
   action text collate "C" not null,
   user_email text collate "C" not null,
@@ -74,17 +91,23 @@ create table audit_log.audit_entries (
   transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
--- Plans are kept and know no values. With these numbers, they use the index of the action or the person also where all
--- entries have the same one. They hold from the next analyze on.
-alter table audit_log.audit_entries alter column action set (n_distinct = 100), alter column user_email set (n_distinct = 1000);
+-- Plans are kept and know no values. With these numbers, and without statistics of persons (below), they use the index of
+-- the action or the person also where one organization has most entries, or all entries have the same one. They hold
+-- from the next analyze on.
+alter table audit_log.audit_entries
+  alter column organization_id set (n_distinct = 10), alter column action set (n_distinct = 100);
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
 comment on column audit_log.audit_entries.data is 'Identifiers of what the action was about. Which ones depends on the action.';
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
--- With the action, so that a person's entries are counted within the index.
-create index audit_entries_person_idx on audit_log.audit_entries (organization_id, user_email, created_at, id) include (action);
+-- A person's address counts without regard to capitals: A to Z, because the column has the collation C, and no update
+-- of the operating system can change that. With the action, so that a person's entries are counted within the index,
+-- and with the address as it is, without which Postgres does not read the index alone.
+create index audit_entries_person_idx on audit_log.audit_entries (organization_id, lower(user_email), created_at, id)
+  include (action, user_email);
+alter index audit_log.audit_entries_person_idx alter column 2 set statistics 0;
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 -- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
@@ -233,7 +256,7 @@ begin
       ));
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select
-        coalesce(e.id, gen_random_uuid()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        coalesce(e.id, audit_log_private.new_entry_id()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
         e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
       from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'

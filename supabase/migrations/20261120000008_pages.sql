@@ -6,8 +6,12 @@ create type audit_log.page_query as (
   -- UTC days, both included.
   start_date date,
   end_date date,
-  -- Null for all.
-  action text,
+  -- Times within these days: since is included, until is not.
+  since timestamptz,
+  until timestamptz,
+  -- Null for all. At most 20.
+  actions text[],
+  -- Without regard to capitals.
   user_email text,
   page_limit integer,
   page_offset bigint,
@@ -23,6 +27,10 @@ create type audit_log_private.reading as (
   decision text,
   -- How many items match the query.
   total bigint,
+  -- Of entries, for read_page: how many matching ones the day of since has before it, and how many of these are in its
+  -- hour. Not given when since and until are midnights.
+  earlier_in_day bigint,
+  earlier_in_hour bigint,
   -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
   -- lines on without parsing them. There is a line break between two items, and nowhere else.
   items text,
@@ -40,15 +48,16 @@ comment on type audit_log_private.reading is 'What a reader answers. A null fiel
 create function audit_log_private.with_defaults(query audit_log.page_query) returns audit_log.page_query
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
-  query.start_date := coalesce(query.start_date, '0001-01-01');
-  query.end_date := coalesce(query.end_date, '9999-12-31');
+  query.since := greatest(query.since, coalesce(query.start_date, '0001-01-01')::timestamp at time zone 'UTC');
+  query.until := least(query.until, (coalesce(query.end_date, '9999-12-31') + 1)::timestamp at time zone 'UTC');
+  query.actions := nullif(query.actions, '{}');
+  query.user_email := lower(query.user_email collate "C");
   query.page_limit := coalesce(query.page_limit, 100);
   query.page_offset := coalesce(query.page_offset, 0);
-  query.newest_first := coalesce(query.newest_first, false);
   -- "return query" is another statement.
   return (query);
 end $$;
-comment on function audit_log_private.with_defaults is 'A query with the defaults of the API in the fields that are not given.';
+comment on function audit_log_private.with_defaults is 'A query as readers take it: with the defaults of the API, with the whole range in since and until, and the address in small letters.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -57,10 +66,8 @@ returns audit_log_private.reading
 -- no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  wanted_action constant text := query.action;
+  wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
-  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   entries bigint;
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
@@ -68,8 +75,8 @@ declare
   skip bigint;
   person_skip bigint;
   from_end boolean;
-  first_day date := query.start_date;
-  last_day date := query.end_date;
+  first_day date := query.since at time zone 'UTC';
+  last_day date := (query.until - interval '1 microsecond') at time zone 'UTC';
   whole record;
   first_hour timestamptz;
   items text;
@@ -87,10 +94,13 @@ begin
 
   -- Persons have no counts that lead to their entries, which are skipped in the index, from the nearer end.
   if wanted_email is not null then
-    last_day := first_day;
     person_skip := least(skip, read.total - skip - entries);
     from_end := person_skip < skip;
+    last_day := first_day;
     skip := 0;
+  elsif read.earlier_in_day > 0 then
+    -- The counts lead to the page from the beginning of the first day.
+    skip := skip + read.earlier_in_day;
   end if;
   -- A first page, too, is looked for: many entries before it may be deleted, and still in the index.
   if first_day < last_day then
@@ -99,7 +109,7 @@ begin
     from (
       select c.first_day, c.last_day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.first_day) as running_total
       from audit_log_private.count_periods(
-        organization_id, wanted_action, first_day, last_day, whole.first_month, whole.end_month
+        organization_id, wanted_actions, first_day, last_day, whole.first_month, whole.end_month
       ) as c
       group by c.first_day, c.last_day
     ) as p
@@ -112,7 +122,7 @@ begin
       select c.day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.day) as running_total
       from audit_log_private.entry_counts c
       where c.organization_id = read_page.organization_id and c.day >= first_day and c.day <= last_day
-        and (wanted_action is null or c.action = wanted_action)
+        and (wanted_actions is null or c.action = any (wanted_actions))
       group by c.day
     ) as d
     where d.running_total > skip
@@ -127,11 +137,14 @@ begin
       from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
       where c.organization_id = read_page.organization_id
         and c.day = first_day
-        and (wanted_action is null or c.action = wanted_action)
+        and (wanted_actions is null or c.action = any (wanted_actions))
       group by u.hour
     ) as h
     where h.running_total > skip
     order by h.hour limit 1;
+  end if;
+  if first_hour < query.since and wanted_email is null then
+    skip := skip - read.earlier_in_hour;
   end if;
 
   -- A statement for each index, in its order. (A row comparison that begins with an equal column, such as
@@ -142,36 +155,63 @@ begin
     from (
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where not from_end and e.organization_id = read_page.organization_id and e.user_email = wanted_email
-          and e.created_at >= range_start and e.created_at < range_end
-          and (wanted_action is null or e.action = wanted_action)
+        where not from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
+          and e.created_at >= query.since and e.created_at < query.until
+          and (wanted_actions is null or e.action = any (wanted_actions))
         order by e.created_at, e.id limit entries offset person_skip
       )
       union all
       (
         select e.created_at, e.id from audit_log.audit_entries e
-        where from_end and e.organization_id = read_page.organization_id and e.user_email = wanted_email
-          and e.created_at >= range_start and e.created_at < range_end
-          and (wanted_action is null or e.action = wanted_action)
+        where from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
+          and e.created_at >= query.since and e.created_at < query.until
+          and (wanted_actions is null or e.action = any (wanted_actions))
         order by e.created_at desc, e.id desc limit entries offset person_skip
       )
     ) as place
     join audit_log.audit_entries e
       on e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id;
-  elsif wanted_action is null then
+  elsif wanted_actions is null then
     select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
     from (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id and e.created_at >= first_hour and e.created_at < range_end
+      where e.organization_id = read_page.organization_id and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
+      order by e.created_at, e.id limit entries offset skip
+    ) as e;
+  elsif cardinality(wanted_actions) = 1 then
+    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = read_page.organization_id and e.action = wanted_actions[1]
+        and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
       order by e.created_at, e.id limit entries offset skip
     ) as e;
   else
-    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
+    -- Each action is read in its own order, within the index. Beyond the hour in which entries are skipped, none can
+    -- have more than the page takes.
+    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n' order by e.created_at, e.id)
+    into strict items
     from (
+      select place.created_at, place.id
+      from unnest(wanted_actions) as wanted (action)
+      cross join (
+        values
+          (greatest(first_hour, query.since), least(query.until, first_hour + interval '1 hour'), skip + entries),
+          (first_hour + interval '1 hour', query.until, entries)
+      ) as span (start_time, end_time, most)
+      cross join lateral (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where e.organization_id = read_page.organization_id and e.action = wanted.action
+          and e.created_at >= span.start_time and e.created_at < span.end_time
+        order by e.created_at, e.id limit span.most
+      ) as place
+      order by place.created_at, place.id limit entries offset skip
+    ) as place
+    -- Without offset 0, a generic plan would read the whole table to join it.
+    cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id and e.action = wanted_action
-        and e.created_at >= first_hour and e.created_at < range_end
-      order by e.created_at, e.id limit entries offset skip
+      where e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id
+      offset 0
     ) as e;
   end if;
   if query.newest_first then
@@ -181,24 +221,25 @@ begin
   read.items := '[' || items || ']';
   return read;
 end $$;
-comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset.';
+comment on function audit_log_private.read_page is 'A page of an organization''s entries, by its offset. query: as with_defaults gives it.';
 
 create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
-  wanted_action constant text := query.action;
+  wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
-  range_start constant timestamptz := query.start_date::timestamp at time zone 'UTC';
-  range_end constant timestamptz := (query.end_date + 1)::timestamp at time zone 'UTC';
+  first_day constant date := query.since at time zone 'UTC';
+  end_day constant date := query.until at time zone 'UTC';
   whole record;
   counted record;
+  before_until record;
   read audit_log_private.reading;
 begin
-  if wanted_action is not null then
-    perform from audit_log.actions a where a.code = wanted_action;
-    if not found then
+  if wanted_actions is not null then
+    perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
+    if not found or cardinality(wanted_actions) > 20 then
       read.decision := 'invalid_query';
       return read;
     end if;
@@ -209,12 +250,12 @@ begin
   -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
   -- index, up to a million.
   if wanted_email is not null then
-    select count(*) filter (where wanted_action is null or e.action = wanted_action) as matching, count(*) as examined
+    select count(*) filter (where wanted_actions is null or e.action = any (wanted_actions)) as matching, count(*) as examined
     into strict counted
     from (
       select e.action from audit_log.audit_entries e
-      where e.organization_id = count_matching.organization_id and e.user_email = wanted_email
-        and e.created_at >= range_start and e.created_at < range_end
+      where e.organization_id = count_matching.organization_id and lower(e.user_email) = wanted_email
+        and e.created_at >= query.since and e.created_at < query.until
       limit 1000001
     ) as e;
     if counted.examined > 1000000 then
@@ -223,25 +264,73 @@ begin
     else
       read.total := counted.matching;
     end if;
-  -- Fewer days than a month has.
-  elsif query.end_date - query.start_date < 27 then
+    return read;
+  end if;
+
+  -- The days from that of since to the one before that of until, less what lies before since, and what lies before until.
+  -- Fewer days than a month has:
+  if end_day - first_day < 28 then
     read.total := (
       select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
-      where c.organization_id = count_matching.organization_id and c.day >= query.start_date and c.day <= query.end_date
-        and (wanted_action is null or c.action = wanted_action)
+      where c.organization_id = count_matching.organization_id and c.day >= first_day and c.day < end_day
+        and (wanted_actions is null or c.action = any (wanted_actions))
     );
   else
-    whole := audit_log_private.whole_months(query.start_date, query.end_date);
+    whole := audit_log_private.whole_months(first_day, end_day - 1);
     read.total := (
       select coalesce(sum(p.entries), 0)
       from audit_log_private.count_periods(
-        organization_id, wanted_action, query.start_date, query.end_date, whole.first_month, whole.end_month
+        organization_id, wanted_actions, first_day, end_day - 1, whole.first_month, whole.end_month
       ) as p
     );
   end if;
+  if query.since > first_day::timestamp at time zone 'UTC' or query.until > end_day::timestamp at time zone 'UTC' then
+    counted := audit_log_private.count_before(organization_id, wanted_actions, query.since);
+    before_until := audit_log_private.count_before(organization_id, wanted_actions, query.until);
+    read.earlier_in_hour := counted.in_hour;
+    read.earlier_in_day := counted.in_hours + counted.in_hour;
+    read.total := read.total - read.earlier_in_day + before_until.in_hours + before_until.in_hour;
+  end if;
   return read;
 end $$;
-comment on function audit_log_private.count_matching is 'Begins a reading of entries: its total, and no items yet. invalid_query if the action is not in the catalogue. too_many if the query names a person who has more than 1,000,000 entries in these days.';
+comment on function audit_log_private.count_matching is 'Begins a reading of entries: its total, and no items yet. invalid_query if there are more than 20 actions, or one is not in the catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this range. query: as with_defaults gives it.';
+
+create function audit_log_private.count_before(
+  organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  utc constant timestamp := moment at time zone 'UTC';
+  hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
+begin
+  in_hours := 0;
+  in_hour := 0;
+  if utc > utc::date then
+    in_hours := (
+      select coalesce(sum((select sum(h) from unnest(c.hours[1 : extract(hour from utc)::integer]) as h)), 0)
+      from audit_log_private.entry_counts c
+      where c.organization_id = count_before.organization_id and c.day = utc::date
+        and (actions is null or c.action = any (actions))
+    );
+  end if;
+  if moment > hour and actions is null then
+    in_hour := (
+      select count(*) from audit_log.audit_entries e
+      where e.organization_id = count_before.organization_id and e.created_at >= hour and e.created_at < moment
+    );
+  elsif moment > hour then
+    in_hour := (
+      select count(*) from unnest(actions) as a (action)
+      cross join lateral (
+        select from audit_log.audit_entries e
+        where e.organization_id = count_before.organization_id and e.action = a.action
+          and e.created_at >= hour and e.created_at < moment
+      ) as e
+    );
+  end if;
+end $$;
+comment on function audit_log_private.count_before is 'How many entries with these actions (null: all) the UTC day of a moment has before it: in whole hours, and in its hour. The latter are counted in the index.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -257,29 +346,29 @@ comment on function audit_log_private.whole_months is 'The whole months in a ran
 
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
-  organization_id uuid, action text, start_date date, end_date date, first_month date, end_month date
+  organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date
 )
 returns table (first_day date, last_day date, entries bigint)
 language sql stable
 begin atomic
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
   where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
-    and (count_periods.action is null or c.action = count_periods.action)
+    and (actions is null or c.action = any (actions))
   union all
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
   where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
-    and (count_periods.action is null or c.action = count_periods.action)
+    and (actions is null or c.action = any (actions))
   union all
   select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
   from audit_log_private.monthly_entry_counts s
   where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
-    and (count_periods.action is null or s.action = count_periods.action)
+    and (actions is null or s.action = any (actions))
   union all
   -- What the sums of months do not have yet.
   select date_trunc('month', c.day::timestamp)::date,
     (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
   from audit_log_private.entry_counts c
   where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
-    and c.writer_pid <> 0 and (count_periods.action is null or c.action = count_periods.action);
+    and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is 'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, and by day before and after these. A period can have several rows.';

@@ -259,18 +259,20 @@ create function audit_log_private.read_seals(organization_id uuid, query audit_l
 returns audit_log_private.reading
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
+  first_day constant date := query.since at time zone 'UTC';
+  last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
   read audit_log_private.reading;
 begin
   read.decision := 'accepted';
   read.total := (
     select count(*) from audit_log_private.seals s
-    where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
+    where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
   );
   read.items := '[' || (
     select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
     from (
       select s.* from audit_log_private.seals s
-      where s.organization_id = read_seals.organization_id and s.day between query.start_date and query.end_date
+      where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
       order by s.sequence limit query.page_limit offset query.page_offset
     ) as s
   ) || ']';
@@ -278,11 +280,11 @@ begin
   read.altered := (
     select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
     where d.organization_id = read_seals.organization_id
-      and d.day between query.start_date and query.end_date and d.altered_at is not null
+      and d.day between first_day and last_day and d.altered_at is not null
   );
   return read;
 end $$;
-comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence, and the altered days among these. action, user_email, newest_first and after do not apply.';
+comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, user_email, newest_first and after do not apply. query: as with_defaults gives it.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -18,7 +18,7 @@ begin
   -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
   return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in these days. accepted: with organization_id, total, items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises 22023. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises 22023. resource: entries, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -94,9 +94,9 @@ begin
     );
   end if;
   if read.decision = 'invalid_query' and resource = 'entries' then
-    -- Leaves out the action that was asked for, which may have been added since it was looked for.
+    -- Leaves out those that were asked for if all of them are there: one was added since it was looked for.
     select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
-    where a.code is distinct from query.action;
+    where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;
   answer := json_build_object(
     'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,

@@ -6,6 +6,9 @@ begin
   perform audit_log_private.check_days(query.start_date, query.end_date);
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
+  if query.since >= query.until then
+    raise exception 'since must be before until, and both within start_date and end_date' using errcode = 'invalid_parameter_value';
+  end if;
   if query.page_limit not between 1 and 1000 or query.page_offset < 0 then
     raise exception 'page_limit must be from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
   end if;
@@ -19,11 +22,11 @@ begin
   case decision
     when 'accepted' then null;
     when 'invalid_query' then
-      raise exception 'there is no such action in the catalogue: list_actions has those that are' using errcode = 'invalid_parameter_value';
+      raise exception 'there is no such action in the catalogue (list_actions has those that are), or one is given twice, or more than 20 are given' using errcode = 'invalid_parameter_value';
     when 'invalid_cursor' then
-      raise exception 'after is not a cursor of this organization for the same days and filters, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
+      raise exception 'after is not a cursor of this organization for the same times and filters, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
     when 'too_many' then
-      raise exception 'user_email has more than 1,000,000 entries in these days: ask for fewer days' using errcode = 'AL004';
+      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one' using errcode = 'AL004';
   end case;
 end $$;
 comment on function audit_log_private.require_accepted is 'Raises what a person is told when a reading was not accepted.';
@@ -51,19 +54,17 @@ comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_lo
 create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in these days AL004; a query without days, with an unlawful page_limit or page_offset, or an action that is not in the catalogue, 22023. For administrators of the organization; others get 42501.';
+comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  first_time constant timestamptz := date_trunc('milliseconds', created_at);
   line text;
 begin
   perform audit_log_private.require_admin(organization_id);
   select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
   where e.organization_id = read_entry.organization_id
-    and e.created_at >= first_time and e.created_at < first_time + interval '1 millisecond'
-    and e.id = read_entry.id;
+    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;
@@ -74,31 +75,72 @@ language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.read_entry(organization_id, created_at, id) $$;
 comment on function audit_log.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators of the organization; others get 42501.';
 
+create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted constant text := lower(prefix collate "C");
+  person text := wanted;
+  persons text[] := '{}';
+begin
+  perform audit_log_private.require_admin(organization_id);
+  -- Each step is a seek in the index to the next person, however many entries each has.
+  while cardinality(persons) < 10 loop
+    select lower(e.user_email) into person from audit_log.audit_entries e
+    where e.organization_id = find_persons.organization_id and lower(e.user_email) >= person
+    order by lower(e.user_email) limit 1;
+    exit when not found or not starts_with(person, wanted);
+    persons := persons || person;
+    -- The least text that is greater.
+    person := person || U&'\0001';
+  end loop;
+  perform audit_log_private.count_read(organization_id, 0);
+  return to_json(persons);
+end $$;
+comment on function audit_log_private.find_persons is 'audit_log.find_persons, with its owner''s rights.';
+
+create function audit_log.find_persons(organization_id uuid, prefix text) returns json
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$ select audit_log_private.find_persons(organization_id, prefix) $$;
+comment on function audit_log.find_persons is 'The first ten persons in the log whose address begins with a prefix, in small letters and their order: [text]. Counts as a read. For administrators of the organization; others get 42501.';
+
 create function audit_log_private.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
+  first_hour timestamp;
+  last_hour timestamp;
 begin
   perform audit_log_private.require_admin(organization_id);
   query := audit_log_private.checked_query(query);
+  first_hour := date_trunc('hour', query.since at time zone 'UTC');
   read := audit_log_private.count_matching(organization_id, query);
   perform audit_log_private.require_accepted(read.decision);
+  -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
+  -- before until.
+  last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', read.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
-      select p.day, case when by_hour then p.hour end as hour, sum(p.entries) as entries from (
-        select c.day, u.hour - 1 as hour, u.entries from audit_log_private.entry_counts c
-        cross join unnest(case when by_hour then c.hours else array[c.entries] end) with ordinality as u (entries, hour)
+      select p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries from (
+        select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
+        cross join unnest(
+          case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
+        ) with ordinality as u (entries, hour)
         where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
-          and c.day between query.start_date and query.end_date
-          and (query.action is null or c.action = query.action)
+          and c.day between first_hour::date and last_hour::date
+          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and (query.actions is null or c.action = any (query.actions))
+        union all
+        select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
+        union all
+        select last_hour, b.in_hour from audit_log_private.count_before(organization_id, query.actions, query.until) as b
+        where query.user_email is null
         union all
         (
-          select (e.created_at at time zone 'UTC')::date, extract(hour from e.created_at at time zone 'UTC'), 1
+          select e.created_at at time zone 'UTC', 1
           from audit_log.audit_entries e
-          where e.organization_id = daily_entry_counts.organization_id and e.user_email = query.user_email
-            and e.created_at >= query.start_date::timestamp at time zone 'UTC'
-            and e.created_at < (query.end_date + 1)::timestamp at time zone 'UTC'
-            and (query.action is null or e.action = query.action)
+          where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
+            and e.created_at >= query.since and e.created_at < query.until
+            and (query.actions is null or e.action = any (query.actions))
         )
       ) as p
       group by 1, 2 having sum(p.entries) <> 0
@@ -110,7 +152,7 @@ comment on function audit_log_private.daily_entry_counts is 'audit_log.daily_ent
 create function audit_log.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean default false) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.daily_entry_counts(organization_id, query, by_hour) $$;
-comment on function audit_log.daily_entry_counts is 'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, the action and user_email count; it is refused as in read_audit_log. For administrators of the organization; others get 42501.';
+comment on function audit_log.daily_entry_counts is 'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, actions and user_email count; it is refused as in read_audit_log. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -95,8 +95,9 @@ async function assertAnswer(response: Response, verdict: Verdict, method: string
   for (const [n, field] of [cursor, has_more, next].entries()) {
     assertEquals(typeof field, types[n] ?? "undefined");
   }
-  const { start, end } = given;
-  assertEquals(echo, { organization_id: verdict.organizationId, start, end, limit, offset });
+  const { start, end, since, until } = given;
+  const range = { start, end, ...since && { since }, ...until && { until } };
+  assertEquals(echo, { organization_id: verdict.organizationId, ...range, limit, offset });
   assert(total <= 9);
   assertEquals(items.length, Math.max(0, Math.min(limit, total - offset)));
   for (const [name, value] of verdict.query) {

@@ -1,4 +1,4 @@
-import { PARAMETERS } from "./parameters.ts";
+import { instantOf, PARAMETERS } from "./parameters.ts";
 
 // Reads the contract (docs/api.md) a second time, to judge what the service answers: see parameters.ts.
 
@@ -55,6 +55,8 @@ function readQuery(text: string): Query | null {
   }
   if (query.has("after")) {
     if (query.get("offset")?.replaceAll("0", "") || query.get("order") === "desc") return null;
+  }
+  if (["since", "until", "after"].some((name) => query.has(name))) {
     if (!query.has("start")) query.set("start", "0001-01-01");
     if (!query.has("end")) query.set("end", "9999-12-31");
   }
@@ -64,7 +66,14 @@ function readQuery(text: string): Query | null {
     if (!parameter.isRight(value)) return null;
     query.set(name, value);
   }
-  return query.get("start")! <= query.get("end")! ? query : null;
+  const [start, end] = [`${query.get("start")}T00:00:00Z`, `${query.get("end")}T23:59:59.999999Z`];
+  const [since, until] = [query.get("since") ?? start, query.get("until") ?? end];
+  const inOrder = [[start, end], [since, until], [start, until], [since, end]] as const;
+  return inOrder.every(([one, other]) => isBefore(one, other)) ? query : null;
+}
+
+function isBefore(one: string, other: string): boolean {
+  return instantOf(one)! < instantOf(other)!;
 }
 
 /** Decodes as forms do, with one character for each byte. This is enough to compare with ASCII. */

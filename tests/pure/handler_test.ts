@@ -64,10 +64,11 @@ describe("the handler", () => {
     await send(`${PATH}&action=agent_added&user_email=a%25@%C3%A9&limit=7&offset=9&order=desc`);
     await send("/public-audit-log/seals?start=2026-03-01&end=2026-03-02");
     const token_hash = await tokenHash(TOKEN);
-    const query = { start_date: "2026-03-01", end_date: "2026-03-02", after: null };
-    const filters = { action: "agent_added", user_email: "a%@é" };
+    const days = { start_date: "2026-03-01", end_date: "2026-03-02" };
+    const query = { ...days, since: null, until: null, after: null };
+    const filters = { actions: ["agent_added"], user_email: "a%@é" };
     const page = { page_limit: 7, page_offset: 9, newest_first: true };
-    const noFilters = { action: null, user_email: null };
+    const noFilters = { actions: null, user_email: null };
     const firstPage = { page_limit: 100, page_offset: 0, newest_first: false };
     assertEquals(calls.map(({ body }) => body), [
       { token_hash, resource: "entries", query: { ...query, ...filters, ...page } },

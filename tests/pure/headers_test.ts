@@ -24,7 +24,7 @@ describe("pageLinks()", () => {
   it("keeps every parameter of the query, and is absolute", () => {
     const page = `${URL}?start=2026-03-01&end=2026-03-02&action=agent_added&order=desc&limit=100`;
     assertEquals(
-      pageLinks(URL, { ...QUERY, action: "agent_added", order: "desc" }, 0),
+      pageLinks(URL, { ...QUERY, action: ["agent_added"], order: "desc" }, 0),
       `<${page}&offset=0>; rel="first", <${page}&offset=0>; rel="last"`,
     );
   });

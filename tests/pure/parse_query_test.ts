@@ -5,6 +5,7 @@ import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-lo
 // tests/attacks/hostile_input_test.ts compares what is accepted and refused with a second reading of the contract.
 
 const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
+const NOON = "2026-03-01T12:00:00";
 
 /** Lists the bad parameters of a query string, by name. */
 function badParameters(query: string): string[] {
@@ -22,6 +23,26 @@ describe("parseQuery()", () => {
     ["a question mark before a name", `?${TWO_DAYS}`, ["?start", "start"]],
     ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
     ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
+    ["a time as a day", "start=2026-03-01T10:00:00Z&end=2026-03-02", ["start"]],
+    ["a day as a time", "since=2026-03-01&until=2026-03-01T10:00:00", ["since", "until"]],
+    [
+      "a zone whose plus sign was not encoded",
+      "since=2026-03-01T10:00:00+01:00&until=2026-03-01T24:00:00Z",
+      ["since", "until"],
+    ],
+    [
+      "times that are no time, or finer than a microsecond",
+      "since=2026-06-30T23:59:60Z&until=2026-07-01T00:00:00.1234567Z",
+      ["since", "until"],
+    ],
+    ["an until that is since", `since=${NOON}.0001Z&until=${NOON}.0001Z`, ["until"]],
+    ["times outside the days", `${TWO_DAYS}&since=2026-03-03T00:00:00Z`, ["since"]],
+    ["an until before the days", `${TWO_DAYS}&until=2026-03-01T00:00:00Z`, ["until"]],
+    ["a query that does not say which days", "since=&limit=1", ["since"]],
+    ["more than 20 actions", `${TWO_DAYS}&action=${"abcdefghijklmnopqrstu".split("").join()}`, [
+      "action",
+    ]],
+    ["an action twice, or an empty one", `${TWO_DAYS}&action=a,b,a`, ["action"]],
     ["an address that is empty", `${TWO_DAYS}&user_email=`, ["user_email"]],
     ["an offset and an order beside after", "after=x&offset=1&order=desc", ["offset", "order"]],
     ["no days without after", "offset=0", ["end", "start"]],
@@ -41,13 +62,29 @@ describe("parseQuery()", () => {
     assertEquals([query?.start, query?.end], ["0001-01-01", "2026-03-02"]);
   });
 
+  const accepted = [
+    "since=2026-03-01T10:00:00Z",
+    "until=0001-01-01T00:00:00.001Z",
+    `since=${NOON}.000123Z&until=${NOON}.000124Z`,
+    `${TWO_DAYS}&since=2026-03-02T23:59:59.999999Z`,
+    "start=2026-03-01&until=2026-03-01T01:00:00%2B00:30",
+    `after=beginning&action=${"abcdefghijklmnopqrst".split("").join()}`,
+  ];
+  for (const query of accepted) {
+    it(`accepts ${query}`, () => assertEquals(badParameters(query), []));
+  }
+
   it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
     const detailOf = (action: string, catalogue: string[]) => {
       const { errors } = parseQuery(`${TWO_DAYS}&action=${action}`, "entries", catalogue);
       assertEquals(errors?.map(({ parameter }) => parameter), ["action"]);
       return errors?.[0]?.detail;
     };
-    for (const action of ["", "login", "AGENT_ADDED", "agent_added,sign-in"]) {
+    assertEquals(
+      detailOf("agent_added,log in", ["agent_added", "sign-in"]),
+      `"log in": must be one of: agent_added, sign-in`,
+    );
+    for (const action of ["", "login", "AGENT_ADDED"]) {
       assertEquals(
         detailOf(action, ["agent_added", "sign-in"]),
         `"${action}": must be one of: agent_added, sign-in`,

@@ -9,8 +9,8 @@ import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf, withKey, writeEntries } f
 const NDJSON = { Accept: "application/x-ndjson" };
 
 const DAYS = ["0001-01-01", "2024-02-29", "2026-02-28", "2026-03-01", "2026-03-30", "9999-12-31"];
-/** Few, so that many entries share one. Among them are the edges of a day and of a millisecond. */
-const TIMES = ["00:00:00.000000", "09:30:00.000999", "09:30:00.001000", "23:59:59.999999"];
+/** Few, so that many entries share one. Among them are the edges of a day and of an hour. */
+const TIMES = ["00:00:00.000", "09:00:00.000", "09:30:00.000", "09:30:00.001", "23:59:59.999"];
 /** Ends of ranges: single days, parts of months, whole months, all days. */
 const EDGES = [...DAYS, "2024-02-01", "2026-03-31"];
 const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y", "аda@x.y"];
@@ -18,7 +18,6 @@ const PERSONS = ["ada@example.com", "Ada@example.com", "ad_@example.com", "%@x.y
 interface Tenant {
   id: string;
   keys: { apiKeyId: string; token: string }[];
-  /** To the microsecond. */
   entries: (Entry & Page["items"][number])[];
 }
 
@@ -38,16 +37,28 @@ async function randomTenant(random: Random): Promise<Tenant> {
 /** Makes a query without a page, and the entries that an organization's key must see with it, oldest first. */
 function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Page["items"]] {
   const [start = "", end = ""] = [pick(random, EDGES), pick(random, EDGES)].sort();
-  const action = pick(random, [null, null, ...ACTIONS]);
+  const actions: string[] = pick(random, [[], [], ACTIONS.filter(() => random(2) === 0)]);
   const person = pick(random, [null, null, ...PERSONS]);
+  // A part of the range, which can be less than a millisecond, or days without an end.
+  const times = [start, end].map((day) => `${day}T${pick(random, TIMES)}Z`).sort();
+  const since = pick(random, [null, times[0]]);
+  const until = pick(random, [null, times[1]?.replace("Z", "5Z")]);
   const seen = entries
     .filter(({ created_at }) => start <= created_at && created_at.slice(0, 10) <= end)
-    .filter((entry) => !action || entry.action === action)
-    .filter((entry) => !person || entry.user_email === person)
-    .sort((a, b) => a.created_at + a.id < b.created_at + b.id ? -1 : 1)
-    .map((entry) => ({ ...entry, created_at: `${entry.created_at.slice(0, 23)}Z` }));
-  const query = { start, end, ...action && { action }, ...person && { user_email: person } };
-  return [new URLSearchParams(query), seen];
+    .filter(({ created_at }) =>
+      (!since || since <= created_at) && (!until || created_at.slice(0, -1) < until.slice(0, -1))
+    )
+    .filter((entry) => actions.length === 0 || actions.includes(entry.action))
+    .filter((entry) => !person || toLower(entry.user_email) === toLower(person))
+    .sort((a, b) => a.created_at + a.id < b.created_at + b.id ? -1 : 1);
+  const filters = { since, until, action: actions.join(","), user_email: person };
+  const query = new URLSearchParams({ start, end });
+  for (const [name, value] of Object.entries(filters)) if (value) query.set(name, value);
+  return [query, seen];
+}
+
+function toLower(email: string): string {
+  return email.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
 /** Returns the items of a page and of all that its links lead to. Each must have the same total. */
@@ -158,7 +169,7 @@ describe("the API", () => {
     await insertEntries(sql, id, "2026-03-02", 5, few);
     await rolledBack(sql, async (run) => {
       const before = await rowsRead(run, "audit_log.audit_entries");
-      const { items } = await readPage(run, id, { action: "agent_added" });
+      const { items } = await readPage(run, id, { actions: ["agent_added"] });
       const read = await rowsRead(run, "audit_log.audit_entries") - before;
       assertEquals([items.length, read], [5, 5]);
       const { user_email } = few;
@@ -173,19 +184,23 @@ describe("the API", () => {
     const one = { action: "agent_added", user_email: "eve@example.com" };
     await insertEntries(sql, id, "2026-03-01", 3, one);
     await insertEntries(sql, id, "2026-03-05", 20_000, one);
-    const page = {
+    const day = {
       start_date: "2026-03-01",
       end_date: "2026-03-01",
       page_limit: 9,
-      page_offset: 0,
+      after: "beginning",
     };
-    for (const name of ["action", "user_email"] as const) {
+    const filters = {
+      "an action": { actions: [one.action] },
+      "two actions": { actions: [one.action, "feedback_given"] },
+      "a person": { user_email: one.user_email },
+    };
+    for (const [name, filter] of Object.entries(filters)) {
       for (const reader of ["read_page", "read_feed"]) {
-        const query = { ...page, [name]: one[name], newest_first: false, after: "beginning" };
+        const query = JSON.stringify({ ...day, ...filter });
         const call = `
-          explain (analyze, buffers, format json) select from audit_log_private.${reader}(
-            '${id}', jsonb_populate_record(null::audit_log.page_query, '${JSON.stringify(query)}')
-          )`;
+          explain (analyze, buffers, format json) select from audit_log_private.${reader}('${id}',
+            audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, '${query}')))`;
         const blocks = await rolledBack(sql, async (run) => {
           // The first call of a connection also reads the catalog.
           await run.unsafe(call);
@@ -207,8 +222,8 @@ describe("the API", () => {
       const bounded: string = await valueOf(transaction`
         select pg_get_functiondef('audit_log_private.count_matching'::regproc)`);
       await transaction.unsafe(bounded.replace(/\b1000000\b/g, "20").replace(/\b1000001\b/g, "21"));
-      const days = { start_date: "2026-03-01", end_date: "2026-03-02", action: given.action };
-      const query = queryOf(transaction, { ...days, page_limit: 1, page_offset: 0 });
+      const days = { start_date: "2026-03-01", end_date: "2026-03-02", actions: [given.action] };
+      const query = queryOf(transaction, { ...days, page_limit: 1 });
       return await transaction`
         select answer::json ->> 'decision' as decision, answer::json ->> 'total' as total
         from unnest('{at@bound,beyond@bound}'::text[]) as email, unnest('{null,beginning}'::text[]) as after,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { addOrganization, ALL_TIME, type FeedAnswer, queryOf, type Run, sql } from "../helpers.ts";
+import { addOrganization, type FeedAnswer, queryOf, type Run, sql } from "../helpers.ts";
 
 type Outcome = "commit" | "rollback";
 
@@ -50,7 +50,7 @@ async function write(session: Run, organizationId: string, writer: number): Prom
 
 /** Lets followers ask for one page each, and returns them as they are then. */
 async function poll(id: string, followers: Follower[], limit: number): Promise<Follower[]> {
-  const query = queryOf(sql, { ...ALL_TIME, page_limit: limit });
+  const query = queryOf(sql, { page_limit: limit });
   const rows = await sql<{ answer: Omit<FeedAnswer, "names"> }[]>`
     select json_build_object('items', feed.items::json, 'cursor', feed.cursor, 'has_more', feed.has_more) as answer
     from unnest(${followers.map(({ cursor }) => cursor)}::text[]) with ordinality as c (cursor, n)

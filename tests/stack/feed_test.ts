@@ -2,7 +2,8 @@ import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert"
 import { describe, it } from "@std/testing/bdd";
 import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, get } from "../helpers.ts";
 import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
-import { goOn, newOrganization, type Page, pageQuery, randomFrom, type Run } from "../helpers.ts";
+import { goOn, newOrganization, type Page, pageQuery, type Query, queryOf } from "../helpers.ts";
+import { randomFrom, type Run } from "../helpers.ts";
 import { rolledBack, signUp, sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
@@ -26,6 +27,13 @@ function namesOf({ items }: Pick<Page, "items">): string[] {
 
 async function cursorOf(token: string, query = BEGINNING): Promise<string> {
   return (await getPage(token, query)).cursor ?? "";
+}
+
+/** SQL of what encrypts a cursor for a query. */
+function cursorKey(id: string, query: Query = {}) {
+  return sql`audit_log_private.cursor_key(audit_log_private.feed_scope(${id}, ${
+    queryOf(sql, query)
+  }))`;
 }
 
 /** Follows the feed in SQL until it has no more. */
@@ -90,12 +98,12 @@ describe("the feed", () => {
     assertEquals([next, has_more, answer.headers.get("X-Cursor")], [null, false, cursor ?? ""]);
   });
 
-  it("gives the entries between two midnights in UTC, to the microsecond, in a session of any time zone", async () => {
+  it("gives the entries between two midnights in UTC, to the millisecond, in a session of any time zone", async () => {
     const { id } = await newLog();
     const query = { start_date: "2026-03-01", end_date: "2026-03-02", page_limit: 1 };
     const empty = await askFeed(sql, id, "beginning", query);
-    const inside = ["2026-03-01 00:00:00", "2026-03-02 23:59:59.999999"];
-    for (const time of ["2026-02-28 23:59:59.999999", ...inside, "2026-03-03 00:00:00"]) {
+    const inside = ["2026-03-01 00:00:00", "2026-03-02 23:59:59.999"];
+    for (const time of ["2026-02-28 23:59:59.999", ...inside, "2026-03-03 00:00:00"]) {
       await write(sql, id, time, `${time}Z`);
     }
     await inTokyo(async (session) => {
@@ -128,7 +136,7 @@ describe("the feed", () => {
         const cursor = await valueOf<string>(sql`
           select audit_log_private.encode_cursor(
             (${snapshot}::pg_snapshot, null, null, null, null),
-            audit_log_private.cursor_key(${`${id} 0001-01-01 9999-12-31`})
+            ${cursorKey(id)}
           )`);
         const names = await readAll(sql, id, cursor, { page_limit: limit });
         const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
@@ -223,6 +231,21 @@ describe("a cursor", () => {
     }
   });
 
+  it("is for what a query asks, however it says it", async () => {
+    const { token } = await newLog();
+    const after = await cursorOf(
+      token,
+      `${BEGINNING}&action=agent_added,feedback_given&user_email=a@b`,
+    );
+    const same = [
+      `${RANGE}&action=feedback_given,agent_added&user_email=A@B`,
+      "since=2026-02-28T23:00:00-01:00&action=agent_added,feedback_given&user_email=a@b",
+    ];
+    for (const query of same) await getPage(token, `${query}&after=${after}`);
+    const other = "since=2026-03-01T00:00:00.001Z&action=agent_added,feedback_given&user_email=a@b";
+    await getProblem(400, token, `${other}&after=${after}`);
+  });
+
   it("is refused with 400 if it is cut, altered by one character, or no cursor at all", async () => {
     const { id, token } = await newLog();
     const after = await cursorOf(token);
@@ -235,7 +258,7 @@ describe("a cursor", () => {
     const isRefused = (cursor: string) =>
       valueOf(sql`
         select audit_log_private.decode_cursor(
-          ${cursor}, audit_log_private.cursor_key(${`${id} 2026-03-01 9999-12-31`})
+          ${cursor}, ${cursorKey(id, { start_date: "2026-03-01" })}
         ) is null`);
     assertEquals(await isRefused(after), false);
     for (const cursor of [...altered, ...garbage]) assertEquals(await isRefused(cursor), true);
@@ -267,7 +290,7 @@ describe("a cursor", () => {
       const cursor: string = await valueOf(sql`
         select audit_log_private.encode_cursor(
           (${snapshot}::pg_snapshot, null, null, null, null),
-            audit_log_private.cursor_key(${`${id} 0001-01-01 9999-12-31`})
+            ${cursorKey(id)}
         )`);
       assertEquals(await readAll(sql, id, cursor, {}), ["x"], transaction_id);
     }
@@ -280,13 +303,13 @@ describe("a cursor", () => {
       select ${id}, '2026-03-01Z'::timestamptz + n * interval '1 second', 'agent_added', 'ada@example.com', 'x', '7'
       from generate_series(1, 20000) as n`;
     const blocks = await rolledBack(sql, async (run) => {
+      const all = "audit_log_private.with_defaults(null)";
       const call =
         `explain (analyze, buffers, format json) select from audit_log_private.read_feed('${id}',
-        jsonb_populate_record(null::audit_log.page_query, jsonb_build_object(
-          'start_date', '2026-03-01', 'end_date', '2026-03-01', 'page_limit', 5, 'after',
+        jsonb_populate_record(${all}, jsonb_build_object('page_limit', 5, 'after',
           audit_log_private.encode_cursor(
             ('7:9:7', pg_current_snapshot(), '7', '2026-03-01 05:33:10Z', ${`'${NO_ID}'`}),
-            audit_log_private.cursor_key('${id} 2026-03-01 2026-03-01')
+            audit_log_private.cursor_key(audit_log_private.feed_scope('${id}', ${all}))
           )
         )))`;
       await run.unsafe(call);
@@ -299,7 +322,7 @@ describe("a cursor", () => {
   it("fits into an address with 2,000 transactions in progress, also within a batch", async () => {
     for (const [open, apart, longest] of [[200, 3, 1024], [2000, 10_000, 6500]] as const) {
       const { id, token } = await newLog();
-      const scope = `${id} 2026-03-01 9999-12-31`;
+      const key = cursorKey(id, { start_date: "2026-03-01" });
       // They are in progress at both ends of the batch, which has two entries.
       const [row] = await sql`
         with transactions as (
@@ -318,8 +341,8 @@ describe("a cursor", () => {
         select cursor, d.seen::text = s.seen::text and d.bound::text = s.bound::text as "isKept"
         from snapshots s, audit_log_private.encode_cursor(
           (s.seen, s.bound, '1', '2026-03-01 12:00:00.123456Z', gen_random_uuid()),
-          audit_log_private.cursor_key(${scope})
-        ) as cursor, audit_log_private.decode_cursor(cursor, audit_log_private.cursor_key(${scope})) as d`;
+          ${key}
+        ) as cursor, audit_log_private.decode_cursor(cursor, ${key}) as d`;
       assert(row?.["isKept"]);
       const query = `${RANGE}&limit=1&after=${row?.["cursor"]}`;
       const { items, has_more, cursor = "" } = await getPage(token, query);

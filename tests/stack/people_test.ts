@@ -1,10 +1,19 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
-import { actAs, addMember, ALL_TIME, call, client, type Entry, getPage } from "../helpers.ts";
+import { actAs, addMember, call, client, type Entry, getPage, type Query } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
-import { pageQuery, type Person, queryOf, rolledBack, type Run, signUp, sql } from "../helpers.ts";
+import {
+  pageQuery,
+  type Person,
+  queryOf,
+  rolledBack,
+  rowsRead,
+  type Run,
+  signUp,
+  sql,
+} from "../helpers.ts";
 import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
@@ -203,7 +212,9 @@ describe("an administrator", () => {
     const usage = await rolledBack(sql, async (run) => {
       await actAs(run, { sub: admin.id, email: admin.email });
       for (let i = 0; i < 3; i++) {
-        await run`select audit_log.read_audit_log(${id}, ${queryOf(run, ALL_TIME)})`;
+        const query = JSON.stringify(pageQuery("0001-01-01", "9999-12-31"));
+        await run`
+          select audit_log.read_audit_log(${id}, jsonb_populate_record(null::audit_log.page_query, ${query}::text::jsonb))`;
       }
       await run`reset role`;
       const reader: string = await valueOf(run`
@@ -220,13 +231,13 @@ describe("an administrator", () => {
   it("reads the page and the total that the API gives, newest first, up to 1000 entries", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2026-03-01", 1001);
-    const cases = [
+    const cases: [Query, string][] = [
       [{ page_limit: 7 }, "limit=7"],
       [{ page_limit: 7, page_offset: 999 }, "limit=7&offset=999"],
       [{ page_limit: 7, newest_first: null }, "limit=7"],
-      [{ action: "feedback_given", page_offset: 3 }, "action=feedback_given&offset=3"],
+      [{ actions: ["feedback_given"], page_offset: 3 }, "action=feedback_given&offset=3"],
       [{ page_limit: 1000 }, "limit=1000"],
-    ] as const;
+    ];
     for (const [given, query] of cases) {
       const page = await getPage(token, `${TWO_DAYS}&order=desc&${query}`);
       const { total, items } = await call<{ total: number; items: string }>(
@@ -262,6 +273,30 @@ describe("an administrator", () => {
     }
   });
 
+  it("finds the first ten persons whose address begins with a prefix, in any capitals, with a seek for each", async () => {
+    const { id } = await newOrganization(admin);
+    for (const name of ["ada", "Ada", "b_b", "bob"]) {
+      await insertEntries(sql, id, "2026-03-01", 500, { user_email: `${name}@example.com` });
+    }
+    await sql`
+      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name)
+      select ${id}, 'agent_added', 'c' || n || '@example.com', 'x' from generate_series(10, 40) as n`;
+    const find = (prefix: string) =>
+      call<string[]>(admin, "find_persons", { organization_id: id, prefix });
+    assertEquals(await find("AD"), ["ada@example.com"]);
+    assertEquals(await find("b"), ["b_b@example.com", "bob@example.com"]);
+    for (const none of ["_", "%", "z", "ada@example.com "]) assertEquals(await find(none), []);
+    const ten = Array.from({ length: 10 }, (_, n) => `c${n + 10}@example.com`);
+    assertEquals(await find("c"), ten);
+    assertEquals((await find("")).length, 10);
+    await rolledBack(sql, async (run) => {
+      await actAs(run, { sub: admin.id });
+      const before = await rowsRead(run, "audit_log.audit_entries");
+      await run`select audit_log.find_persons(${id}, '')`;
+      assert(await rowsRead(run, "audit_log.audit_entries") - before <= 20);
+    });
+  });
+
   it("reads how many entries each day or hour has, of all or of one action or person", async () => {
     const { id } = await newOrganization(admin);
     const bob = { user_email: "bob@example.com" };
@@ -274,19 +309,30 @@ describe("an administrator", () => {
     ];
     await writeEntries(id, entries);
     const [first, fifth] = ["2026-03-01", "2026-03-05"];
-    const cases = [
+    const cases: [Query, { day: string; hour?: number; entries: number }[], object?][] = [
       [{}, [{ day: first, entries: 2 }, { day: fifth, entries: 2 }]],
       [bob, [{ day: fifth, entries: 1 }]],
-      [{ ...bob, action: "agent_added" }, []],
-      [{ action: "agent_added" }, [{ day: first, entries: 1 }]],
+      [{ ...bob, actions: ["agent_added"] }, []],
+      [{ actions: ["agent_added"] }, [{ day: first, entries: 1 }]],
       [{ start_date: "2026-04-01", end_date: "2026-04-01" }, []],
+      // Parts of hours.
+      [{ since: `${first}T00:00:00.001Z` }, [{ day: first, entries: 1 }, {
+        day: fifth,
+        entries: 2,
+      }]],
+      [{ until: `${first}T12:00:00.001Z` }, [{ day: first, hour: 0, entries: 1 }, {
+        day: first,
+        hour: 12,
+        entries: 1,
+      }], { by_hour: true }],
+      [{ since: `${first}T11:59:00Z`, until: `${first}T12:00:00Z` }, []],
       [bob, [{ day: fifth, hour: 12, entries: 1 }], { by_hour: true }],
       [{}, [
         { day: first, hour: 0, entries: 1 },
         { day: first, hour: 12, entries: 1 },
         { day: fifth, hour: 12, entries: 2 },
       ], { by_hour: true }],
-    ] as const;
+    ];
     for (const [given, items, hours = {}] of cases) {
       const query = pageQuery(first, "2026-03-31", given);
       const asked = { organization_id: id, query, ...hours };

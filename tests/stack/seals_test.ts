@@ -208,7 +208,7 @@ describe("format 1 of entries and seals is frozen", () => {
     await sql`
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       values
-        ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.212999Z', 'feedback_given',
+        ('01a1b01e-9b04-7e70-8342-9325992eb6a2', ${id}, '2026-03-01 09:09:18.2124Z', 'feedback_given',
           'ada"<é>@example.com', E'tab\\t \\\\ 名', '{"b": [1, 2.50, 1e3], "a": {"é": null}}'),
         ('01a1b01e-9b04-7e70-8342-9325992eb6a3', ${id}, '2026-03-01Z', 'agent_added', 'a@b', '', '{}')`;
     await runUpkeep(sql);

@@ -108,7 +108,9 @@ function parameters({ tokenHash, clientAddress, resource, query }: Asked) {
       query: {
         start_date: query.start,
         end_date: query.end,
-        action: query.action ?? null,
+        since: query.since ?? null,
+        until: query.until ?? null,
+        actions: query.action ?? null,
         user_email: query.user_email ?? null,
         page_limit: query.limit,
         page_offset: query.offset,

@@ -152,6 +152,7 @@ export type Database = {
         };
         Returns: Json;
       };
+      "find_persons": { Args: { "organization_id": string; "prefix": string }; Returns: Json };
       "latest_seal": { Args: { "organization_id": string }; Returns: Json };
       "list_actions": { Args: { "organization_id": string }; Returns: Json };
       "list_api_keys": { Args: { "organization_id": string }; Returns: Json };
@@ -205,7 +206,9 @@ export type Database = {
       "page_query": {
         "start_date": string | null;
         "end_date": string | null;
-        "action": string | null;
+        "since": string | null;
+        "until": string | null;
+        "actions": (string)[] | null;
         "user_email": string | null;
         "page_limit": number | null;
         "page_offset": number | null;

@@ -61,7 +61,9 @@ export function feedAddress(publicUrl: string, query: Query, cursor: string): st
 function address(publicUrl: string, query: Query, place: Record<string, string>): string {
   const { limit, offset: _offset, after: _after, order, ...filters } = query;
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(filters)) if (value) parameters.set(name, value);
+  for (const [name, value] of Object.entries(filters)) {
+    if (value) parameters.set(name, String(value));
+  }
   if (order === "desc") parameters.set("order", order);
   parameters.set("limit", String(limit));
   for (const [name, value] of Object.entries(place)) parameters.set(name, value);

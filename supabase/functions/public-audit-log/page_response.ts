@@ -24,7 +24,7 @@ export function pageResponse(
   { organization_id, total, cursor, has_more, altered, items }: UnparsedReading,
   { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
-  const { start, end, limit, offset } = query;
+  const { start, end, since, until, limit, offset } = query;
   const next = cursor && has_more ? feedAddress(url, query, cursor) : null;
   const common = {
     ...headers,
@@ -41,6 +41,8 @@ export function pageResponse(
   const page: Omit<Page | SealsPage | ActionsPage, "items"> = {
     organization_id,
     ...resource !== "actions" && { start, end },
+    ...since && { since },
+    ...until && { until },
     total,
     ...resource !== "actions" && { limit, offset },
     ...cursor && { cursor, has_more: has_more === true, next },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EntriesQuery, SealsQuery } from "./query_schema.ts";
+import { CODE, EntriesQuery, SealsQuery } from "./query_schema.ts";
 
 const time = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   .meta({ format: "date-time" });
@@ -36,8 +36,8 @@ const OtherEntry = z.object({
 
 const asked = {
   organization_id: z.string().describe("The organization that owns the API key"),
-  start: SealsQuery.shape.start.describe("As in the request"),
-  end: SealsQuery.shape.end.describe("As in the request"),
+  start: SealsQuery.shape.start.describe("As in the request; 0001-01-01 if it was left out"),
+  end: SealsQuery.shape.end.describe("As in the request; 9999-12-31 if it was left out"),
   total: z.int().min(0).describe("The exact number of matching items when `items` were read"),
   limit: EntriesQuery.shape.limit.unwrap().describe("As in the request, or its default"),
   offset: EntriesQuery.shape.offset.unwrap().describe("As in the request, or its default"),
@@ -46,6 +46,8 @@ const asked = {
 /** The body of a 200 with entries. */
 export const Page = z.object({
   ...asked,
+  since: z.string().optional().describe("Only if it was asked for: as in the request"),
+  until: z.string().optional().describe("Only if it was asked for: as in the request"),
   cursor: z.string().optional().describe(
     "Only with `after`: give it as `after` in your next request, now or whenever you like",
   ),
@@ -104,7 +106,7 @@ export const SealsPage = z.object({
 export type SealsPage = z.infer<typeof SealsPage>;
 
 const Action = z.object({
-  code: EntriesQuery.shape.action.unwrap().describe("What entries have in `action`"),
+  code: z.string().regex(new RegExp(`^${CODE}$`)).describe("What entries have in `action`"),
   description: z.string().describe("What it means, for a person"),
   required: z.array(z.string()).describe(
     "Fields that `data` of a new entry always has, as strings",

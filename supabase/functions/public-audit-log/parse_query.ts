@@ -64,7 +64,12 @@ export function parseQuery(
       }
     } else {
       const name = String(issue.path[0]);
-      const value = seen(given.get(name)?.map(([, value]) => value) ?? []);
+      const values = given.get(name)?.map(([, value]) => value) ?? [];
+      // Of a list, the code that is wrong.
+      const code = issue.path[1] === undefined
+        ? undefined
+        : values[0]?.split(",")[Number(issue.path[1])];
+      const value = seen(code === undefined ? values : [code]);
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
   }
@@ -78,15 +83,15 @@ export function refusal(
   { after, user_email }: Partial<Query> = {},
 ): ParameterError[] | undefined {
   if (decision === "invalid_cursor" && after) {
-    const detail = `${seen([after])}: not a cursor of this organization for the same days and ` +
+    const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
       "filters, or one from before a restore of the database. Start again with " +
       "after=beginning, and drop the entries that you have, by id and created_at";
     return [{ parameter: "after", detail }];
   }
   if (decision === "too_many" && user_email) {
     const detail =
-      `${seen([user_email])}: more than 1,000,000 entries from start to end, too many ` +
-      "to count. Ask for fewer days";
+      `${seen([user_email])}: more than 1,000,000 entries in this time, too many to count. ` +
+      "Ask for a shorter time";
     return [{ parameter: "user_email", detail }];
   }
 }

@@ -2,8 +2,18 @@ import { z } from "zod";
 
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 
-// zod accepts the year 0000, Postgres does not.
-const day = z.iso.date(DAY).refine((value) => value >= "0001-01-01", DAY);
+function day(error = DAY) {
+  // zod accepts the year 0000, Postgres does not.
+  return z.iso.date(error).refine((value) => value >= "0001-01-01", error);
+}
+
+const TIME =
+  "must be a time with seconds, at most microseconds, and a zone: 2026-11-20T15:04:05Z, " +
+  "or 2026-11-20T16:04:05+01:00 with %2B for the plus sign";
+
+/** A time (RFC 3339). Postgres has no year 0000, no fraction of a microsecond, and no zones beyond those of the earth. */
+const time = z.iso.datetime({ offset: true, error: TIME })
+  .refine((value) => /^(?!0000).{16}:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):\d\d)$/.test(value), TIME);
 
 function wholeNumber(minimum: number, maximum: number) {
   const error = `must be a whole number from ${minimum} to ${maximum}`;
@@ -28,20 +38,44 @@ export const ACTIONS = [
   "feedback_given",
 ] as const;
 
-const EMAIL = "must be 1 to 320 characters: the address as entries have it";
+const EMAIL = "must be an address of 1 to 320 characters";
 
 /** A token that somebody pastes into a filter must not get into the database's log of statements. */
 const hasNoToken = (value: string) => !/pck_\w{30}/.test(value);
 
+/** A code of an action, as a regular expression. */
+export const CODE = "[A-Za-z0-9][\\w.:-]{0,62}";
+
+/** Codes joined by commas, each of which must be as `code` says. */
+function listOf<Code extends z.ZodType<string, string>>(code: Code) {
+  return z.array(code).max(20, "must be at most 20 codes")
+    .refine((codes) => new Set(codes).size === codes.length, "must name each code once");
+}
+
+const joined = z.string().regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`)).transform(split);
+
+function split(value: string): string[] {
+  return value.split(",");
+}
+
 const AFTER = "must be beginning, or the cursor of an answer";
 
-const range = {
-  start: day.describe("The first day, in UTC; a real day of the years 0001 to 9999"),
-  end: day.describe("The last day, in UTC, inclusive; not before `start`"),
-};
+const START = "The first day, in UTC; a real day of the years 0001 to 9999";
+const END = "The last day, in UTC, inclusive; not before `start`";
 
-function isInOrder({ start, end }: Partial<Record<"start" | "end", string | undefined>>): boolean {
-  return !start || !end || start <= end;
+type Bound = "start" | "end" | "since" | "until";
+type Bounds = Partial<Record<Bound, string | undefined>>;
+
+/** The instant of a bound, in microseconds since 1970. A day ends with its last one. */
+function instant(bound: Bound, value: string): bigint {
+  const milliseconds = Date.parse(value) + (bound === "end" ? 24 * 60 * 60 * 1000 : 0);
+  const [, microseconds = ""] = value.match(/\.\d{3}(\d+)/) ?? [];
+  return BigInt(milliseconds) * 1000n + BigInt(microseconds.padEnd(3, "0"));
+}
+
+function areInOrder(first: Bound, second: Bound) {
+  return ({ [first]: one, [second]: other }: Bounds) =>
+    one === undefined || other === undefined || instant(first, one) < instant(second, other);
 }
 
 /** A rule about several parameters, which is told as an error of the first. */
@@ -55,23 +89,40 @@ function rule(error: string, ...names: [string, ...string[]]) {
   };
 }
 
-const IN_ORDER = rule("must not be before start", "end", "start");
+const DAYS_IN_ORDER = [
+  areInOrder("start", "end"),
+  rule("must not be before start", "end", "start"),
+] as const;
 
 /** Why the defaults may be given with `after`: generated clients send them. */
 const BESIDE_AFTER = "if it is given with after: the cursor has the place and the order";
 
-const REQUIRED = `${DAY}. Only with after, it may be left out`;
+const REQUIRED = `${DAY}. Only with since, until or after, it may be left out`;
+
+/** With one of these, the days may be left out. */
+const OTHERS = ["since", "until", "after"] as const;
+
+function saysWhich(query: Partial<Record<typeof OTHERS[number], string | undefined>>): boolean {
+  return OTHERS.some((name) => query[name] !== undefined);
+}
 
 /** The query string of a request for entries, checked and with its defaults. */
 export const EntriesQuery = z.strictObject({
-  start: range.start.describe(`${range.start.description}. Required without \`after\``).optional(),
-  end: range.end.describe(`${range.end.description}. Required without \`after\``).optional(),
-  action: z.string().regex(/^[A-Za-z0-9][\w.:-]{0,62}$/).refine(hasNoToken)
+  start: day(`${DAY}; a time goes into since`)
+    .describe(`${START}. Required without \`since\`, \`until\` and \`after\``).optional(),
+  end: day(`${DAY}; a time goes into until`)
+    .describe(`${END}. Required without \`since\`, \`until\` and \`after\``).optional(),
+  since: time.describe("Only entries from this time on (RFC 3339, with a zone)").optional(),
+  until: time.describe("Only entries before this time (RFC 3339, with a zone)").optional(),
+  action: joined.pipe(listOf(z.string().refine(hasNoToken)))
     .meta({ examples: ACTIONS })
-    .describe("Only entries with this action: a code of `/actions`").optional(),
+    .describe(
+      "Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas",
+    )
+    .optional(),
   // deno-lint-ignore no-control-regex
   user_email: z.string(EMAIL).regex(/^[^\x00]{1,320}$/u, EMAIL).refine(hasNoToken, EMAIL)
-    .describe("Only entries of this person: the address exactly as entries have it").optional(),
+    .describe("Only entries of this person: the address, in any capitals").optional(),
   limit: wholeNumber(1, 1000).describe("The most entries in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching entries to skip").default(0),
@@ -83,9 +134,15 @@ export const EntriesQuery = z.strictObject({
   order: oneOf(["asc", "desc"])
     .describe("By `created_at`, then `id`: oldest first, or `desc`, newest first").default("asc"),
 })
-  .refine(isInOrder, IN_ORDER)
-  .refine(({ after, start }) => after ?? start, rule(REQUIRED, "start", "after"))
-  .refine(({ after, end }) => after ?? end, rule(REQUIRED, "end", "after"))
+  .refine(...DAYS_IN_ORDER)
+  .refine(areInOrder("since", "until"), rule("must be after since", "until", "since"))
+  .refine(
+    areInOrder("start", "until"),
+    rule("must be after the beginning of start", "until", "start"),
+  )
+  .refine(areInOrder("since", "end"), rule("must be before the end of end", "since", "end"))
+  .refine((query) => query.start ?? saysWhich(query), rule(REQUIRED, "start", ...OTHERS))
+  .refine((query) => query.end ?? saysWhich(query), rule(REQUIRED, "end", ...OTHERS))
   .refine(
     ({ after, offset }) => !after || offset === 0,
     rule(`must be 0 ${BESIDE_AFTER}`, "offset", "after"),
@@ -97,7 +154,9 @@ export const EntriesQuery = z.strictObject({
 
 /** The same query, which may only ask for these actions. */
 export function entriesQueryOf(actions: string[]) {
-  return EntriesQuery.safeExtend({ action: oneOf(actions).optional() });
+  return EntriesQuery.safeExtend({
+    action: z.string().transform(split).pipe(listOf(oneOf(actions))).optional(),
+  });
 }
 
 /** The query string of a request for the actions. */
@@ -105,14 +164,17 @@ export const ActionsQuery = z.strictObject({});
 
 /** The query string of a request for seals. */
 export const SealsQuery = z.strictObject({
-  ...range,
+  start: day().describe(START),
+  end: day().describe(END),
   limit: wholeNumber(1, 1000).describe("The most seals in a page").default(100),
   offset: wholeNumber(0, Number.MAX_SAFE_INTEGER)
     .describe("How many matching seals to skip").default(0),
-}).refine(isInOrder, IN_ORDER);
+}).refine(...DAYS_IN_ORDER);
 
 /** A valid query, with its defaults. */
-export type Query = z.infer<typeof SealsQuery> & Partial<z.infer<typeof EntriesQuery>>;
+export type Query =
+  & z.infer<typeof SealsQuery>
+  & Omit<Partial<z.infer<typeof EntriesQuery>>, "start" | "end">;
 
 /** What a query without parameters asks for. */
 export const EVERYTHING: Query = { start: "0001-01-01", end: "9999-12-31", limit: 1000, offset: 0 };
