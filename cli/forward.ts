@@ -18,7 +18,7 @@ interface Progress {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & { to?: string; state?: string | undefined },
+  options: FollowOptions & { to?: string; state?: string | undefined; mostBytes?: number },
 ): Promise<number> {
   const { to, state, signal = null } = options;
   if (state) await lock(state);
@@ -38,10 +38,30 @@ export async function forward(
     const { after, pages, entries } = progress;
     if (lines.length > 0) {
       const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
-      await persist(() => sink({ lines, items, number: pages, from, signal }), options);
+      for (const [first, end] of pieces(lines, options.mostBytes ?? Infinity)) {
+        const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
+        await persist(
+          () => sink({ ...piece, number: pages, from, signal, say: options.say }),
+          options,
+        );
+      }
     }
     progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
   }
   return progress.entries - before;
+}
+
+/** Splits lines into pieces of so many bytes at most, or of one line: where each begins, and where it ends. */
+function pieces(lines: string[], mostBytes: number): [first: number, end: number][] {
+  const starts = [0];
+  let bytes = 0;
+  for (const [n, line] of lines.entries()) {
+    const length = Buffer.byteLength(line) + 2;
+    bytes += length;
+    if (bytes <= mostBytes || n === starts.at(-1)) continue;
+    starts.push(n);
+    bytes = length;
+  }
+  return starts.map((first, n) => [first, starts[n + 1] ?? lines.length]);
 }

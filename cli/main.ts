@@ -17,7 +17,7 @@ import { exportLog } from "./export.ts";
 import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
-import { sinkFor } from "./sinks.ts";
+import { MOST_BYTES, sinkFor } from "./sinks.ts";
 import { verify } from "./verify.ts";
 
 const SELECTION =
@@ -68,6 +68,7 @@ ${SELECTION}
   forward: `Delivers entries to another system, each at least once.
 
   public-audit-log forward --state=audit.state --to=https://collector.example/audit
+  public-audit-log forward --state=audit.state --to=https://logs.example/v2 --headers=headers --body=array
   public-audit-log forward --state=audit.state --to=splunk:https://splunk.example:8088
   public-audit-log forward --state=audit.state --to=elasticsearch:https://elastic.example/audit-log
   public-audit-log forward --state=audit.state --to=s3://bucket/folder --once
@@ -76,6 +77,9 @@ ${SELECTION}
   --state=FILE           go on from the place in FILE, and save it there when a page is confirmed
 ${SELECTION}
   --once                 end when caught up, for a scheduled job
+  --headers=FILE         for https: headers to send, NAME: VALUE on each line, instead of a signature
+  --body=array           for https: JSON arrays instead of NDJSON
+  --refused=FILE         for elasticsearch: entries that it refuses go to FILE, with the reason, and the rest goes on
 
 Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It is, for https: the signing secret
 (whsec_…, Standard Webhooks). For splunk: the token. For elasticsearch: the API key, or the whole value of
@@ -159,11 +163,21 @@ async function run(command: string, args: string[]): Promise<number> {
       return 0;
     }
     case "forward": {
-      const { to = "", once, ...options } = parse({ ...RANGE, to: TEXT, state: TEXT, once: FLAG });
+      const delivery = { headers: TEXT, body: TEXT, refused: TEXT };
+      const place = { to: TEXT, state: TEXT, once: FLAG };
+      const { to = "", once, ...options } = parse({ ...RANGE, ...place, ...delivery });
       const { state } = options;
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
-      const sink = await sinkFor(to, secret("FORWARD_TOKEN"));
-      const entries = await forward(sink, { ...api(!once), ...selectionFrom(options), state, to });
+      const { headers, body, refused } = options;
+      const sink = await sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
+      const mostBytes = to.startsWith("s3:") ? Infinity : MOST_BYTES;
+      const entries = await forward(sink, {
+        ...api(!once),
+        ...selectionFrom(options),
+        state,
+        to,
+        mostBytes,
+      });
       return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {

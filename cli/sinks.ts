@@ -1,6 +1,10 @@
 import { createHash, createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
 import process from "node:process";
 import { type Entry, limited, messageOf, refuse, secureUrl, send, Temporary } from "./client.ts";
+import { writeDurably } from "./files.ts";
+
+const NDJSON = "application/x-ndjson";
 
 /** Entries to deliver together. */
 export interface Delivery {
@@ -11,22 +15,44 @@ export interface Delivery {
   number: number;
   from: string;
   signal: AbortSignal | null;
+  say?: ((text: string) => void) | undefined;
 }
 
 /** Delivers entries. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
 export type Sink = (delivery: Delivery) => Promise<void>;
 
+/** How a sink delivers. Each option is for some sinks only. */
+export interface SinkOptions {
+  /** For https: a file of headers, a line each, instead of the signature. */
+  headers?: string | undefined;
+  /** For https: `ndjson` (the default), or `array`, a JSON array. */
+  body?: string | undefined;
+  /** For elasticsearch: a file for entries that it refuses. */
+  refused?: string | undefined;
+}
+
+/** The entries of a body have at most so many bytes, because some systems refuse more than 1 MB. */
+export const MOST_BYTES = 900_000;
+
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
-export async function sinkFor(to: string, token: string): Promise<Sink> {
+export async function sinkFor(to: string, token: string, options: SinkOptions = {}): Promise<Sink> {
   const [, kind, text = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
+  const isFor = {
+    headers: to.startsWith("http"),
+    body: to.startsWith("http"),
+    refused: kind === "elasticsearch",
+  };
+  for (const name of ["headers", "body", "refused"] as const) {
+    if (options[name] && !isFor[name]) refuse(`--${name} is not for --to=${to}. Try --help.`);
+  }
   if (to.startsWith("s3://")) return await s3(new URL(to));
   if (!URL.canParse(text)) {
     refuse("--to: https://…, splunk:https://…, elasticsearch:https://… or s3://… Try --help.");
   }
   const url = secureUrl("--to", text);
   if (kind === "splunk") return splunk(url, token);
-  if (kind === "elasticsearch") return elasticsearch(url, token);
-  return webhook(url, token);
+  if (kind === "elasticsearch") return elasticsearch(url, token, options.refused);
+  return webhook(url, token, options);
 }
 
 /** Posts to a URL. Returns the body of the answer. */
@@ -39,26 +65,52 @@ async function post(url: URL, body: string, init: RequestInit): Promise<string> 
   );
 }
 
-/**
- * Sends NDJSON, signed as https://www.standardwebhooks.com says. The id is a hash of the body: if a repeat has more
- * entries, it is another message, so that the receiver does not drop it.
- */
-function webhook(url: URL, secret: string): Sink {
+/** Sends NDJSON or arrays: with headers from a file, or signed, or both. */
+function webhook(url: URL, secret: string, options: SinkOptions): Sink {
+  const { headers: file, body: form = "ndjson" } = options;
+  if (!["ndjson", "array"].includes(form)) refuse("--body must be array or ndjson.");
+  const isArray = form === "array";
+  const given = file ? readHeaders(file) : [];
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length < 16) refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64.");
+  if (key.length < 16 && (secret || !file)) {
+    refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64. Or give --headers.");
+  }
   return async ({ lines, signal }) => {
-    const body = lines.map((line) => `${line}\n`).join("");
-    const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
-    const time = Math.floor(Date.now() / 1000);
-    const signature = createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64");
-    const headers = {
-      "Content-Type": "application/x-ndjson",
-      "webhook-id": id,
-      "webhook-timestamp": String(time),
-      "webhook-signature": `v1,${signature}`,
-    };
+    const body = isArray ? `[${lines.join(",\n")}]` : lines.map((line) => `${line}\n`).join("");
+    const headers = new Headers({ "Content-Type": isArray ? "application/json" : NDJSON });
+    if (secret) { for (const [name, value] of signature(body, key)) headers.set(name, value); }
+    for (const [name, value] of given) headers.set(name, value);
     await post(url, body, { headers, signal });
   };
+}
+
+/**
+ * Signs a body as https://www.standardwebhooks.com says. The id is a hash of the body: if a repeat has more entries,
+ * it is another message, so that the receiver does not drop it.
+ */
+function signature(body: string, key: Buffer): [name: string, value: string][] {
+  const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
+  const time = Math.floor(Date.now() / 1000);
+  const signed = createHmac("sha256", key).update(`${id}.${time}.${body}`).digest("base64");
+  return [
+    ["webhook-id", id],
+    ["webhook-timestamp", String(time)],
+    ["webhook-signature", `v1,${signed}`],
+  ];
+}
+
+/** Reads headers, one a line. They may be secrets: an error names only the line. */
+function readHeaders(file: string): [name: string, value: string][] {
+  const lines = readFileSync(file, "utf8").split(/\r?\n/);
+  return lines.flatMap((line, n) => {
+    if (line.trim() === "") return [];
+    const [, name = "", value = ""] = line.match(/^([^:\s]+):(.*)$/) ?? [];
+    try {
+      return [...new Headers([[name, value]])];
+    } catch {
+      refuse(`--headers: line ${n + 1} of ${file} is no header. Write NAME: VALUE on each line.`);
+    }
+  });
 }
 
 /** Sends to Splunk's HTTP Event Collector. Events have no id there: a repeat is stored twice. */
@@ -76,14 +128,14 @@ function splunk(url: URL, token: string): Sink {
 }
 
 /** Sends to Elasticsearch's or OpenSearch's `_bulk`. If that has an entry already, it answers 409: no failure. */
-function elasticsearch(url: URL, token: string): Sink {
+function elasticsearch(url: URL, token: string, refused?: string): Sink {
   if (url.pathname === "/") refuse("--to=elasticsearch:https://HOST/INDEX: the index is missing.");
   const bulk = new URL(`${url.href.replace(/\/$/, "")}/_bulk`);
   const headers = {
-    "Content-Type": "application/x-ndjson",
+    "Content-Type": NDJSON,
     ...token !== "" && { Authorization: token.includes(" ") ? token : `ApiKey ${token}` },
   };
-  return async ({ lines, items, signal }) => {
+  return async ({ lines, items, signal, say }) => {
     const body = lines.map((line, n) => {
       const { id, created_at } = items[n] ?? { id: "", created_at: "" };
       const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
@@ -92,12 +144,23 @@ function elasticsearch(url: URL, token: string): Sink {
     const answer = await post(bulk, body.join(""), { headers, signal });
     const { items: results = [] } = parse(answer);
     if (results.length !== lines.length) throw new Temporary(`${url.host}: not all were answered`);
-    const failed = results.find(({ create }) => create.status >= 300 && create.status !== 409);
-    if (!failed) return;
-    const { status, error } = failed.create;
-    const message = `${url.host}: status ${status} for an entry: ${JSON.stringify(error)}`;
-    if (status === 429 || status >= 500) throw new Temporary(message);
-    refuse(`${message}. Correct the index's mapping.`);
+    const failures = results.flatMap(({ create: { status, error } }, n) =>
+      status < 300 || status === 409 ? [] : [{ status, error, n }]
+    );
+    const busy = failures.find(({ status }) => status === 429 || status >= 500);
+    if (busy) throw new Temporary(`${url.host}: status ${busy.status} for an entry`);
+    for (const { error, n } of failures) {
+      const { id = "", created_at = "" } = items[n] ?? {};
+      const reason = JSON.stringify(error);
+      const message = `${url.host} refuses the entry ${id} of ${created_at}: ${
+        reason.slice(0, 500)
+      }`;
+      if (!refused) {
+        refuse(`${message}. Correct the index's mapping, or give --refused=FILE for such entries.`);
+      }
+      writeDurably(refused, "a", `{"reason":${reason},"entry":${lines[n]}}\n`);
+      say?.(`${message}. It is in ${refused}`);
+    }
   };
 }
 
@@ -139,7 +202,7 @@ async function s3(url: URL): Promise<Sink> {
     const hash = createHash("sha256").update(from).digest("hex").slice(0, 16);
     const Key = `${folder}${String(number).padStart(12, "0")}-${hash}.ndjson`;
     const Body = lines.map((line) => `${line}\n`).join("");
-    const object = { Bucket: url.host, Key, Body, ContentType: "application/x-ndjson" };
+    const object = { Bucket: url.host, Key, Body, ContentType: NDJSON };
     try {
       await limited(
         signal,
