@@ -63,6 +63,9 @@ export interface Selection {
   /** The first and the last UTC day; by default all days, future ones too. */
   start?: string | undefined;
   end?: string | undefined;
+  /** From a moment on, and before one, as in 2026-11-20T08:00:00Z. */
+  since?: string | undefined;
+  until?: string | undefined;
   /** Only entries with this action, or with one of these, which commas separate. */
   action?: string | undefined;
   /** Only entries of this person. */
@@ -116,8 +119,10 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
 }
 
 /** The parameters that select entries. */
-export function selectionOf({ start, end, action, user_email }: Selection): Record<string, string> {
-  const given = Object.entries({ start, end, action, user_email });
+export function selectionOf(
+  { start, end, since, until, action, user_email }: Selection,
+): Record<string, string> {
+  const given = Object.entries({ start, end, since, until, action, user_email });
   return Object.fromEntries(
     given.flatMap(([name, value]) => value === undefined ? [] : [[name, value]]),
   );
@@ -149,7 +154,7 @@ export async function ask(
   } else if (parameters.includes("after") && url.searchParams.get("after") !== "beginning") {
     // The log never refuses the cursor `beginning`: what does is not the log.
     advice =
-      "The saved cursor belongs to another --start, --end, --action, --user-email or organization: give the same as before. " +
+      "The saved cursor belongs to another selection or organization: give the same options as before. " +
       "If the API's database was restored, move the file with the cursor away to start anew.";
   }
   refuse(`The API refuses the request (${status}). ${advice}\n${body}`);

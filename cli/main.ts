@@ -22,6 +22,7 @@ import { verify } from "./verify.ts";
 
 const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
+  --since=TIME --until=TIME  from a moment on, and before one, as 2026-11-20T08:00:00Z or …+01:00
   --action=ACTION        only entries with this action; give it again for further ones
   --user-email=ADDRESS   only entries of this person`;
 
@@ -110,7 +111,13 @@ If this is killed, it may deliver the last page again: drop repeats by id and cr
 const TEXT = { type: "string" } as const;
 const FLAG = { type: "boolean" } as const;
 const DAYS = { start: TEXT, end: TEXT };
-const RANGE = { ...DAYS, action: { ...TEXT, multiple: true }, "user-email": TEXT } as const;
+const RANGE = {
+  ...DAYS,
+  since: TEXT,
+  until: TEXT,
+  action: { ...TEXT, multiple: true },
+  "user-email": TEXT,
+} as const;
 const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
@@ -204,8 +211,9 @@ interface Given extends Omit<Selection, "action" | "user_email"> {
   "user-email"?: string | undefined;
 }
 
-function selectionFrom({ start, end, action, "user-email": user_email }: Given): Selection {
-  return { start, end, action: action?.join(","), user_email };
+function selectionFrom({ action, "user-email": user_email, ...given }: Given): Selection {
+  const { start, end, since, until } = given;
+  return { start, end, since, until, action: action?.join(","), user_email };
 }
 
 /** Reads the URL and the key from the environment. */

@@ -4,16 +4,7 @@ import type postgres from "postgres";
 import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
 import { actAs, addMember, call, client, type Entry, getPage, type Query } from "../helpers.ts";
 import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
-import {
-  pageQuery,
-  type Person,
-  queryOf,
-  rolledBack,
-  rowsRead,
-  type Run,
-  signUp,
-  sql,
-} from "../helpers.ts";
+import { pageQuery, type Person, rolledBack, rowsRead, type Run, signUp, sql } from "../helpers.ts";
 import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 
 // Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
