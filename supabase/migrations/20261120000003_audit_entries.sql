@@ -91,11 +91,9 @@ create table audit_log.audit_entries (
   transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
--- Plans are kept and know no values. With these numbers, and without statistics of persons (below), they use the index of
--- the action or the person also where one organization has most entries, or all entries have the same one. They hold
--- from the next analyze on.
-alter table audit_log.audit_entries
-  alter column organization_id set (n_distinct = 10), alter column action set (n_distinct = 100);
+-- Plans are kept and know no values. With this number, and without statistics of persons (below), they use the index of
+-- the action or the person also where all entries have the same one. It holds from the next analyze on.
+alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
 comment on column audit_log.audit_entries.created_at is 'When the action happened.';
 comment on column audit_log.audit_entries.transaction_id is 'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore count as older than all that come after it. By this number, the feed and the seals know what has been seen.';

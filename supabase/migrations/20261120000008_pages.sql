@@ -68,6 +68,9 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
+  -- Of a person, (created_at, id) is compared with (since, least_id). Postgres takes a column between two values for a
+  -- narrow range, and might then read all entries of the organization in it instead of the person's.
+  least_id constant uuid := '00000000-0000-0000-0000-000000000000';
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   entries bigint;
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
@@ -156,7 +159,7 @@ begin
       (
         select e.created_at, e.id from audit_log.audit_entries e
         where not from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
-          and e.created_at >= query.since and e.created_at < query.until
+          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
           and (wanted_actions is null or e.action = any (wanted_actions))
         order by e.created_at, e.id limit entries offset person_skip
       )
@@ -164,7 +167,7 @@ begin
       (
         select e.created_at, e.id from audit_log.audit_entries e
         where from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
-          and e.created_at >= query.since and e.created_at < query.until
+          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
           and (wanted_actions is null or e.action = any (wanted_actions))
         order by e.created_at desc, e.id desc limit entries offset person_skip
       )
@@ -230,6 +233,8 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
+  -- As in read_page.
+  least_id constant uuid := '00000000-0000-0000-0000-000000000000';
   first_day constant date := query.since at time zone 'UTC';
   end_day constant date := query.until at time zone 'UTC';
   whole record;
@@ -255,7 +260,7 @@ begin
     from (
       select e.action from audit_log.audit_entries e
       where e.organization_id = count_matching.organization_id and lower(e.user_email) = wanted_email
-        and e.created_at >= query.since and e.created_at < query.until
+        and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
       limit 1000001
     ) as e;
     if counted.examined > 1000000 then

@@ -139,7 +139,8 @@ begin
           select e.created_at at time zone 'UTC', 1
           from audit_log.audit_entries e
           where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
-            and e.created_at >= query.since and e.created_at < query.until
+            -- As in read_page.
+            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
             and (query.actions is null or e.action = any (query.actions))
         )
       ) as p
