@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
-import { fetchSeals, hashOf, type Seal } from "./verify.ts";
+import type { Seal } from "../seals/seal_chain.ts";
+import { fetchSeals, hashOf } from "./verify.ts";
 
 const PAGE = 1000;
 

@@ -1,12 +1,18 @@
 // Checks exported days against seals, and the seals against one that the reader kept. docs/verifying.md does the
 // same by hand.
 
-import { createHash } from "node:crypto";
 import { createReadStream, readdirSync, readFileSync } from "node:fs";
 import type { components } from "../docs/openapi.d.ts";
+import {
+  checkChain,
+  type DayHash,
+  type Findings,
+  hashDay,
+  isSeal,
+  type Seal,
+} from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
 
-export type Seal = components["schemas"]["Seal"];
 type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
@@ -21,11 +27,8 @@ export interface VerifyOptions {
   end?: string | undefined;
 }
 
-type Findings = Record<"problems" | "notes", string[]>;
-
-const BLOCK = 1000;
-const NO_SEAL = "0".repeat(64);
-const LINE_BREAK = 0x0a;
+/** More than all days of 1,000 years have. */
+const MOST_SEALS = 1_000_000;
 const DAY = /^\d{4}-\d\d-\d\d$/;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
 
@@ -46,15 +49,16 @@ export async function verify(
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
     : await fetchSeals(source);
   const seals: Seal[] = pages.flatMap(({ items }) => items);
+  if (!seals.every(isSeal)) {
+    refuse("The seals are not what …/seals answers: save its answers anew.");
+  }
   const total = Math.max(...pages.map(({ total }) => total));
   if (seals.length < total && (seals.at(-1)?.sequence ?? 0) === seals.length) {
     refuse(
       `There are ${seals.length} of ${total} seals: give --seals once for each page, all saved together.`,
     );
   }
-  const found: Findings = { problems: [], notes: [] };
-  checkChain(seals, found);
-  if (seal) checkKept(seals, Number(sequence), seal, found);
+  const found = await checkChain(seals, seal ? { sequence: Number(sequence), seal } : undefined);
   for (const day of new Set(pages.flatMap(({ altered }) => altered))) {
     const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
     found.problems.push(
@@ -79,39 +83,7 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
     pages.push(page);
     read += page.items.length;
     if (page.items.length === 0 || read >= page.total) return pages;
-  }
-}
-
-/** Each seal must be the hash of its own fields, and of the seal before. */
-function checkChain(seals: Seal[], { problems }: Findings): void {
-  seals.forEach((seal, n) => {
-    const name = nameOf(seal);
-    const before = seals[n - 1];
-    if (seal.sequence !== (before?.sequence ?? 0) + 1) {
-      problems.push(`${name} follows ${before?.sequence ?? "nothing"}: seals are missing`);
-    }
-    if (seal.previous !== (before?.seal ?? NO_SEAL)) {
-      problems.push(`${name} does not continue the seal before: the chain was rewritten`);
-    }
-    if (seal.seal !== sealOf(seal)) {
-      problems.push(`${name} is not the hash of what it says: it was changed`);
-    }
-  });
-}
-
-function checkKept(seals: Seal[], sequence: number, kept: string, { problems }: Findings): void {
-  const found = seals.find((seal) => seal.sequence === sequence);
-  const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
-  if (!found) {
-    problems.push(
-      `The seal ${sequence} that you kept is not there, the last is ${last}: the log was restored ` +
-        `from a backup of ${sealed_at} or soon after`,
-    );
-  } else if (found.seal !== kept) {
-    problems.push(
-      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
-        "backup older than that, and nothing since is proven",
-    );
+    if (read > MOST_SEALS) refuse(`The API has sent ${read} seals and says that there are more.`);
   }
 }
 
@@ -145,7 +117,7 @@ async function checkFolder(
 }
 
 /** Compares a file with the seals of its day. */
-function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }: Findings): void {
+function checkDay(day: string, file: DayHash, all: Seal[], { problems, notes }: Findings): void {
   const seals = all.filter((seal) => seal.day === day);
   const last = seals.at(-1);
   const same = seals.findLastIndex(({ sha256 }) => sha256 === file.sha256);
@@ -177,39 +149,9 @@ function checkDay(day: string, file: FileHash, all: Seal[], { problems, notes }:
   }
 }
 
-type FileHash = { sha256: string; entries: number };
-
-/** Hashes each 1000 lines of a day's file, and then the list of these hashes. */
-export async function hashOf(path: string): Promise<FileHash> {
-  const list = createHash("sha256");
-  let block = createHash("sha256");
-  let entries = 0;
-  // The last line may lack its line break.
-  let isLineOpen = false;
-  for await (const chunk of createReadStream(path) as AsyncIterable<Uint8Array>) {
-    let start = 0;
-    for (let i = chunk.indexOf(LINE_BREAK); i >= 0; i = chunk.indexOf(LINE_BREAK, i + 1)) {
-      if (++entries % BLOCK > 0) continue;
-      list.update(`${block.update(chunk.subarray(start, i + 1)).digest("hex")}\n`);
-      block = createHash("sha256");
-      start = i + 1;
-    }
-    block.update(chunk.subarray(start));
-    isLineOpen = chunk.at(-1) !== LINE_BREAK;
-  }
-  if (isLineOpen) entries++;
-  if (isLineOpen || entries % BLOCK > 0) list.update(`${block.digest("hex")}\n`);
-  return { sha256: list.digest("hex"), entries };
-}
-
-function sealOf(seal: Seal): string {
-  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
-  const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
-  return createHash("sha256").update(fields.join(" ")).digest("hex");
-}
-
-function nameOf({ sequence, day, sealed_at }: Seal): string {
-  return `Seal ${sequence} of ${day} (made ${sealed_at})`;
+/** Hashes a day's file. */
+export async function hashOf(path: string): Promise<DayHash> {
+  return await hashDay(createReadStream(path) as AsyncIterable<Uint8Array<ArrayBuffer>>);
 }
 
 function summary(seals: Seal[], kept: string | undefined, problems: number): string {

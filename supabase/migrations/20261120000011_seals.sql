@@ -17,11 +17,11 @@
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
   sequence bigint not null,
-  format integer not null,
+  format integer not null check (format = 1),
   day date not null,
-  entries bigint not null,
-  added bigint not null,
-  removed bigint not null,
+  entries bigint not null check (entries >= 0),
+  added bigint not null check (added >= 0),
+  removed bigint not null check (removed >= 0),
   sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
   sealed_at timestamptz not null,
   previous text not null check (previous ~ '^[0-9a-f]{64}$'),
@@ -41,6 +41,28 @@ create trigger refuse_change
   before update or truncate on audit_log_private.seals
   for each statement execute function audit_log_private.refuse_change('seals are append-only');
 
+create function audit_log_private.check_seal() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  head constant audit_log_private.seals := audit_log_private.latest_seal(new.organization_id);
+  before audit_log_private.seals;
+begin
+  select s.* into before from audit_log_private.seals s
+  where s.organization_id = new.organization_id and s.day = new.day
+  order by s.sequence desc limit 1;
+  if new.sequence <> coalesce(head.sequence, 0) + 1 or new.previous <> coalesce(head.seal, repeat('0', 64))
+    or new.sealed_at < head.sealed_at
+    or before.sequence is null and new.added + new.removed > 0
+    or before.sequence is not null and (
+      new.added + new.removed = 0 or new.entries <> before.entries + new.added - new.removed
+    )
+  then
+    raise exception 'seal % of % breaks the rules of the chain', new.sequence, new.day using errcode = 'check_violation';
+  end if;
+  return new;
+end $$;
+comment on function audit_log_private.check_seal is 'Refuses a seal that breaks the rules of the chain (seals/README.md).';
+
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -51,6 +73,10 @@ begin
   return null;
 end $$;
 comment on function audit_log_private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
+
+create trigger check_seal
+  before insert on audit_log_private.seals
+  for each row execute function audit_log_private.check_seal();
 
 -- Deferrable, because delete_organization has to delete the seals before the organization they refer to.
 create constraint trigger refuse_deletion
@@ -116,7 +142,7 @@ declare
   is_first boolean;
   is_altered boolean;
   removed bigint;
-  clock constant timestamptz := date_trunc('milliseconds', clock_timestamp());
+  clock timestamptz := date_trunc('milliseconds', clock_timestamp());
 begin
   select s.* into before from audit_log_private.seals s
   where s.organization_id = seal_day.organization_id and s.day = seal_day.day
@@ -154,6 +180,8 @@ begin
   head := audit_log_private.latest_seal(organization_id);
   sequence := coalesce(head.sequence, 0) + 1;
   previous := coalesce(head.seal, repeat('0', 64));
+  -- A clock that was set back breaks no chain.
+  clock := greatest(clock, head.sealed_at);
   -- An entry that came late and was removed again counts as added and as removed.
   added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
   insert into audit_log_private.seals (

@@ -101,6 +101,41 @@ async function newExport(): Promise<Export> {
   return exported;
 }
 
+/** The entries of the day that is attacked, or one of them. */
+const DAY = "e.created_at >= '2026-11-19' and e.created_at < '2026-11-20'";
+const ONE = `${DAY} and e.agent_name = 'Assistant' and e.created_at = '2026-11-19'`;
+const CHANGE = `update audit_log.audit_entries e set user_email = 'eve@x.y' where ${ONE}`;
+
+/** Changes entries of an organization as their owner, without the triggers, and appends a seal that declares this. */
+async function forge(id: string, change: string | null, declared: Record<string, unknown>) {
+  await silently(async (transaction) => {
+    if (change) await transaction.unsafe(`${change} and e.organization_id = '${id}'`);
+    const { added = 0, removed = 0, sealed_at = null } = declared;
+    await transaction`
+      insert into audit_log_private.seals
+      select s.organization_id, s.sequence, 1, s.day, s.entries, s.added, s.removed, s.sha256, s.sealed_at, s.previous,
+        encode(sha256(convert_to(concat_ws(' ', 1, s.previous, s.sequence, s.day, s.entries, s.added, s.removed,
+          s.sha256, audit_log_private.api_time(s.sealed_at)), 'UTF8')), 'hex'), s.snapshot, s.removed_before
+      from (
+        select b.organization_id, h.sequence + 1 as sequence, b.day, d.entries, ${added as number}::bigint as added,
+          ${removed as number}::bigint as removed, d.sha256,
+          coalesce(${sealed_at as string}::timestamptz, h.sealed_at) as sealed_at, h.seal as previous, b.snapshot,
+          b.removed_before
+        from audit_log_private.seals b, audit_log_private.latest_seal(${id}) h,
+          audit_log_private.hash_day(${id}, '2026-11-19', audit_log_private.log_snapshot()) d
+        where b.organization_id = ${id} and b.day = '2026-11-19'
+      ) as s`;
+  });
+}
+
+/** Deletes entries of an organization as their owner. The upkeep declares it. */
+async function remove(id: string, which: string): Promise<void> {
+  await sql.unsafe(
+    `delete from audit_log.audit_entries e where ${which} and e.organization_id = '${id}'`,
+  );
+  await runUpkeep(sql);
+}
+
 /** Makes a certificate that may sign time stamps, and what `openssl ts` needs to sign with it. */
 const TIME_STAMPING = `
 openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out tsa.pem -days 2 -subj /CN=Time \\
@@ -222,9 +257,18 @@ describe("public-audit-log verify", () => {
       delete from audit_log.audit_entries where organization_id = ${exported.id} and created_at < '2026-11-19'`;
     await runUpkeep(sql);
     const { code, lines } = await exported.verify(`--kept=${kept}`);
-    assertEquals([code, lines.length], [0, 3]);
-    assertMatch(lines[0] ?? "", /^2026-11-18 is as it was sealed at .* 0 added and 2 removed/);
-    assertMatch(lines[1] ?? "", /^2026-11-19 is as it was sealed at .* 1 added and 0 removed/);
+    assertEquals([code, lines.length], [0, 5]);
+    const declared = [
+      /^2026-11-18 was sealed again after the seal that you kept: .* 0 added and 2 removed/,
+      /^2026-11-19 was sealed again after the seal that you kept: .* 1 added and 0 removed/,
+      /^2026-11-18 is as it was sealed at .* 0 added and 2 removed/,
+      /^2026-11-19 is as it was sealed at .* 1 added and 0 removed/,
+    ];
+    for (const [n, line] of declared.entries()) assertMatch(lines[n] ?? "", line);
+    // Also of files that fit the last seals.
+    await exported.fetch("2026-11-18", "2026-11-19");
+    const again = await exported.verify(`--kept=${kept}`);
+    assertEquals([again.code, again.lines.slice(0, 2)], [0, lines.slice(0, 2)]);
   });
 
   it("says of a file with more entries than were sealed that they came late, until they are sealed", async () => {
@@ -287,6 +331,51 @@ describe("public-audit-log verify", () => {
     const lines = await exported.assertDiffers(/^Seal 3 .* is not the one that you kept/, kept);
     assert(lines.some((line) => line.startsWith("2026-11-20 differs")));
   });
+
+  // What an owner of the database can do who wants to hide or change one entry of a sealed day, and knows this page.
+  const attacks: Record<string, [attack: (id: string) => Promise<unknown>, problem: RegExp]> = {
+    "changes an entry and appends a seal that declares nothing": [
+      (id) => forge(id, CHANGE, {}),
+      /^Seal 4 of 2026-11-19 .* declares nothing, but the day was sealed before/,
+    ],
+    "appends a seal whose numbers fit no longer": [
+      (id) => forge(id, null, { added: 1 }),
+      /^Seal 4 of 2026-11-19 .* says 1000 entries, but its changes make 1001/,
+    ],
+    "appends a seal with an earlier time": [
+      (id) => forge(id, null, { sealed_at: "1999-01-01Z", added: 1, removed: 1 }),
+      /^Seal 4 of 2026-11-19 .* is older than the seal before/,
+    ],
+    "deletes one entry and lets the upkeep declare it": [
+      (id) => remove(id, ONE),
+      /^Seal 4 declares that 1 entries of 2026-11-19 were removed, but 2026-11-18 still has entries/,
+    ],
+    "declares one entry added and one removed": [
+      (id) => forge(id, CHANGE, { added: 1, removed: 1 }),
+      /^Seal 4 declares that 1 entries of 2026-11-19 were removed, but 2026-11-18 still has entries/,
+    ],
+    "deletes a whole day, later than others": [
+      (id) => remove(id, DAY),
+      /^Seal 4 declares that 1000 entries of 2026-11-19 were removed, but 2026-11-18 still has/,
+    ],
+    "deletes a whole day and puts back all but one": [
+      async (id) => {
+        await remove(id, DAY);
+        await insertEntries(sql, id, "2026-11-19", 999);
+        await runUpkeep(sql);
+      },
+      /^Seal 4 declares that 1000 entries of 2026-11-19 were removed, but 2026-11-18 still has/,
+    ],
+  };
+  for (const [attack, [run, problem]] of Object.entries(attacks)) {
+    it(`shows that the owner ${attack}, also on a fresh export`, async () => {
+      const exported = await newExport();
+      const kept = `--kept=${await exported.keep()}`;
+      await run(exported.id);
+      await exported.fetch(...DAYS);
+      await exported.assertDiffers(problem, kept);
+    });
+  }
 
   it("has exit codes for wrong arguments and for a key that is refused", async () => {
     const { id, token } = await newLog();

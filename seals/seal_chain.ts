@@ -1,0 +1,203 @@
+// What makes a chain of seals right, and the hash of a day. It uses WebCrypto alone, so that the command and the
+// console's browser check with the same lines. README.md beside this file says the same for a verifier of your own.
+
+import type { components } from "../docs/openapi.d.ts";
+
+export type Seal = components["schemas"]["Seal"];
+
+/** What is wrong, and what only needs to be known. Each is a sentence. */
+export type Findings = Record<"problems" | "notes", string[]>;
+
+const FORMAT = 1;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const HASH = /^[0-9a-f]{64}$/;
+const NUMBER = /^-?\d{1,15}$/;
+const FORM: Record<keyof Seal, RegExp> = {
+  format: NUMBER,
+  sequence: NUMBER,
+  day: /^\d{4}-\d\d-\d\d$/,
+  entries: NUMBER,
+  added: NUMBER,
+  removed: NUMBER,
+  sha256: HASH,
+  sealed_at: TIME,
+  previous: HASH,
+  seal: HASH,
+};
+const BLOCK = 1000;
+const NO_SEAL = "0".repeat(64);
+const LINE_BREAK = 0x0a;
+const ONE_DAY = 24 * 60 * 60 * 1000;
+
+/** Whether a value from outside has all fields of a seal in their form. What they say may still be wrong. */
+export function isSeal(value: unknown): value is Seal {
+  return Object.entries(FORM).every(([name, form]) =>
+    form.test(String((value as Record<string, unknown> | null)?.[name]))
+  );
+}
+
+/** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */
+export async function checkChain(
+  seals: Seal[],
+  kept?: { sequence: number; seal: string },
+): Promise<Findings> {
+  const found: Findings = { problems: [], notes: [] };
+  /** The last seal of each day so far. */
+  const last = new Map<string, Seal>();
+  let before: Seal | undefined;
+  for (const seal of seals) {
+    const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(seal.day))];
+    found.problems.push(...wrong.map((fault) => `${nameOf(seal)} ${fault}`));
+    last.set(seal.day, seal);
+    before = seal;
+  }
+  if (kept) checkKept(seals, kept, found);
+  checkRemovals(seals, last, found);
+  return found;
+}
+
+/** Says what is wrong with a seal beside the one before it in the chain. */
+async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<string[]> {
+  const faults: string[] = [];
+  if (seal.format !== FORMAT) {
+    faults.push(`has the format ${seal.format}, which this program does not know`);
+  }
+  if (seal.sequence !== (before?.sequence ?? 0) + 1) {
+    faults.push(`follows ${before?.sequence ?? "nothing"}: seals are missing`);
+  }
+  if (seal.previous !== (before?.seal ?? NO_SEAL)) {
+    faults.push("does not continue the seal before: the chain was rewritten");
+  }
+  if (seal.seal !== await sealOf(seal)) {
+    faults.push("is not the hash of what it says: it was changed");
+  }
+  if (before && seal.sealed_at < before.sealed_at) {
+    faults.push(`is older than the seal before, of ${before.sealed_at}: somebody made it by hand`);
+  }
+  return faults;
+}
+
+/** Says what is wrong with the numbers of a seal beside the day's seal before it. */
+function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined): string[] {
+  if (entries < 0 || added < 0 || removed < 0) {
+    return ["has numbers below 0: somebody made it by hand"];
+  }
+  if (!before) {
+    return added + removed === 0
+      ? []
+      : ["is the first of its day and declares a change: somebody made it by hand"];
+  }
+  if (added + removed === 0) {
+    return [`declares nothing, but the day was sealed before: entries were changed silently`];
+  }
+  const expected = before.entries + added - removed;
+  if (entries === expected) return [];
+  return [`says ${entries} entries, but its changes make ${expected}: somebody made it by hand`];
+}
+
+function checkKept(
+  seals: Seal[],
+  kept: { sequence: number; seal: string },
+  { problems, notes }: Findings,
+): void {
+  const found = seals.find(({ sequence }) => sequence === kept.sequence);
+  const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
+  if (!found) {
+    problems.push(
+      `The seal ${kept.sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+        `from a backup of ${sealed_at} or soon after`,
+    );
+  } else if (found.seal !== kept.seal) {
+    problems.push(
+      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
+        "backup older than that, and nothing since is proven",
+    );
+  } else {
+    const sealed = new Set(seals.slice(0, seals.indexOf(found) + 1).map(({ day }) => day));
+    for (const seal of seals.slice(seals.indexOf(found) + 1)) {
+      if (!sealed.has(seal.day)) continue;
+      notes.push(
+        `${seal.day} was sealed again after the seal that you kept: seal ${seal.sequence} declares ` +
+          `${seal.added} added and ${seal.removed} removed entries`,
+      );
+    }
+  }
+}
+
+/**
+ * Retention removes the oldest entries first, and whole days. So the days before one that lost entries are empty, and it
+ * is empty itself, or will be after the next upkeep. Everything else was removed by somebody.
+ */
+function checkRemovals(
+  seals: Seal[],
+  last: Map<string, Seal>,
+  { problems, notes }: Findings,
+): void {
+  const end = Date.parse(seals.at(-1)?.sealed_at ?? "");
+  const kept = [...last.values()].filter(({ entries }) => entries > 0).map(({ day }) => day).sort();
+  const removals = new Map(
+    seals.filter(({ removed }) => removed > 0).map((seal) => [seal.day, seal]),
+  );
+  for (const { day, sequence, removed, sealed_at } of removals.values()) {
+    const oldest = kept[0] ?? "";
+    const left = last.get(day)?.entries ?? 0;
+    const what = `Seal ${sequence} declares that ${removed} entries of ${day} were removed`;
+    if (oldest !== "" && oldest < day) {
+      problems.push(`${what}, but ${oldest} still has entries: retention removes the oldest first`);
+    } else if (left > 0 && end - Date.parse(sealed_at) >= ONE_DAY) {
+      problems.push(`${what}, but it still has ${left}: retention removes whole days`);
+    } else if (left > 0) {
+      notes.push(
+        `${what}, and it still has ${left}: right only if retention is at work. Verify again tomorrow`,
+      );
+    }
+  }
+}
+
+/** The `seal` that its other fields make. */
+export async function sealOf(seal: Seal): Promise<string> {
+  const { format, previous, sequence, day, entries, added, removed, sha256, sealed_at } = seal;
+  const fields = [format, previous, sequence, day, entries, added, removed, sha256, sealed_at];
+  return await hex(new TextEncoder().encode(fields.join(" ")));
+}
+
+export function nameOf({ sequence, day, sealed_at }: Seal): string {
+  return `Seal ${sequence} of ${day} (made ${sealed_at})`;
+}
+
+export type DayHash = { sha256: string; entries: number };
+
+/** Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. */
+export async function hashDay(
+  pieces: AsyncIterable<Uint8Array<ArrayBuffer>> | Iterable<Uint8Array<ArrayBuffer>>,
+): Promise<DayHash> {
+  let list = "";
+  let block: Uint8Array<ArrayBuffer>[] = [];
+  let entries = 0;
+  // The last line may lack its line break.
+  let isLineOpen = false;
+  const endBlock = async () => {
+    list += `${await hex(await new Blob(block).bytes())}\n`;
+    block = [];
+  };
+  for await (const piece of pieces) {
+    if (piece.length === 0) continue;
+    let start = 0;
+    for (let i = piece.indexOf(LINE_BREAK); i >= 0; i = piece.indexOf(LINE_BREAK, i + 1)) {
+      if (++entries % BLOCK > 0) continue;
+      block.push(piece.subarray(start, i + 1));
+      await endBlock();
+      start = i + 1;
+    }
+    if (start < piece.length) block.push(piece.subarray(start));
+    isLineOpen = piece.at(-1) !== LINE_BREAK;
+  }
+  if (isLineOpen) entries++;
+  if (block.length > 0) await endBlock();
+  return { sha256: await hex(new TextEncoder().encode(list)), entries };
+}
+
+async function hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
