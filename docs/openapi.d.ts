@@ -343,7 +343,7 @@ export interface operations {
         /** @description Only entries before this time (RFC 3339, with a zone) */
         until?: string;
         /** @description Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas */
-        action?: string[];
+        action?: string;
         /** @description Only entries of this person: the address, in any capitals */
         user_email?: string;
         /** @description The most entries in a page */

@@ -252,9 +252,11 @@ for (const [name, text] of Object.entries(FILES)) {
 
 function parameters(query: z.ZodType) {
   const { properties = {} } = jsonSchema(query, "output");
-  const { required = [] } = jsonSchema(query, "input");
-  return Object.entries(properties).map(([name, property]) => {
-    if (typeof property === "boolean") throw new TypeError(`${name} has no schema`);
+  const { required = [], properties: sent = {} } = jsonSchema(query, "input");
+  return Object.entries(properties).map(([name, parsed]) => {
+    // Clients send a list as one text, with commas.
+    const property = typeof parsed === "object" && parsed.type === "array" ? sent[name] : parsed;
+    if (typeof property !== "object") throw new TypeError(`${name} has no schema`);
     const { description, ...schema } = property;
     return { name, in: "query", description, required: required.includes(name), schema };
   });

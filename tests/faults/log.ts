@@ -39,8 +39,7 @@ export async function ask({ apiUrl }: Pick<StackInfo, "apiUrl">, token: string, 
   const url = `${apiUrl}/functions/v1/public-audit-log${query}`;
   const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
   const body = await response.json();
-  const after = response.headers.get("Link")?.match(/after=([^>&]+)/)?.[1] ?? "";
-  return { status: response.status, body, after };
+  return { status: response.status, body, after: body.cursor as string };
 }
 
 /** Reads a page of the feed and sorts the names. Returns null when the cursor is refused. */

@@ -153,8 +153,10 @@ describe("a starter kit's actions are logged", () => {
       await logTable(run, "kit.more", { person: "made_by" });
       const account: string = await valueOf(run`
         insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
-      await run`insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
-      await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
+      await run`insert into kit.things values (1, null, 'mail@example.com', 'a')`;
+      await run`insert into kit.things values (2, null, 'user_2b', 'a')`;
+      await run`insert into kit.more values (1, ${account}, null, 'a')`;
+      await run`insert into kit.more values (2, gen_random_uuid(), null, 'a')`;
       await run`delete from kit.more where id = 1`;
       const emails = (await written(run)).map(({ user_email }) => user_email);
       assertEquals(emails, [

@@ -52,7 +52,8 @@ function listOf<Code extends z.ZodType<string, string>>(code: Code) {
     .refine((codes) => new Set(codes).size === codes.length, "must name each code once");
 }
 
-const joined = z.string().regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`)).transform(split);
+const joined = z.string().regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`))
+  .meta({ examples: ACTIONS }).transform(split);
 
 function split(value: string): string[] {
   return value.split(",");
@@ -115,7 +116,6 @@ export const EntriesQuery = z.strictObject({
   since: time.describe("Only entries from this time on (RFC 3339, with a zone)").optional(),
   until: time.describe("Only entries before this time (RFC 3339, with a zone)").optional(),
   action: joined.pipe(listOf(z.string().refine(hasNoToken)))
-    .meta({ examples: ACTIONS })
     .describe(
       "Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas",
     )
