@@ -1,11 +1,10 @@
 -- Writes entries from a table of events that you keep already: the new ones by a trigger, the old ones in pieces.
 -- Both give an event the same id and time, so they may overlap, and each event becomes one entry. Comes after
--- values.sql, and after what fills audit_log.organizations.
+-- organizations.sql.
 --
--- Write each action either here or with a trigger of entries.sql. Otherwise it is in the log twice. If entries.sql
--- writes an action from now on, and your events have its past, limit the events of its kind to the time before you
--- pushed entries.sql: and e.happened_at < '2026-11-23 04:51:10Z'. (Push it while nobody writes, so that no action is
--- missing or twice.)
+-- Write each action either here or with log_table. Otherwise it is in the log twice. If log_table writes an action from
+-- now on, and your events have its past, limit the events of its kind to the time before you pushed that call:
+-- and e.happened_at < '2026-11-23 04:51:10Z'. (Push it while nobody writes, so that no action is missing or twice.)
 --
 -- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
 -- must never change. id is any unique column of whole numbers; for a uuid, write uuid for bigint, also in
@@ -20,33 +19,17 @@ begin
   insert into audit_log.audit_entries (id, created_at, organization_id, action, user_email, agent_name, data)
   select
     md5('public.events ' || e.id)::uuid, e.happened_at, o.id, k.action,
-    audit_log_private.custom_email(e.email), audit_log_private.custom_text(e.agent, 'unnamed'),
-    case k.action
-      when 'agent_added' then jsonb_build_object('agent_id', d.agent, 'platform_agent_sid', d.sid)
-      when 'conversation_created' then jsonb_build_object('conversation_id', d.conversation, 'agent_id', d.agent)
-      when 'message_created' then jsonb_build_object(
-        'message_id', d.message, 'conversation_id', d.conversation, 'agent_id', d.agent, 'platform_agent_sid', d.sid
-      )
-      when 'feedback_given' then jsonb_build_object(
-        'message_id', d.message, 'conversation_id', d.conversation, 'feedback', d.feedback
-      )
-    end
+    coalesce(audit_log_private.valid_email(e.email), 'unknown@invalid'), audit_log_private.name_or_unnamed(e.subject),
+    -- Each value as a string of at most 100 characters.
+    jsonb_build_object('document_id', coalesce(audit_log_private.cut(e.details ->> 'document', 100), ''))
   from public.events e
   join (
     values
-      ('agent.created', 'agent_added'), ('conversation.started', 'conversation_created'),
-      ('message.sent', 'message_created'), ('message.rated', 'feedback_given')
+      ('document.created', 'document_created'), ('document.updated', 'document_changed'),
+      ('document.deleted', 'document_deleted')
   ) as k (kind, action) on k.kind = e.kind
-  cross join lateral (
-    select
-      audit_log_private.custom_value(e.details ->> 'agent') as agent,
-      audit_log_private.custom_value(e.details ->> 'sid') as sid,
-      audit_log_private.custom_value(e.details ->> 'conversation') as conversation,
-      audit_log_private.custom_value(e.details ->> 'message') as message,
-      audit_log_private.custom_value(e.details ->> 'thumb') as feedback
-  ) as d
-  left join audit_log.organizations o on o.external_id = e.organization_id::text
-  where e.id = any(ids)
+  cross join lateral (select audit_log_private.organization_of(e.organization_id::text) offset 0) as o (id)
+  where e.id = any(ids) and o.id is not null
   on conflict (organization_id, created_at, id) do nothing;
   get diagnostics recorded = row_count;
   return recorded;

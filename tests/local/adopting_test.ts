@@ -92,24 +92,26 @@ describe("1. Install", () => {
 
 describe("2. Your organizations and people", () => {
   it("a push fails if a recipe names a column that they do not have", async () => {
-    const recipes = ["values.sql", "organizations.sql", "people.sql", "entries.sql", "events.sql"];
-    const renamed: [string, string, string][] = [
-      ["organizations.sql", "c.id::text) from changed", "c.key::text) from changed"],
-      ["people.sql", "m.level >= 50", "m.grade >= 50"],
-      ["entries.sql", "c.agent_id::text", "c.bot_id::text"],
-      ["entries.sql", "f.thumb", "f.rating"],
-      ["events.sql", "e.agent,", "e.bot,"],
+    const tables = blockOf("sql", "audit_log_private.log_table(");
+    const actions = blockOf("sql", "delete from audit_log.actions");
+    const [organizations, events] = [recipe("organizations.sql"), recipe("events.sql")];
+    const renamed: [text: string, right: string, wrong: string][] = [
+      [organizations, "name_or_unnamed(t.name)", "name_or_unnamed(t.title)"],
+      [organizations, "of name on", "of title on"],
+      [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
+      [actions + tables, "'title, status'", "'title, state'"],
+      [organizations + events, "e.subject)", "e.topic)"],
     ];
-    for (const [name, right, wrong] of renamed) {
-      const before = recipes.slice(0, recipes.indexOf(name)).map(recipe);
-      const texts = [...before, recipe(name).replace(right, wrong)];
-      const push = sql.begin((run) => run.unsafe(texts.join("\n")));
+    for (const [text, right, wrong] of renamed) {
+      assertStringIncludes(text, right);
+      const push = sql.begin((run) => run.unsafe(text.replace(right, wrong)));
       assertEquals(await codeOf(push), "42703", wrong);
     }
   });
 
   it("the recipes are pushed as migrations after ours, and add the organizations that exist, whatever their names", async () => {
-    project.addRecipes("values", "organizations", "people", "entries", "events", "monitoring_role");
+    project.addRecipes();
+    project.addMigration("more", recipe("events.sql"), recipe("monitoring_role.sql"));
     await project.push();
     assertEquals(await project.pushed(), project.migrations());
     const names = await sql`
@@ -117,9 +119,9 @@ describe("2. Your organizations and people", () => {
       where external_id is not null order by external_id`;
     assertEquals(names.map((row) => Object.values(row)), [
       ["acme", "Acme"],
-      ["blank", "blank"],
-      ["long", "x".repeat(200)],
-      ["none", "none"],
+      ["blank", "unnamed"],
+      ["long", `${"x".repeat(199)}…`],
+      ["none", "unnamed"],
     ]);
   });
 
@@ -133,8 +135,6 @@ describe("2. Your organizations and people", () => {
       on conflict (id) do update set name = excluded.name`;
     assertEquals(await project.organization("new"), { id, name: "Again" });
     assertEquals((await project.organization("newer")).name, "Newer");
-    await sql`update public.organizations set name = repeat(' ', 300) || 'x' where id = 'new'`;
-    assertEquals((await project.organization("new")).name, "new");
     await sql.begin(async (run) => {
       await run`insert into public.organizations (id) values ('undone')`;
       throw new Error("undo");
@@ -247,18 +247,18 @@ describe("5. Leave", () => {
     await sql.unsafe(PG_CRON);
     await sql.unsafe(recipe("upkeep.sql").replace(/^create extension .*/m, ""));
     assertStringIncludes((await changesOutside()).added.join("\n"), "role audit_log_monitor");
-    project.addRecipes("leave");
+    project.addMigration("leave", recipe("leave.sql"));
     await project.push();
     assertEquals([...await sql`select jobname from cron.job`], [{ jobname: "theirs" }]);
     await sql`drop schema cron cascade`;
     assertEquals(await changesOutside(), { added: [], gone: [] });
     const acme = await project.newOrganization();
     await sql`update public.organizations set name = 'Still here' where id = ${acme}`;
-    await project.newConversation(acme, people.owner.id);
-    await sql`insert into public.events (organization_id, kind) values (${acme}, 'agent.created')`;
+    await sql`delete from public.memberships where user_id = ${people.reader.id}`;
+    await sql`insert into public.events (organization_id, kind) values (${acme}, 'document.created')`;
     const { client, id } = people.stranger;
-    const agent = { organization_id: acme, created_by: id };
-    assertEquals((await client.from("agents").insert(agent)).error, null);
+    const document = { organization_id: acme, created_by: id };
+    assertEquals((await client.from("documents").insert(document)).error, null);
   });
 
   it("installing again works once the files have other names, also from an empty database", async () => {
@@ -268,7 +268,7 @@ describe("5. Leave", () => {
     });
     assertEquals(code, 0, stderr);
     assertStringIncludes(project.install(), "Next, in that project:");
-    project.addRecipes("values", "organizations", "people");
+    project.addRecipes();
     await project.push();
     assertEquals((await project.pushed()).length, project.migrations().length);
     const { id } = await project.organization("acme");
@@ -278,14 +278,21 @@ describe("5. Leave", () => {
     // A colleague, or a preview branch, begins so.
     await sql.unsafe(`
       drop schema audit_log, audit_log_private, supabase_migrations, private cascade;
-      drop table public.organizations, public.memberships, public.agents, public.conversations,
-        public.messages, public.feedback, public.events, public.audit_entries cascade;
+      drop table public.organizations, public.memberships, public.documents, public.events,
+        public.audit_entries cascade;
       drop type public.audit_action;
       drop function public.create_api_key`);
     await project.push();
     const { added, gone } = await changesOutside();
     assertEquals([added, gone], [
-      ["trigger organizationsaudit_log_insertO", "trigger organizationsaudit_log_updateO"],
+      [
+        "trigger documentsaudit_log_on_deleteO",
+        "trigger documentsaudit_log_on_insertO",
+        "trigger documentsaudit_log_on_updateO",
+        "trigger membershipsaudit_log_on_deleteO",
+        "trigger membershipsaudit_log_on_insertO",
+        "trigger organizationsaudit_log_organizationO",
+      ],
       [],
     ]);
   });

@@ -31,42 +31,25 @@ const THEIRS = {
       level integer not null,
       primary key (organization_id, user_id)
     );
-    create table public.agents (
+    create table public.documents (
       id uuid primary key default gen_random_uuid(),
       organization_id text not null references public.organizations,
-      name text, sid text, created_by uuid
-    );
-    create table public.conversations (
-      id uuid primary key default gen_random_uuid(),
-      organization_id text not null references public.organizations,
-      agent_id uuid references public.agents on delete set null,
-      user_id uuid
-    );
-    create table public.messages (
-      id bigint primary key generated always as identity,
-      organization_id text not null references public.organizations,
-      conversation_id uuid references public.conversations,
-      user_id uuid, body text
-    );
-    create table public.feedback (
-      id bigint primary key generated always as identity,
-      organization_id text not null references public.organizations,
-      message_id bigint references public.messages,
-      user_id uuid, thumb text
+      title text, status text, created_by uuid,
+      created_at timestamptz not null default now()
     );
     create table public.events (
       id bigint primary key generated always as identity,
       organization_id text not null references public.organizations,
       happened_at timestamptz not null default now(),
       kind text not null,
-      email text, agent text,
+      email text, subject text,
       details jsonb not null default '{}'
     );
-    -- People insert agents themselves, and may do nothing else.
+    -- People insert documents themselves, and may do nothing else.
     alter table public.organizations enable row level security;
-    alter table public.agents enable row level security;
-    create policy insert_agent on public.agents for insert to authenticated with check (created_by = auth.uid());
-    grant insert on public.agents to authenticated;`,
+    alter table public.documents enable row level security;
+    create policy insert_document on public.documents for insert to authenticated with check (created_by = auth.uid());
+    grant insert on public.documents to authenticated;`,
 };
 
 /** A person with an account, signed in. */
@@ -126,15 +109,19 @@ export class ExistingProject implements AsyncDisposable {
     return rows.map(({ file }) => file);
   }
 
-  /** Adds recipes of examples/adopting as their newest migrations, as `supabase migration new` does. */
-  addRecipes(...names: string[]): void {
+  /** Adds SQL as their newest migration, as `supabase migration new` does. */
+  addMigration(name: string, ...texts: string[]): void {
     const [newest = ""] = this.migrations().at(-1)?.match(/^\d{14}/) ?? [];
-    let time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
-    for (const name of names) {
-      time += 1000;
-      const version = new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
-      this.write(`${MIGRATIONS}/${version}_audit_log_${name}.sql`, recipe(`${name}.sql`));
-    }
+    const time = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z"));
+    const version = new Date(time + 1000).toISOString().replace(/\D/g, "").slice(0, 14);
+    this.write(`${MIGRATIONS}/${version}_audit_log_${name}.sql`, texts.join("\n"));
+  }
+
+  /** Adds what sections 2 and 3 of the page show, for tables of their own. */
+  addRecipes(): void {
+    this.addMigration("organizations", recipe("organizations.sql"), recipe("people.sql"));
+    const actions = blockOf("sql", "delete from audit_log.actions");
+    this.addMigration("tables", actions, blockOf("sql", "audit_log_private.log_table("));
   }
 
   /** Makes an organization of theirs. */
@@ -142,25 +129,6 @@ export class ExistingProject implements AsyncDisposable {
     const id = `acme-${crypto.randomUUID()}`;
     await this.sql`insert into public.organizations (id, name) values (${id}, 'Acme')`;
     return id;
-  }
-
-  /** Makes a conversation of a person with a new agent. */
-  async newConversation(
-    organizationId: string,
-    userId: string,
-    { name = "Assistant", sid = "AG1", run = this.sql }: {
-      name?: string | null;
-      sid?: string | null;
-      run?: postgres.ISql;
-    } = {},
-  ) {
-    const [agent] = await run`
-      insert into public.agents (organization_id, name, sid, created_by)
-      values (${organizationId}, ${name}, ${sid}, ${userId}) returning id`;
-    const [conversation] = await run`
-      insert into public.conversations (organization_id, agent_id, user_id)
-      values (${organizationId}, ${agent?.["id"]}, ${userId}) returning id`;
-    return { id: conversation?.["id"] as string, agentId: agent?.["id"] as string };
   }
 
   /** Finds the organization of the log that stands for one of theirs. */
