@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, renameSync } from "node:fs";
-import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
+import { isSeal, type Seal } from "../seals/seal_chain.ts";
+import { ask, type FollowOptions, persist, refuse, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
-import type { Seal } from "../seals/seal_chain.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
 const PAGE = 1000;
@@ -16,8 +16,11 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
   await lock(folder);
   const notes: string[] = [];
   let written = 0;
-  const days = lastSeals((await fetchSeals(options)).flatMap(({ items }) => items))
-    .filter(({ day }) => start <= day && day <= end);
+  const seals = (await fetchSeals(options)).flatMap(({ items }) => items);
+  if (!seals.every(isSeal)) {
+    refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right?");
+  }
+  const days = lastSeals(seals).filter(({ day }) => start <= day && day <= end);
   for (const { day, sha256, entries, removed } of days) {
     const file = `${folder}/${day}.ndjson`;
     const own = existsSync(file) ? await hashOf(file) : undefined;

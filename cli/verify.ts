@@ -27,6 +27,12 @@ export interface VerifyOptions {
   end?: string | undefined;
 }
 
+/** What the service says of its days. */
+interface Sealed {
+  seals: Seal[];
+  altered: Set<string>;
+}
+
 /** More than all days of 1,000 years have. */
 const MOST_SEALS = 1_000_000;
 const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -59,14 +65,15 @@ export async function verify(
     );
   }
   const found = await checkChain(seals, seal ? { sequence: Number(sequence), seal } : undefined);
-  for (const day of new Set(pages.flatMap(({ altered }) => altered))) {
+  const altered = new Set(pages.flatMap((page) => page.altered));
+  for (const day of altered) {
     const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
     found.problems.push(
       `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
         "declares it",
     );
   }
-  await checkFolder(folder, options, seals, found);
+  await checkFolder(folder, options, { seals, altered }, found);
   const { problems, notes } = found;
   const lines = [...problems, ...notes, summary(seals, kept, problems.length)];
   return { lines, isWell: problems.length === 0 };
@@ -90,15 +97,16 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
 async function checkFolder(
   folder: string,
   range: VerifyOptions,
-  seals: Seal[],
+  sealed: Sealed,
   found: Findings,
 ): Promise<void> {
+  const { seals } = sealed;
   const names = readdirSync(folder).sort();
   const days = names.flatMap((name) => name.match(DAY_FILE)?.[1] ?? []);
   if (days.length === 0) refuse(`${folder} has no file like 2026-11-20.ndjson`);
   for (const day of days) {
     const hash = await hashOf(`${folder}/${day}.ndjson`);
-    checkDay(day, hash, seals, found);
+    checkDay(day, hash, sealed, found);
   }
   const { start = days[0] ?? "", end = days.at(-1) ?? "" } = range;
   const missing = [...new Set(seals.map(({ day }) => day))].filter((day) => !days.includes(day));
@@ -117,7 +125,8 @@ async function checkFolder(
 }
 
 /** Compares a file with the seals of its day. */
-function checkDay(day: string, file: DayHash, all: Seal[], { problems, notes }: Findings): void {
+function checkDay(day: string, file: DayHash, sealed: Sealed, { problems, notes }: Findings): void {
+  const { seals: all, altered } = sealed;
   const seals = all.filter((seal) => seal.day === day);
   const last = seals.at(-1);
   const same = seals.findLastIndex(({ sha256 }) => sha256 === file.sha256);
@@ -130,7 +139,10 @@ function checkDay(day: string, file: DayHash, all: Seal[], { problems, notes }: 
   } else if (!last) {
     notes.push(`${day} is not sealed yet: nothing is proven of it`);
   } else if (same < 0) {
-    const why = file.entries > last.entries
+    // An altered day is never sealed again.
+    const why = altered.has(day)
+      ? "the log itself was changed, as said above"
+      : file.entries > last.entries
       ? "entries came late (export the day again after the next upkeep), or were put in"
       : `changed since ${last.sealed_at}, or not exported whole`;
     problems.push(
