@@ -55,7 +55,7 @@ export async function newOrganization(
 export async function addMember(
   organization_id: string,
   { id: user_id }: Person,
-  role: "admin" | "member",
+  role: "admin" | "auditor" | "member",
   project?: Project,
 ): Promise<void> {
   await client("service_role", project).from("organization_members")

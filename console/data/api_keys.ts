@@ -35,9 +35,10 @@ const INTERVAL_OF_A_KEY_MS = 100;
 
 /** All keys of the organization, active ones first, then the latest first. The list refreshes by itself. */
 export function useApiKeys(interval?: number) {
-  const { id } = useOrganization();
+  const { id, is_admin } = useOrganization();
   return useQuery({
     queryKey: ["keys", id],
+    enabled: is_admin,
     queryFn: ({ signal }) =>
       call(z.array(API_KEY), "list_api_keys", { organization_id: id }, signal),
     // Paused while the tab is hidden.

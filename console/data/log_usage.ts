@@ -14,7 +14,7 @@ const USAGE = z.object({
   api_key_id: z.nullable(z.string()),
   /** A key's name. */
   name: z.nullable(z.string()),
-  /** An administrator's id. */
+  /** A person's id. */
   user_id: z.nullable(z.string()),
   user_email: z.nullable(z.string()),
   requests: z.number(),
@@ -24,7 +24,7 @@ const USAGE = z.object({
   last_at: z.string(),
   last_address: z.nullable(z.string()),
 });
-/** What a key or an administrator read on a day. */
+/** What a key or a person read on a day. */
 export type Usage = z.infer<typeof USAGE>;
 
 /** The organization's usage: who read how much on which day. Earlier days come first. */
@@ -39,13 +39,13 @@ export function useUsage({ start, end }: Days) {
   });
 }
 
-/** A key or an administrator, with what they read on several days. */
+/** A key or a person, with what they read on several days. */
 export interface Reader extends Omit<Usage, "day" | "name"> {
   id: string;
   name: string;
-  /** "Administrator", or which key. */
+  /** "Person", or which key. */
   kind: string;
-  /** Undefined for an administrator and a deleted key. */
+  /** Undefined for a person, for a deleted key, and for those who may not list keys. */
   key: ApiKey | undefined;
 }
 
@@ -62,7 +62,7 @@ export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
       ...read,
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
-      kind: isPerson ? "Administrator" : `API key ${key?.hint ?? ""}`,
+      kind: isPerson ? "Person" : `API key ${key?.hint ?? ""}`,
       requests: read.requests + (before?.requests ?? 0),
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),

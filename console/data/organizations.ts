@@ -4,10 +4,15 @@ import * as z from "zod/mini";
 import { compareNames } from "../shared/table.tsx";
 import { call } from "../shared/transport.ts";
 
-const ORGANIZATION = z.object({ id: z.string(), name: z.string(), is_admin: z.boolean() });
+const ORGANIZATION = z.object({
+  id: z.string(),
+  name: z.string(),
+  is_admin: z.boolean(),
+  may_read: z.boolean(),
+});
 type Organization = z.infer<typeof ORGANIZATION>;
 
-/** The person's organizations by name, each with whether the person administers it now. */
+/** The person's organizations by name, each with whether the person may administer or read it now. */
 export const ORGANIZATIONS = queryOptions({
   queryKey: ["organizations"],
   queryFn: async () => {
@@ -16,13 +21,13 @@ export const ORGANIZATIONS = queryOptions({
   },
 });
 
-export function useAdministered(): Organization[] {
-  return useQuery(ORGANIZATIONS).data?.filter(({ is_admin }) => is_admin) ?? [];
+export function useReadable(): Organization[] {
+  return useQuery(ORGANIZATIONS).data?.filter(({ may_read }) => may_read) ?? [];
 }
 
 export const OrganizationContext = createContext<Organization | null>(null);
 
-/** The organization that the address names, which the person administers. */
+/** The organization that the address names, which the person may read. */
 export function useOrganization(): Organization {
   const organization = useContext(OrganizationContext);
   if (!organization) throw new Error("no organization around this screen");

@@ -119,7 +119,7 @@ function explain(status: number, { code, message }: z.infer<typeof REFUSAL>): st
     return "The server did not renew your session. Try again. If this stays, sign out and in.";
   }
   if (code === "42501") {
-    return "You do not administer this organization any more. Ask another administrator, or reload.";
+    return "You may not do this in the organization any more. Ask an administrator, or reload.";
   }
   if (EXPLAINED_BY_DATABASE.includes(code)) {
     return `${message.slice(0, 1).toUpperCase()}${message.slice(1)}.`;

@@ -1,18 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { OrganizationContext, ORGANIZATIONS, useAdministered } from "../data/organizations.ts";
+import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
+import { useOrganization, useReadable } from "../data/organizations.ts";
+import { Keys } from "../keys/keys.tsx";
 import { Empty, Head } from "../shared/parts.tsx";
 import { STORAGE } from "../shared/transport.ts";
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
 
-/** Leads to the organization that the person looked at last, or to the first if they do not administer that one. */
+/** Leads to the organization that the person looked at last, or to the first if they may not read that one. */
 export function Home() {
-  const administered = useAdministered();
+  const readable = useReadable();
   const last = STORAGE?.getItem(LAST_ORGANIZATION);
-  const organization = administered.find(({ id }) => id === last) ?? administered[0];
+  const organization = readable.find(({ id }) => id === last) ?? readable[0];
   if (!organization) return <Nothing />;
   const params = { organizationId: organization.id };
   return <Navigate to="/$organizationId/log" params={params} replace />;
@@ -24,24 +26,25 @@ function Nothing() {
     .format(organizations.map(({ name }) => name));
   return (
     <>
-      <Head title="Nothing to administer" />
+      <Head title="Nothing to read" />
       <p>
-        You administer no organization. Ask an administrator of {names || "your organization"}{" "}
-        to make you an administrator, too, then reload this page.
+        You may read no organization's log. Ask an administrator of {names || "your organization"}
+        {" "}
+        to make you an administrator or auditor, then reload this page.
       </p>
     </>
   );
 }
 
 /** The screens of the organization that the address names. */
-export function Administered() {
+export function Readable() {
   const { organizationId } = useParams({ from: "/$organizationId" });
-  const administered = useAdministered();
-  const found = administered.find(({ id }) => id === organizationId);
+  const readable = useReadable();
+  const found = readable.find(({ id }) => id === organizationId);
   useEffect(() => {
     if (found) STORAGE?.setItem(LAST_ORGANIZATION, found.id);
   }, [found?.id]);
-  if (administered.length === 0) return <Nothing />;
+  if (readable.length === 0) return <Nothing />;
   if (found) {
     return (
       <OrganizationContext value={found}>
@@ -53,9 +56,9 @@ export function Administered() {
     <>
       <Head title="No access" />
       <Empty title="Another organization">
-        <p>You do not administer the organization in the address. Choose one that you do:</p>
+        <p>You may not read the organization in the address. Choose one that you may:</p>
         <ul>
-          {administered.map(({ id, name }) => (
+          {readable.map(({ id, name }) => (
             <li key={id}>
               <Link to="/$organizationId/log" params={{ organizationId: id }}>
                 <bdi>{name}</bdi>
@@ -66,4 +69,11 @@ export function Administered() {
       </Empty>
     </>
   );
+}
+
+/** Leads those who may only read to the log. */
+export function KeysOfAdministrators() {
+  const { id, is_admin } = useOrganization();
+  if (is_admin) return <Keys />;
+  return <Navigate to="/$organizationId/log" params={{ organizationId: id }} replace />;
 }

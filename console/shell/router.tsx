@@ -6,13 +6,12 @@ import {
   Navigate,
   redirect,
 } from "@tanstack/react-router";
-import { Keys } from "../keys/keys.tsx";
 import { Log } from "../log/log.tsx";
 import { Seals } from "../seals/seals.tsx";
 import { Broken } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
 import { Usage } from "../usage/usage.tsx";
-import { Administered, Home } from "./organization.tsx";
+import { Home, KeysOfAdministrators, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
@@ -24,7 +23,7 @@ const home = createRoute({ getParentRoute: () => root, path: "/", component: Hom
 const organization = createRoute({
   getParentRoute: () => root,
   path: "/$organizationId",
-  component: Administered,
+  component: Readable,
 });
 const screen = { getParentRoute: () => organization };
 const index = createRoute({
@@ -39,7 +38,7 @@ const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: Keys,
+  component: KeysOfAdministrators,
 });
 const usage = createRoute({
   ...screen,

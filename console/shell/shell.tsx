@@ -5,7 +5,7 @@ import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
 import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
-import { ORGANIZATIONS, useAdministered } from "../data/organizations.ts";
+import { ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
@@ -28,8 +28,8 @@ const CHECK_MS = 60_000;
 export function Shell() {
   const { organizationId } = useParams({ strict: false });
   const organizations = useQuery(ORGANIZATIONS);
-  const administered = useAdministered();
-  const chosen = administered.find(({ id }) => id === organizationId);
+  const readable = useReadable();
+  const chosen = readable.find(({ id }) => id === organizationId);
   const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
@@ -55,10 +55,12 @@ export function Shell() {
           <img src="./icon.svg" alt="" width={22} height={22} />
           <span>Audit log</span>
         </Group>
-        {administered.length > 0 && <Switcher chosen={chosen?.id} />}
+        {readable.length > 0 && <Switcher chosen={chosen?.id} />}
         {chosen && (
           <nav aria-label="Screens">
-            {SCREENS.map(({ to, name, icon }) => (
+            {SCREENS.filter(({ icon }) => chosen.is_admin || icon !== "key").map((
+              { to, name, icon },
+            ) => (
               <Link
                 key={to}
                 className={styles.link}
@@ -93,11 +95,11 @@ export function Shell() {
 
 function Switcher({ chosen }: { chosen: string | undefined }) {
   const navigate = useNavigate();
-  const administered = useAdministered();
-  if (administered.length === 1 && chosen) {
+  const readable = useReadable();
+  if (readable.length === 1 && chosen) {
     return (
       <Text className={styles.organization ?? ""} component="bdi" inherit truncate px={6} fw={500}>
-        {administered[0]?.name}
+        {readable[0]?.name}
       </Text>
     );
   }
@@ -106,9 +108,9 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       className={styles.organization ?? ""}
       aria-label="Organization"
       placeholder="Choose an organization"
-      data={administered.map(({ id, name }) => ({ value: id, label: name }))}
+      data={readable.map(({ id, name }) => ({ value: id, label: name }))}
       value={chosen ?? null}
-      searchable={administered.length > 10}
+      searchable={readable.length > 10}
       openOnFocus={false}
       checkIconPosition="right"
       // Keeps the list inside the header's landmark, for screen readers.

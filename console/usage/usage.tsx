@@ -56,9 +56,14 @@ export function Usage() {
     <>
       <Head title="Usage" />
       <Lead>
-        These keys and administrators have read the log of{" "}
-        <bdi>{organization.name}</bdi>. A key that read nothing on these days is only in the{" "}
-        <Link from="/$organizationId/usage" to="/$organizationId/keys">list of API keys</Link>.
+        These keys and people have read the log of <bdi>{organization.name}</bdi>.{" "}
+        {organization.is_admin && (
+          <>
+            A key that read nothing on these days is only in the{" "}
+            <Link from="/$organizationId/usage" to="/$organizationId/keys">list of API keys</Link>.
+            {" "}
+          </>
+        )}
         “Keeps up” says whether a key that follows the log has read its newest entries. It says
         nothing of a key that reads by pages. “With a mistake” counts requests that were answered
         with 400. Requests answered with 401 or 429 are not counted. Requests are counted by day

@@ -1,35 +1,34 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
 -- Yours to change, in the first function only: public.memberships with its columns m.organization_id, m.user_id and
--- m.level, and the level 50, from which on somebody is an administrator. (For an enum or a text: m.level in
--- ('owner', 'admin').) Needs organizations.sql, which fills external_id.
+-- m.level, and the levels 50 and 30, from which on somebody is an administrator or an auditor. (For an enum or a text:
+-- m.level in ('owner', 'admin').) Needs organizations.sql, which fills external_id.
 
 create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return query
-    select o.id, o.name, case when m.level >= 50 then 'admin' else 'member' end
+    select o.id, o.name, case when m.level >= 50 then 'admin' when m.level >= 30 then 'auditor' else 'member' end
     from public.memberships m
     join audit_log.organizations o on o.external_id = m.organization_id::text
     where m.user_id = auth.uid();
 end $$;
 
+-- Each first does the same work for every organization_id, so that its time tells nobody which organizations exist.
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- First the same work for every organization_id, so that its time tells nobody which organizations exist.
   return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin')
-    -- A JWT outlives its account.
-    and exists (
-      select from auth.users u
-      where u.id = auth.uid() and u.deleted_at is null and (u.banned_until > clock_timestamp()) is not true
-    )
-    -- Whoever has a second factor must have used it.
-    and (
-      auth.jwt() ->> 'aal' = 'aal2'
-      or not exists (select from auth.mfa_factors f where f.user_id = auth.uid() and f.status = 'verified')
-    );
+    -- A JWT outlives its account. Whoever has a second factor must have used it.
+    and audit_log_private.is_valid_session();
 end $$;
 
--- Calls the function once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
-select audit_log_private.administers(null);
+create or replace function audit_log_private.reads(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role in ('admin', 'auditor'))
+    and audit_log_private.is_valid_session();
+end $$;
+
+-- Calls them once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
+select audit_log_private.administers(null), audit_log_private.reads(null);

@@ -7,7 +7,7 @@
 --     api.accessToken.setCustomClaim("https://example.com/roles", event.authorization?.roles ?? []);
 --   };
 --
--- Yours to change: the namespace https://example.com/ and the role admin. audit_log.organizations.external_id holds
+-- Yours to change: the namespace https://example.com/ and the roles admin and auditor. audit_log.organizations.external_id holds
 -- Auth0's ids (org_…).
 
 create or replace function audit_log_private.caller(out id text, out email text)
@@ -23,14 +23,24 @@ declare
   claims constant jsonb := auth.jwt();
 begin
   return query
-    select o.id, o.name, case when claims -> 'https://example.com/roles' ? 'admin' then 'admin' else 'member' end
+    select o.id, o.name, case
+      when claims -> 'https://example.com/roles' ? 'admin' then 'admin'
+      when claims -> 'https://example.com/roles' ? 'auditor' then 'auditor'
+      else 'member'
+    end
     from audit_log.organizations o
     where o.external_id = claims ->> 'org_id';
 end $$;
 
+-- Both do the same work for every organization_id, so that their time tells nobody which organizations exist.
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
   return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
+end $$;
+
+create or replace function audit_log_private.reads(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role in ('admin', 'auditor'));
 end $$;

@@ -1,7 +1,7 @@
 -- People sign in with Clerk. Their token says which organization is active and which role they have in it: "o": {"id",
 -- "rol"} in tokens of version 2, org_id and org_role before. They see one organization at a time.
 --
--- Yours to change: the role admin. audit_log.organizations.external_id holds Clerk's ids (org_…); let your webhook
+-- Yours to change: the roles admin and auditor. audit_log.organizations.external_id holds Clerk's ids (org_…); let your webhook
 -- for organization.created and organization.updated write it (docs/adopting.md).
 -- The signed-in person is the token's sub (user_…). For the e-mail address in records, add the claim "email" to the
 -- session token in Clerk's dashboard.
@@ -14,14 +14,24 @@ declare
   their_role constant text := coalesce(claims #>> '{o,rol}', claims ->> 'org_role');
 begin
   return query
-    select o.id, o.name, case when their_role in ('admin', 'org:admin') then 'admin' else 'member' end
+    select o.id, o.name, case
+      when their_role in ('admin', 'org:admin') then 'admin'
+      when their_role in ('auditor', 'org:auditor') then 'auditor'
+      else 'member'
+    end
     from audit_log.organizations o
     where o.external_id = active;
 end $$;
 
+-- Both do the same work for every organization_id, so that their time tells nobody which organizations exist.
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Does the same work for every organization_id, so that its time tells nobody which organizations exist.
   return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
+end $$;
+
+create or replace function audit_log_private.reads(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role in ('admin', 'auditor'));
 end $$;

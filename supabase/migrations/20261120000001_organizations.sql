@@ -14,9 +14,9 @@
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, api_key_usage, read_audit_log, read_entry,
---     find_persons, daily_entry_counts, list_seals, latest_seal_json, list_actions: for administrators. The first
---     statement of each is require_admin.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key: for administrators. The first statement of each
+--     is require_admin. api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals,
+--     latest_seal_json, list_actions: also for auditors. Theirs is require_reader.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
 --
@@ -65,10 +65,10 @@ create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   -- Text, and no foreign key to auth.users: other identity providers have other ids.
   user_id text not null check (user_id <> ''),
-  role text not null default 'member' check (role in ('admin', 'member')),
+  role text not null default 'member' check (role in ('admin', 'auditor', 'member')),
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id)
 );
-comment on table audit_log.organization_members is 'Who belongs to an organization, unless the migration `people` was replaced. Only an admin may read its log, and create and revoke its API keys.';
+comment on table audit_log.organization_members is 'Who belongs to an organization, unless the migration `people` was replaced. Only an admin or auditor may read its log, and only an admin manage its API keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);

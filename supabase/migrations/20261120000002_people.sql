@@ -1,10 +1,10 @@
--- Who is asking, what they may administer, and which organization is meant. Replace these four functions if people and
--- organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them, and no later
--- migration creates them again.
+-- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
+-- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them, and no
+-- later migration creates them again.
 --
--- Keep names, parameters and results as they are, and qualify every name. All four run with the rights of this
+-- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
--- administers() anything but true, the caller is refused (42501).
+-- administers() or reads() anything but true, the caller is refused (42501).
 
 create function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -24,33 +24,32 @@ begin
     join audit_log.organizations o on o.id = m.organization_id
     where m.user_id = me.id;
 end $$;
-comment on function audit_log_private.my_organizations is 'The organizations that the console offers the signed-in person. id: that in audit_log.organizations. role: admin or member.';
+comment on function audit_log_private.my_organizations is 'The organizations that the console offers the signed-in person. id: that in audit_log.organizations. role: admin, auditor or member.';
 
 create function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
-  -- Null for people of other identity providers, whose ids are no UUIDs.
-  account constant uuid := substring(me.id from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$');
 begin
   perform from audit_log.organization_members m
   where m.organization_id = administers.organization_id and m.user_id = me.id and m.role = 'admin';
-  if not found then
-    return false;
-  end if;
-  -- A JWT stays valid after its account is deleted or banned. If the account has a second factor, the session must
-  -- have used it. (to_jsonb, because not every Auth has these columns.)
-  return account is null
-    or exists (
-      select from auth.users u cross join to_jsonb(u) as j (facts)
-      where u.id = account and facts ->> 'deleted_at' is null
-        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
-    ) and (
-      auth.jwt() ->> 'aal' = 'aal2'
-      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
-    );
+  return found and audit_log_private.is_valid_session();
 end $$;
 comment on function audit_log_private.administers is 'Whether the signed-in person administers an organization now. Asked before anything tells whether the organization exists.';
+
+create function audit_log_private.reads(organization_id uuid) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  if audit_log_private.administers(organization_id) then
+    return true;
+  end if;
+  perform from audit_log.organization_members m
+  where m.organization_id = reads.organization_id and m.user_id = me.id and m.role = 'auditor';
+  return found and audit_log_private.is_valid_session();
+end $$;
+comment on function audit_log_private.reads is 'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and auditors. Asked before anything tells whether the organization exists.';
 
 create function audit_log_private.organization_of(external_id text) returns uuid
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -67,12 +66,33 @@ begin
 end $$;
 comment on function audit_log_private.organization_of is 'The organization with an external_id, for log_table and record_entries. A replacement finds it, or adds it from a table of the platform (also beside others that add it), or returns null if it has no log: then nothing is written, and nothing fails. Null for null.';
 
--- These functions call the four above, and are never replaced.
+-- These functions are never replaced. A replacement may call the first.
+
+create function audit_log_private.is_valid_session() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  -- Null for people of other identity providers, whose ids are no UUIDs.
+  account constant uuid := substring(me.id from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$');
+begin
+  -- A JWT stays valid after its account is deleted or banned. If the account has a second factor, the session must
+  -- have used it. (to_jsonb, because not every Auth has these columns.)
+  return account is null
+    or exists (
+      select from auth.users u cross join to_jsonb(u) as j (facts)
+      where u.id = account and facts ->> 'deleted_at' is null
+        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
+    ) and (
+      auth.jwt() ->> 'aal' = 'aal2'
+      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
+    );
+end $$;
+comment on function audit_log_private.is_valid_session is 'Whether the signed-in person''s account is neither deleted nor banned, and the session has used its second factor, if there is one. True for people of other identity providers.';
 
 create function audit_log_private.refuse_access() returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception 'you do not administer an organization with this id, or it has no such API key' using errcode = 'insufficient_privilege';
+  raise exception 'you may not do this in an organization with this id, or it has no such API key' using errcode = 'insufficient_privilege';
 end $$;
 comment on function audit_log_private.refuse_access is 'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
 
@@ -88,20 +108,36 @@ begin
 end $$;
 comment on function audit_log_private.refuse_conditions is 'Raises 22023 if the Data API is to cast or filter what a function returns.';
 
-create function audit_log_private.require_admin(organization_id uuid) returns void
+create function audit_log_private.require_organization(organization_id uuid) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-  -- The organization comes last: an error of the replaced functions must not depend on whether it exists.
-  if (audit_log_private.caller()).id is null or audit_log_private.administers(organization_id) is not true then
-    perform audit_log_private.refuse_access();
-  end if;
-  perform from audit_log.organizations o where o.id = require_admin.organization_id and o.leaving_at is null;
+  perform from audit_log.organizations o where o.id = require_organization.organization_id and o.leaving_at is null;
   if not found then
     perform audit_log_private.refuse_access();
   end if;
   perform audit_log_private.refuse_conditions();
 end $$;
+comment on function audit_log_private.require_organization is 'Raises 42501 unless the organization exists. Comes last: an error of the replaced functions must not depend on it.';
+
+create function audit_log_private.require_admin(organization_id uuid) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (audit_log_private.caller()).id is null or audit_log_private.administers(organization_id) is not true then
+    perform audit_log_private.refuse_access();
+  end if;
+  perform audit_log_private.require_organization(organization_id);
+end $$;
 comment on function audit_log_private.require_admin is 'Raises 42501 unless the signed-in person administers the organization, and 22023 as refuse_conditions does.';
+
+create function audit_log_private.require_reader(organization_id uuid) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (audit_log_private.caller()).id is null or audit_log_private.reads(organization_id) is not true then
+    perform audit_log_private.refuse_access();
+  end if;
+  perform audit_log_private.require_organization(organization_id);
+end $$;
+comment on function audit_log_private.require_reader is 'As require_admin, for whoever may read the organization''s log.';
 
 create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -175,7 +211,8 @@ begin
     select coalesce(json_agg(
       json_build_object(
         'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
-        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true
+        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
+        'may_read', (m.role <> 'member' and audit_log_private.reads(m.id)) is true
       )
       order by m.name, m.id
     ), '[]')
@@ -189,4 +226,4 @@ comment on function audit_log_private.list_organizations is 'audit_log.list_orga
 create function audit_log.list_organizations() returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_organizations() $$;
-comment on function audit_log.list_organizations is 'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin}]. organization_id is what the API shows: the external id, if there is one. role is admin or member. is_admin is false for an admin who must use a second factor first.';
+comment on function audit_log.list_organizations is 'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin, may_read}]. organization_id is what the API shows: the external id, if there is one. role is admin, auditor or member. is_admin and may_read are false for a person who must use a second factor first.';

@@ -287,7 +287,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
   names jsonb;
 begin
-  perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.require_reader(organization_id);
   perform audit_log_private.check_days(start_date, end_date);
   -- Not joined: with outdated statistics, a join compared each row with all keys of the organization.
   select jsonb_object_agg(k.id, k.name) into names from audit_log_private.api_keys k
@@ -314,4 +314,4 @@ comment on function audit_log_private.api_key_usage is 'audit_log.api_key_usage,
 create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.api_key_usage(organization_id, start_date, end_date) $$;
-comment on function audit_log.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about an administrator in the console. invalid_requests counts the requests answered with 400. For administrators of the organization; others get 42501.';
+comment on function audit_log.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with 400. For administrators and auditors of the organization; others get 42501.';

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { newOrganization, sql } from "../helpers.ts";
+import { addMember, newOrganization, signUp, sql } from "../helpers.ts";
 import { CONSOLE_URL, newAdmin, openConsole, openLog, openScreen, today } from "./browser.ts";
 
 describe("by keyboard alone", () => {
@@ -56,6 +56,22 @@ describe("the console around its screens", () => {
     await view.page.reload();
     await view.button("Sign in").waitFor();
     assertEquals(await view.page.getByRole("status").count(), 0);
+  });
+
+  it("shows an auditor the log, the usage and the seals, but no API key", async () => {
+    const { id, apiKeyId } = await newAdmin("Of an auditor");
+    const auditor = await signUp();
+    await addMember(id, auditor, "auditor");
+    const view = await openConsole(auditor, `#/${id}/keys`);
+    await view.shows("No entries");
+    assertMatch(view.page.url(), /\/log\b/);
+    const screens = view.page.getByRole("navigation", { name: "Screens" }).getByRole("link");
+    assertEquals(await screens.allInnerTexts(), ["Log", "Usage", "Seals"]);
+    await view.goTo("Usage");
+    await view.row("Person").getByText(auditor.email).waitFor();
+    assertEquals((await view.page.content()).includes(apiKeyId), false);
+    await view.goTo("Seals");
+    await view.shows("Nothing to seal");
   });
 
   it("has screens that say so when they have nothing to show", async () => {

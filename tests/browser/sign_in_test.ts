@@ -100,7 +100,7 @@ describe("signing out, from an accessible menu", () => {
     await second.page.route("**/rest/v1/**", (route) => route.abort());
     await second.signIn(next);
     await second.shows("No answer from the server");
-    await first.shows("You do not administer the organization in the address");
+    await first.shows("You may not read the organization in the address");
     for (const { page } of [first, second]) {
       assert(!(await page.content()).includes("Of the first person"));
     }
@@ -140,7 +140,7 @@ describe("organizations, accessible in each state", () => {
     await page.unrouteAll({ behavior: "ignoreErrors" });
     for (const screen of ["log", "keys", "usage", "seals"]) {
       await page.goto(`${CONSOLE_URL}#/${other}/${screen}`);
-      await view.shows("You do not administer the organization in the address");
+      await view.shows("You may not read the organization in the address");
       assert(!/secret|The other one/.test(await page.content()));
     }
     await view.assertAccessible("not-administered");
@@ -154,9 +154,9 @@ describe("organizations, accessible in each state", () => {
     await sql`
       update audit_log.organization_members set role = 'member' where organization_id = ${id}`;
     await view.goTo("API keys");
-    await view.shows("You do not administer this organization any more.");
+    await view.shows("You may not do this in the organization any more.");
     await page.reload();
-    await view.shows("You administer no organization. Ask an administrator of Test");
+    await view.shows("You may read no organization's log. Ask an administrator of Test");
     assertEquals(await page.getByRole("navigation").count(), 0);
     assertEquals(await page.getByRole("main").getByRole("link").count(), 0);
     await view.assertAccessible("nothing");
@@ -266,7 +266,7 @@ describe("a link to the console", () => {
     const session = await page.evaluate("JSON.stringify({ ...localStorage })");
     const calls = await follow(page, async (tab, ending) => {
       await tab.button(admin.email).waitFor();
-      await tab.page.getByText(/No entries|You do not administer the organization/).first()
+      await tab.page.getByText(/No entries|You may not read the organization/).first()
         .waitFor();
       assertEquals(await tab.page.evaluate("JSON.stringify({ ...localStorage })"), session, ending);
       assert(!/The stranger's|has leaked/.test(await tab.page.content()), ending);

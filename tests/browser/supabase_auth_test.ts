@@ -92,7 +92,7 @@ function test() {
       await page.getByLabel("Code").fill("000000");
       await view.press("Sign in", "The code is wrong, or it has expired.");
       await page.getByLabel("Code").fill(mailed(email));
-      await view.press("Sign in", "You administer no organization");
+      await view.press("Sign in", "You may read no organization");
     }
     assertEquals(mailed("nobody@example.com"), "");
   });

@@ -35,7 +35,7 @@ describe("usage, accessible in each state", () => {
     const cells = await view.row("test").getByRole("cell").allInnerTexts();
     // Requests, those with a mistake, entries.
     assertEquals(cells.slice(1, 4), ["3", "1", "6"]);
-    assertStringIncludes(await view.row("Administrator").innerText(), admin.email);
+    assertStringIncludes(await view.row("Person").innerText(), admin.email);
     await view.assertAccessible("usage");
     await view.press("Entries read");
     await view.press("Entries read");

@@ -47,6 +47,10 @@ async function changesOutside(): Promise<{ added: string[]; gone: string[] }> {
   return { added: [...now.difference(before)], gone: [...before.difference(now)] };
 }
 
+const ADMIN = { role: "admin", is_admin: true, may_read: true };
+const AUDITOR = { role: "auditor", is_admin: false, may_read: true };
+const MEMBER = { role: "member", is_admin: false, may_read: false };
+
 describe("1. Install", () => {
   it("a push that fails in the middle has applied whole files, and the next push goes on", async () => {
     await sql`
@@ -144,14 +148,19 @@ describe("2. Your organizations and people", () => {
     assertEquals((await project.organization("new")).id, id);
   });
 
-  it("their memberships say by level who administers", async () => {
+  it("their memberships say by level who administers and who reads", async () => {
     const { id } = await project.organization("acme");
     const shown = { id, organization_id: "acme", name: "Acme" };
     const { owner, reader, stranger } = people;
     const list = (account: Account) => project.call(account.client, "list_organizations");
-    assertEquals(await list(owner), { data: [{ ...shown, role: "admin", is_admin: true }] });
-    assertEquals(await list(reader), { data: [{ ...shown, role: "member", is_admin: false }] });
+    assertEquals(await list(owner), { data: [{ ...shown, ...ADMIN }] });
+    assertEquals(await list(reader), { data: [{ ...shown, ...MEMBER }] });
     assertEquals(await list(stranger), { data: [] });
+    const actions = () => project.call(reader.client, "list_actions", { organization_id: id });
+    assertEquals(await actions(), { code: "42501" });
+    await sql`update public.memberships set level = 30 where user_id = ${reader.id}`;
+    assertEquals(await list(reader), { data: [{ ...shown, ...AUDITOR }] });
+    assertEquals(Object.keys(await actions()), ["data"]);
     for (const { client } of [reader, stranger]) {
       for (const organization_id of [id, UNKNOWN]) {
         const answer = await project.call(client, "create_api_key", { organization_id, name: "x" });
@@ -214,12 +223,13 @@ describe("2. Your organizations and people", () => {
         values ('Theirs', ${mine}), ('Others', ${other})`;
       const { id } = await project.organization(mine);
       const as = (role: string) => project.personWith({ sub, ...claims(mine, role) });
-      const [admin, member] = [await as("admin"), await as("member")];
+      const [admin, auditor, member] = [await as("admin"), await as("auditor"), await as("member")];
       const none = await project.personWith({ sub });
       const list = (client: typeof admin) => project.call(client, "list_organizations");
       const shown = { id, organization_id: mine, name: "Theirs" };
-      assertEquals(await list(admin), { data: [{ ...shown, role: "admin", is_admin: true }] });
-      assertEquals(await list(member), { data: [{ ...shown, role: "member", is_admin: false }] });
+      assertEquals(await list(admin), { data: [{ ...shown, ...ADMIN }] });
+      assertEquals(await list(auditor), { data: [{ ...shown, ...AUDITOR }] });
+      assertEquals(await list(member), { data: [{ ...shown, ...MEMBER }] });
       assertEquals(await list(none), { data: [] });
 
       const { organization_id } = await project.page(await project.keyOf(admin, id));
@@ -228,7 +238,9 @@ describe("2. Your organizations and people", () => {
         data: { created_by_email: string }[];
       };
       assertEquals(data.map((key) => key.created_by_email), [email]);
-      for (const client of [admin, member, none]) {
+      const actions = await project.call(auditor, "list_actions", { organization_id: id });
+      assertEquals(Object.keys(actions), ["data"]);
+      for (const client of [admin, auditor, member, none]) {
         const refused = client === admin ? (await project.organization(other)).id : id;
         for (const organization_id of [refused, UNKNOWN]) {
           const answer = await project.call(client, "list_api_keys", { organization_id });

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
 import { servedFunctions, value } from "../attacks/data_api_attacks.ts";
 import { actAs, addMember, call, client, type Entry, getPage, type Query } from "../helpers.ts";
-import { insertEntries, newLog, newOrganization, type Organization } from "../helpers.ts";
+import { insertEntries, newLog, newOrganization } from "../helpers.ts";
 import { pageQuery, type Person, rolledBack, rowsRead, type Run, signUp, sql } from "../helpers.ts";
 import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 
@@ -14,12 +14,24 @@ const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 const FUNCTIONS = (await servedFunctions(sql))
   .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"));
 
+/** What auditors may call, too. */
+const READING = [
+  "api_key_usage",
+  "daily_entry_counts",
+  "find_persons",
+  "latest_seal",
+  "list_actions",
+  "list_seals",
+  "read_audit_log",
+  "read_entry",
+];
+
 /** Lists a call of every function about an organization. A key without a name is refused later. */
-function callsAbout(organizationId: string): string[] {
+function callsAbout(organizationId: string, names?: string[]): string[] {
   const guess = { organizationId, apiKeyId: UNKNOWN, entryId: UNKNOWN, email: " " };
-  return FUNCTIONS.map(({ name, parameters }) =>
-    `audit_log.${name}(${parameters.map((each) => `${each.name} => '${value(each, guess)}'`)})`
-  );
+  return FUNCTIONS.filter(({ name }) => !names || names.includes(name)).map((
+    { name, parameters },
+  ) => `audit_log.${name}(${parameters.map((each) => `${each.name} => '${value(each, guess)}'`)})`);
 }
 
 /** Makes a call, undoes it, and returns "accepted" or the code and the message of its error. */
@@ -34,12 +46,17 @@ async function outcomeOf(run: Run, call: string): Promise<string> {
 }
 
 /** Makes all calls of a person, perhaps with a function replaced, and returns the different outcomes. */
-async function outcomes(id: string, person: Person, replacement = "select"): Promise<string[]> {
+async function outcomes(
+  id: string,
+  person: Person,
+  replacement = "select",
+  names?: string[],
+): Promise<string[]> {
   return await rolledBack(sql, async (run) => {
     await run.unsafe(replacement);
     await actAs(run, { sub: person.id, email: person.email });
     const seen = new Set<string>();
-    for (const call of callsAbout(id)) seen.add(await outcomeOf(run, call));
+    for (const call of callsAbout(id, names)) seen.add(await outcomeOf(run, call));
     return [...seen];
   });
 }
@@ -51,6 +68,7 @@ function replaced(signature: string, body: string): string {
 }
 
 const ADMINISTERS = "administers(organization_id uuid) returns boolean";
+const READS = "reads(organization_id uuid) returns boolean";
 const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
@@ -86,6 +104,8 @@ describe("every call about an organization", () => {
   const failures = [
     ["administers() gives null", ADMINISTERS, "return null;", "42501"],
     ["administers() raises an error", ADMINISTERS, "raise exception 'down';", "P0001"],
+    ["reads() gives null", READS, "return null;", "42501"],
+    ["reads() raises an error", READS, "raise exception 'down';", "P0001"],
     ["caller() gives nobody", CALLER, "id := null;", "42501"],
     ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
   ] as const;
@@ -93,13 +113,14 @@ describe("every call about an organization", () => {
     it(`is refused if ${failure}, with the same error for an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
       const replacement = replaced(signature, body);
-      const [refusal, ...others] = await outcomes(id, admin, replacement);
+      const names = signature === READS ? READING : undefined;
+      const [refusal, ...others] = await outcomes(id, admin, replacement, names);
       assertEquals([refusal?.slice(0, 5), others], [code, []]);
-      assertEquals(await outcomes(UNKNOWN, admin, replacement), [refusal]);
+      assertEquals(await outcomes(UNKNOWN, admin, replacement, names), [refusal]);
     });
   }
 
-  it("is refused about an organization that does not exist, even if administers() is always true", async () => {
+  it("is refused about an organization that does not exist, even if administers() is always true, and so reads()", async () => {
     const always = replaced(ADMINISTERS, "return true;");
     const [refusal, ...others] = await outcomes(UNKNOWN, admin, always);
     assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
@@ -115,8 +136,22 @@ describe("list_organizations()", () => {
     const first = await newOrganization(admin, "Aaa");
     await addMember(first.id, person, "member");
     assertEquals(await list(), [
-      { id: first.id, organization_id: first.id, name: "Aaa", role: "member", is_admin: false },
-      { id: last.id, organization_id: last.id, name: "Zzz", role: "admin", is_admin: true },
+      {
+        id: first.id,
+        organization_id: first.id,
+        name: "Aaa",
+        role: "member",
+        is_admin: false,
+        may_read: false,
+      },
+      {
+        id: last.id,
+        organization_id: last.id,
+        name: "Zzz",
+        role: "admin",
+        is_admin: true,
+        may_read: true,
+      },
     ]);
   });
 
@@ -131,36 +166,42 @@ describe("list_organizations()", () => {
       await actAs(run, { sub: admin.id });
       return await valueOf(run`select audit_log.list_organizations()`);
     });
-    const shown = { id, organization_id: id, name: "Mine", role: "owner", is_admin: false };
-    assertEquals(listed, [shown]);
+    const shown = { id, organization_id: id, name: "Mine", role: "owner" };
+    assertEquals(listed, [{ ...shown, is_admin: false, may_read: true }]);
   });
 });
 
-describe("an administrator", () => {
-  /** Makes a call with claims. Returns whether it is accepted, and whether list_organizations() says so. */
-  async function asked({ id }: Organization, claims: { sub: string; aal?: string }, change = "") {
+const REFUSED = ["42501", "42501", false, false];
+const MAY_READ = ["42501", true, false, true];
+const MAY_ALL = [true, true, true, true];
+
+describe("an administrator or auditor", () => {
+  /** Tries to list keys and to read, with claims. Returns what is accepted, and what list_organizations() says of both. */
+  async function asked({ id }: { id: string }, claims: { sub: string; aal?: string }, change = "") {
     return await rolledBack(sql, async (run) => {
       if (change) await run.unsafe(change);
       await actAs(run, claims);
-      const outcome = await outcomeOf(run, `audit_log.list_api_keys('${id}')`);
-      const list = await valueOf<{ id: string; is_admin: boolean }[]>(
+      const answers: (string | boolean | undefined)[] = [];
+      for (const name of ["list_api_keys", "list_actions"]) {
+        const outcome = await outcomeOf(run, `audit_log.${name}('${id}')`);
+        answers.push(outcome === "accepted" || outcome.slice(0, 5));
+      }
+      const list = await valueOf<{ id: string; is_admin: boolean; may_read: boolean }[]>(
         run`select audit_log.list_organizations()`,
       );
-      return [
-        outcome === "accepted" || outcome.slice(0, 5),
-        list.find((organization) => organization.id === id)?.is_admin,
-      ];
+      const listed = list.find((organization) => organization.id === id);
+      return [...answers, listed?.is_admin, listed?.may_read];
     });
   }
 
   it("is known by the text of the JWT's subject, also with another identity provider", async () => {
     const organization = await newLog();
     const sub = "user_2NNEqL2nrIRdJ194ndJqAHwEfxC";
-    assertEquals(await asked(organization, { sub }), ["42501", undefined]);
+    assertEquals(await asked(organization, { sub }), ["42501", "42501", undefined, undefined]);
     await sql`
       insert into audit_log.organization_members (organization_id, user_id, role)
       values (${organization.id}, ${sub}, 'admin')`;
-    assertEquals(await asked(organization, { sub }), [true, true]);
+    assertEquals(await asked(organization, { sub }), MAY_ALL);
     await rolledBack(sql, async (run) => {
       await actAs(run, { sub, email: "ada@example.com" });
       await run`select audit_log.create_api_key(${organization.id}, 'made by text')`;
@@ -180,21 +221,44 @@ describe("an administrator", () => {
     const factor = (status: string) => `
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
       values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
-    const [accepted, refused] = [[true, true], ["42501", false]];
     const cases = [
-      [claims, "select", accepted],
-      [claims, factor("unverified"), accepted],
-      [claims, factor("verified"), refused],
-      [{ sub: person.id }, factor("verified"), refused],
-      [{ ...claims, aal: "aal2" }, factor("verified"), accepted],
-      [claims, user("deleted_at = now()"), refused],
-      [claims, user("banned_until = now() + interval '1 hour'"), refused],
-      [claims, user("banned_until = now() - interval '1 hour'"), accepted],
-      [claims, `delete from auth.users where id = '${person.id}'`, refused],
+      [claims, "select", true],
+      [claims, factor("unverified"), true],
+      [claims, factor("verified"), false],
+      [{ sub: person.id }, factor("verified"), false],
+      [{ ...claims, aal: "aal2" }, factor("verified"), true],
+      [claims, user("deleted_at = now()"), false],
+      [claims, user("banned_until = now() + interval '1 hour'"), false],
+      [claims, user("banned_until = now() - interval '1 hour'"), true],
+      [claims, `delete from auth.users where id = '${person.id}'`, false],
     ] as const;
-    for (const [given, change, expected] of cases) {
-      assertEquals(await asked(organization, given, change), expected, change);
+    for (const [role, accepted] of [["admin", MAY_ALL], ["auditor", MAY_READ]] as const) {
+      await sql`update audit_log.organization_members set role = ${role} where user_id = ${person.id}`;
+      for (const [given, change, isAccepted] of cases) {
+        const expected = isAccepted ? accepted : REFUSED;
+        assertEquals(await asked(organization, given, change), expected, `${role}: ${change}`);
+      }
     }
+  });
+
+  it("may do what each function allows: an auditor reads everything, and manages no key", async () => {
+    const { id } = await newOrganization(admin);
+    const auditor = await signUp();
+    await addMember(id, auditor, "auditor");
+    const others = FUNCTIONS.map(({ name }) => name).filter((name) => !READING.includes(name));
+    assertEquals([...await outcomes(id, auditor, "select", READING)], ["accepted"]);
+    const refusals = await outcomes(id, auditor, "select", others);
+    assertEquals(refusals.map((refusal) => refusal.slice(0, 5)), ["42501"]);
+    assert(others.length >= 4);
+  });
+
+  it("reads where a replaced administers() says so, and manages no key where only reads() does", async () => {
+    const { id } = await newLog();
+    const claims = { sub: "somebody" };
+    const all = replaced(ADMINISTERS, "return true;");
+    assertEquals((await asked({ id }, claims, all)).slice(0, 2), [true, true]);
+    const reading = replaced(READS, "return true;");
+    assertEquals((await asked({ id }, claims, reading)).slice(0, 2), ["42501", true]);
   });
 
   it("has their own reads counted, even if somebody creates a key with the id that stands for this person", async () => {
