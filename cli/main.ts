@@ -18,7 +18,7 @@ import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
 import { MOST_BYTES, sinkFor } from "./sinks.ts";
-import { verify } from "./verify.ts";
+import { verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
@@ -35,7 +35,7 @@ const USAGE = `Reads the audit log of an organization. COMMAND --help has option
   public-audit-log export   writes it to a file, every entry once
   public-audit-log follow   prints entries as they are written
   public-audit-log forward  delivers them to a collector or a bucket
-  public-audit-log verify   checks exported days against the seals
+  public-audit-log verify   checks exported entries against the seals
   public-audit-log install  installs the service into a Supabase project
   public-audit-log --version
 
@@ -54,6 +54,7 @@ const USAGES: Record<string, string> = {
                          --start and --end only, and reads about 60 days a minute
 ${SELECTION}
   --follow               keep running, and add entries as they are written
+  --verify               at the end, check the file against the seals, as verify does
 
 Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
 A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.`,
@@ -87,14 +88,14 @@ Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It i
 Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
 If this is killed, it may deliver the last page again: drop repeats by id and created_at.`,
 
-  verify: `Checks exported days of an audit log against its seals.
+  verify: `Checks exported entries of an audit log against its seals.
 
-  public-audit-log verify --folder=days
-  public-audit-log verify --folder=days --kept=312:70221de3… --seals=seals.json
+  public-audit-log verify audit-log.ndjson
+  public-audit-log verify days --kept=312:70221de3… --seals=seals.json
 
-  --folder=FOLDER        one file YYYY-MM-DD.ndjson for each day: all its pages, read with
-                         Accept: application/x-ndjson, joined in order
-  --start=DAY --end=DAY  each sealed day from the one to the other must have a file (default from the first file
+  FILE …                 files with one entry a line (NDJSON, or .gz of it), in any order, also repeated: what export,
+                         the console, a bucket or a webhook has. A folder means its .ndjson files
+  --start=DAY --end=DAY  each sealed day from the one to the other must be here (default from the first day here
                          to the last)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
@@ -118,7 +119,7 @@ const RANGE = {
   action: { ...TEXT, multiple: true },
   "user-email": TEXT,
 } as const;
-const SEALED = { ...DAYS, folder: TEXT, kept: TEXT };
+const SEALED = { ...DAYS, kept: TEXT, seals: { ...TEXT, multiple: true } } as const;
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
@@ -154,6 +155,7 @@ async function run(command: string, args: string[]): Promise<number> {
         out: TEXT,
         days: TEXT,
         follow: FLAG,
+        verify: FLAG,
       });
       if (days) {
         const [other] = Object.keys(rest);
@@ -161,8 +163,17 @@ async function run(command: string, args: string[]): Promise<number> {
         return print(await exportDays(days, { ...api(), start, end }));
       }
       if (!rest.out) refuse("--out: name the file to write to. Try --help.");
-      const selection = selectionFrom({ start, end, ...rest });
-      return print(await exportLog(rest.out, { ...api(rest.follow), ...selection }));
+      const { verify: isVerified, out, follow, ...filter } = rest;
+      if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
+        refuse(
+          "--verify needs a whole log in a file .ndjson: without filters and --follow. Try --help.",
+        );
+      }
+      print(await exportLog(out, { ...api(follow), ...selectionFrom({ start, end, ...filter }) }));
+      if (!isVerified) return 0;
+      // All sealed days must be in a whole log.
+      const range = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
+      return await printVerdict({ files: [out], ...range, seals: api() });
     }
     case "follow": {
       const { once, ...options } = parse({ ...RANGE, state: TEXT, once: FLAG });
@@ -188,10 +199,8 @@ async function run(command: string, args: string[]): Promise<number> {
       return print(`${entries} entries were delivered to ${to}`);
     }
     case "verify": {
-      const { seals, ...options } = parse({ ...SEALED, seals: { ...TEXT, multiple: true } });
-      const { lines, isWell } = await verify({ ...options, seals: seals ?? api() });
-      print(lines.join("\n"));
-      return isWell ? 0 : EXIT.differs;
+      const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
+      return await printVerdict({ ...values, files: positionals, seals: values.seals ?? api() });
     }
     case "install": {
       const options = { "dry-run": FLAG };
@@ -204,6 +213,12 @@ async function run(command: string, args: string[]): Promise<number> {
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);
   }
+}
+
+async function printVerdict(options: VerifyOptions): Promise<number> {
+  const { lines, isWell } = await verify(options);
+  print(lines.join("\n"));
+  return isWell ? 0 : EXIT.differs;
 }
 
 interface Given extends Omit<Selection, "action" | "user_email"> {

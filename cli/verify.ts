@@ -1,7 +1,19 @@
-// Checks exported days against seals, and the seals against one that the reader kept. docs/verifying.md does the
+// Checks exported entries against seals, and the seals against one that the reader kept. docs/verifying.md does the
 // same by hand.
 
-import { createReadStream, readdirSync, readFileSync } from "node:fs";
+import {
+  appendFileSync,
+  createReadStream,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
+import { createGunzip } from "node:zlib";
 import type { components } from "../docs/openapi.d.ts";
 import {
   checkChain,
@@ -12,17 +24,18 @@ import {
   type Seal,
 } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
+import { codeOf } from "./files.ts";
 
 type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
-  /** The folder of the exported days. */
-  folder?: string | undefined;
+  /** Files with entries, one a line, in any order, and folders of such files. */
+  files: string[];
   /** Files with answers of …/seals, or the API to ask. */
   seals: string[] | FollowOptions;
   /** A seal that the reader kept, as N:SEAL. */
   kept?: string | undefined;
-  /** Each sealed day between these must have a file. By default, they are the days of the first and the last file. */
+  /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
   start?: string | undefined;
   end?: string | undefined;
 }
@@ -36,14 +49,21 @@ interface Sealed {
 /** More than all days of 1,000 years have. */
 const MOST_SEALS = 1_000_000;
 const DAY = /^\d{4}-\d\d-\d\d$/;
-const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson$/;
+const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
+const ENTRY_FILE = /\.ndjson(\.gz)?$/;
+/** How an entry begins, and where what identifies it ends. */
+const ENTRY = /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",/;
+const ID = [7, 43] as const;
+const CREATED_AT = [60, 84] as const;
+/** So many characters are gathered before they are written to the files of their days. */
+const MOST_GATHERED = 8_000_000;
 
 /** Returns the lines to print, and whether all is as it was sealed. */
 export async function verify(
   options: VerifyOptions,
 ): Promise<{ lines: string[]; isWell: boolean }> {
-  const { folder, seals: source, kept } = options;
-  if (!folder) refuse("--folder: name the folder of the exported days. Try --help.");
+  const { files, seals: source, kept } = options;
+  if (files.length === 0) refuse("Name the files of the export, or their folder. Try --help.");
   const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
   if (kept !== undefined && !seal) {
     refuse("--kept must be a sequence, a colon and a seal of 64 digits");
@@ -73,7 +93,7 @@ export async function verify(
         "declares it",
     );
   }
-  await checkFolder(folder, options, { seals, altered }, found);
+  await checkFiles(files, options, { seals, altered }, found);
   const { problems, notes } = found;
   const lines = [...problems, ...notes, summary(seals, kept, problems.length)];
   return { lines, isWell: problems.length === 0 };
@@ -94,37 +114,93 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
   }
 }
 
-async function checkFolder(
-  folder: string,
+async function checkFiles(
+  files: string[],
   range: VerifyOptions,
   sealed: Sealed,
   found: Findings,
 ): Promise<void> {
-  const { seals } = sealed;
-  const names = readdirSync(folder).sort();
-  const days = names.flatMap((name) => name.match(DAY_FILE)?.[1] ?? []);
-  if (days.length === 0) refuse(`${folder} has no file like 2026-11-20.ndjson`);
-  for (const day of days) {
-    const hash = await hashOf(`${folder}/${day}.ndjson`);
-    checkDay(day, hash, sealed, found);
+  const paths = files.flatMap((file) =>
+    statSync(file).isDirectory()
+      ? readdirSync(file).filter((name) => ENTRY_FILE.test(name)).map((name) => join(file, name))
+      : [file]
+  );
+  if (paths.length === 0) refuse(`${files.join(", ")} has no file like 2026-11-20.ndjson`);
+  // Day by day, so that memory holds the entries of one.
+  const folder = mkdtempSync(join(tmpdir(), "public-audit-log-"));
+  const days = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
+  let repeated = 0;
+  try {
+    for (const path of paths) {
+      for await (const [day, lines] of linesByDay(path)) {
+        days.add(day);
+        appendFileSync(join(folder, day), lines);
+      }
+    }
+    for (const day of [...days].sort()) {
+      const lines = readLines(join(folder, day));
+      const unique = [...new Set(lines)].sort(byTimeAndId);
+      repeated += lines.length - unique.length;
+      checkDay(day, await hashDay(inPieces(unique)), sealed, found);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
   }
-  const { start = days[0] ?? "", end = days.at(-1) ?? "" } = range;
-  const missing = [...new Set(seals.map(({ day }) => day))].filter((day) => !days.includes(day));
-  const within = missing.filter((day) => start <= day && day <= end).sort();
+  if (repeated > 0) found.notes.push(`Repeated entries that were dropped: ${repeated}`);
+  const known = [...days].sort();
+  const { start = known[0] ?? "", end = known.at(-1) ?? "" } = range;
+  const last = new Map(sealed.seals.map((seal) => [seal.day, seal]));
+  const missing = [...last.values()].filter(({ day, entries }) => entries > 0 && !days.has(day));
+  const within = missing.map(({ day }) => day).filter((day) => start <= day && day <= end).sort();
   const outside = missing.length - within.length;
-  if (within.length > 0) {
-    found.problems.push(`Sealed days that have no file here: ${within.join(", ")}`);
-  }
+  if (within.length > 0) found.problems.push(`Sealed days that are not here: ${within.join(", ")}`);
   if (outside > 0) {
-    found.notes.push(`Sealed days outside ${start} to ${end} that have no file here: ${outside}`);
-  }
-  const others = names.filter((name) => !DAY_FILE.test(name));
-  if (others.length > 0) {
-    found.notes.push(`Not checked, because their names are no days: ${others.join(", ")}`);
+    found.notes.push(`Sealed days outside ${start} to ${end} that are not here: ${outside}`);
   }
 }
 
-/** Compares a file with the seals of its day. */
+/** The lines of a file, gathered by day. */
+async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: string]> {
+  const file = createReadStream(path);
+  const input = path.endsWith(".gz") ? file.pipe(createGunzip()) : file;
+  const gathered = new Map<string, string>();
+  let size = 0;
+  let number = 0;
+  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
+    number++;
+    const [, day] = line.match(ENTRY) ?? [];
+    if (!day) refuse(`${path}, line ${number}: not an entry as the API gives it`);
+    gathered.set(day, `${gathered.get(day) ?? ""}${line}\n`);
+    size += line.length;
+    if (size < MOST_GATHERED) continue;
+    yield* gathered;
+    gathered.clear();
+    size = 0;
+  }
+  yield* gathered;
+}
+
+function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, "utf8").trimEnd().split("\n");
+  } catch (error) {
+    // The day has an empty file.
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+function byTimeAndId(one: string, other: string): number {
+  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID);
+  return key(one) < key(other) ? -1 : 1;
+}
+
+function* inPieces(lines: string[]): Generator<Uint8Array<ArrayBuffer>> {
+  const encoder = new TextEncoder();
+  for (const line of lines) yield encoder.encode(`${line}\n`);
+}
+
+/** Compares the entries of a day with its seals. */
 function checkDay(day: string, file: DayHash, sealed: Sealed, { problems, notes }: Findings): void {
   const { seals: all, altered } = sealed;
   const seals = all.filter((seal) => seal.day === day);
@@ -146,7 +222,7 @@ function checkDay(day: string, file: DayHash, sealed: Sealed, { problems, notes 
       ? "entries came late (export the day again after the next upkeep), or were put in"
       : `changed since ${last.sealed_at}, or not exported whole`;
     problems.push(
-      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, the file has ` +
+      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +
         `${file.entries}; ${why}`,
     );
   } else if (seals[same] !== last) {

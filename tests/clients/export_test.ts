@@ -171,7 +171,7 @@ describe("public-audit-log export", () => {
     assertMatch(differs ?? "", /2026-11-20\.ndjson differs from its seal: entries have come late/);
     assertEquals(summary, said(3));
     await runUpkeep(sql);
-    await run("verify", `--folder=${folder}`);
+    await run("verify", folder);
     const asked = proxy.requestedAt.length;
     assertEquals(await exportDays(), [said(0)]);
     assertEquals(proxy.requestedAt.length, asked + 1);
@@ -183,7 +183,7 @@ describe("public-audit-log export", () => {
     // As a run that was killed leaves it.
     Deno.writeTextFileSync(`${folder}/2026-11-19.ndjson.new`, "half an en");
     assertEquals(await exportDays(), [said(1)]);
-    await run("verify", `--folder=${folder}`, "--start=2026-11-18", "--end=2026-11-20");
+    await run("verify", folder, "--start=2026-11-18", "--end=2026-11-20");
 
     await deleteEntriesBefore(sql, log.id, "2026-11-19");
     await runUpkeep(sql);

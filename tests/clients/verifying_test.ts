@@ -30,6 +30,11 @@ import { runRecipes } from "./recipes.ts";
 
 const INSTALLED = await installCli();
 const PATH = `${INSTALLED}/node_modules/.bin:${Deno.env.get("PATH")}`;
+/** A line of an entry that was never written. */
+function entryOf(day: string): string {
+  return `{"id":"00000000-0000-4000-8000-000000000000","created_at":"${day}T12:00:00.000Z","action":"x"}\n`;
+}
+
 const DAYS = ["2026-11-18", "2026-11-19", "2026-11-20"];
 
 /** Makes an organization with sealed days: of less than a block, of one block, and of more. */
@@ -45,7 +50,7 @@ async function newSealedLog(): Promise<Organization> {
 
 /** The days of an organization in a folder, for the command to check. */
 class Export {
-  readonly folder = newFolder();
+  folder = newFolder();
 
   constructor(readonly id: string, readonly token: string) {}
 
@@ -72,7 +77,7 @@ class Export {
   /** Runs the command. With saved seals, it has no API to ask. */
   async verify(...options: string[]): Promise<{ code: number; lines: string[] }> {
     const isOffline = options.some((option) => option.startsWith("--seals"));
-    const args = ["verify", `--folder=${this.folder}`, ...options];
+    const args = ["verify", this.folder, ...options];
     const how = isOffline ? { url: "" } : { key: this.token };
     const { code, stdout, stderr } = await startCli(INSTALLED, args, how).output;
     return { code, lines: `${stdout}${stderr}`.trimEnd().split("\n") };
@@ -169,8 +174,8 @@ describe("docs/verifying.md", () => {
     assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
     assertMatch(outputOf("-token_out"), /^Verification: OK\nTime stamp: .* GMT$/);
     const expected = [
-      /^Sealed days outside 2026-11-19 to 2026-11-20 that have no file here: 1\nAll is as it was sealed/,
-      /^Sealed days outside 2026-10-01 to 2026-10-31 that have no file here: 3\nAll is as it was sealed/,
+      /^Sealed days outside 2026-11-19 to 2026-11-20 that are not here: 1\nAll is as it was sealed/,
+      /^Sealed days outside 2026-10-01 to 2026-10-31 that are not here: 3\nAll is as it was sealed/,
       /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
     ];
     const verified = outputs.filter((text) => /Keep this|problem/.test(text));
@@ -197,7 +202,7 @@ describe("public-audit-log verify", () => {
       ]);
     }
     await exported.fetch("2026-11-17", "2026-11-21");
-    exported.edit("2026-11-21", () => "{}\n");
+    exported.edit("2026-11-21", () => entryOf("2026-11-21"));
     const { code, lines: [first, second = ""] } = await exported.verify();
     assertEquals([code, first], [0, "2026-11-21 is not sealed yet: nothing is proven of it"]);
     assertStringIncludes(second, "without --kept that is all this shows");
@@ -212,12 +217,16 @@ describe("public-audit-log verify", () => {
       [last, (text) => text.replace(/\n.*\n/, "\n"), wrong],
       [
         last,
-        (text) => text + text.slice(0, text.indexOf("\n") + 1),
+        (text) => text + entryOf(last),
         /came late .*, or were put in$/,
       ],
       [last, () => "", wrong],
       // A line without a line break, right after a whole block.
-      [whole, (text) => `${text}{}`, /^2026-11-19 differs .*: 1000 .*, the file has 1001;/],
+      [
+        whole,
+        (text) => text + entryOf(whole).trimEnd(),
+        /^2026-11-19 differs .*: 1000 .*, here are 1001;/,
+      ],
     ];
     for (const [day, change, message] of changes) {
       exported.edit(day, change);
@@ -237,16 +246,50 @@ describe("public-audit-log verify", () => {
     await exported.keep();
   });
 
-  it("names each sealed day without a file, from the first file to the last or from --start to --end. Also names files that are no days", async () => {
+  it("names each sealed day that is not here, from the first to the last that is, or from --start to --end", async () => {
     const exported = await newExport();
-    Deno.renameSync(exported.file("2026-11-19"), exported.file("middle"));
-    const missing = /^Sealed days that have no file here: 2026-11-19$/;
-    const [, other] = await exported.assertDiffers(missing);
-    assertEquals(other, "Not checked, because their names are no days: middle.ndjson");
-    Deno.renameSync(exported.file("2026-11-18"), exported.file("first"));
+    Deno.removeSync(exported.file("2026-11-19"));
+    await exported.assertDiffers(/^Sealed days that are not here: 2026-11-19$/);
+    Deno.removeSync(exported.file("2026-11-18"));
     const whole = ["--start=2026-11-18", "--end=2026-11-20"];
-    await exported.assertDiffers(/ no file here: 2026-11-18, 2026-11-19$/, ...whole);
+    await exported.assertDiffers(/ not here: 2026-11-18, 2026-11-19$/, ...whole);
     assertEquals((await exported.verify("--start=2026-11-1")).code, 2);
+  });
+
+  it("takes what people have: several days in a file, any order, repeats, gzip", async () => {
+    const exported = await newExport();
+    const kept = await exported.keep();
+    const text = DAYS.map((day) => Deno.readTextFileSync(exported.file(day))).join("");
+    const shuffled = text.trimEnd().split("\n").reverse().join("\r\n");
+    const folder = newFolder();
+    await Deno.writeTextFile(`${folder}/bucket.ndjson`, shuffled);
+    const [, , last = ""] = DAYS;
+    const gzip = new Blob([Deno.readTextFileSync(exported.file(last))]).stream()
+      .pipeThrough(new CompressionStream("gzip"));
+    await Deno.writeFile(`${folder}/again.ndjson.gz`, gzip);
+    exported.folder = folder;
+    const { code, lines } = await exported.verify(`--kept=${kept}`);
+    assertEquals([code, lines[0]], [0, "Repeated entries that were dropped: 1201"]);
+    await Deno.writeTextFile(`${folder}/bucket.ndjson`, `${shuffled}\n{"id":1}`);
+    assertMatch((await exported.verify()).lines[0] ?? "", /bucket.ndjson, line 2204: not an entry/);
+  });
+
+  it("is done at the end of export --verify", async () => {
+    const { id, token } = await newSealedLog();
+    const out = `${newFolder()}/audit-log.ndjson`;
+    const run = () =>
+      startCli(INSTALLED, ["export", `--out=${out}`, "--verify"], { key: token }).output;
+    const { code, stdout } = await run();
+    assertEquals(code, 0, stdout);
+    assertStringIncludes(stdout, "All is as it was sealed");
+    await silently((transaction) =>
+      transaction`delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2026-11-19'`
+    );
+    Deno.removeSync(out);
+    Deno.removeSync(`${out}.progress`);
+    const again = await run();
+    assertEquals(again.code, 4);
+    assertMatch(again.stdout, /^Sealed days that are not here: 2026-11-18$/m);
   });
 
   it("accepts declared changes, and says so", async () => {
@@ -275,7 +318,7 @@ describe("public-audit-log verify", () => {
     const exported = await newExport();
     await writeEntries(exported.id, [{ created_at: "2026-11-20T12:00:00Z" }]);
     await exported.fetch("2026-11-20");
-    const late = /^2026-11-20 differs .* 1201 .* sealed, the file has 1202; entries came late/;
+    const late = /^2026-11-20 differs .* 1201 .* sealed, here are 1202; entries came late/;
     await exported.assertDiffers(late);
     await runUpkeep(sql);
     await exported.keep();
@@ -297,7 +340,7 @@ describe("public-audit-log verify", () => {
     const [, second = ""] = await exported.assertDiffers(altered);
     assertMatch(
       second,
-      /^2026-11-18 differs from seal 1: 2 .*, the file has 3; the log itself was/,
+      /^2026-11-18 differs from seal 1: 2 .*, here are 3; the log itself was/,
     );
   });
 
@@ -385,7 +428,7 @@ describe("public-audit-log verify", () => {
     const { id, token } = await newLog();
     const cases: [token: string, option: string, code: number, message: RegExp][] = [
       [token, "--kept=1", 2, /^--kept must be /],
-      [token, "--folder=", 2, /^--folder: name the folder/],
+      [token, "--folder=x", 2, /^Unknown option/],
       [token, "--keep=1", 2, /^Unknown option/],
       [UNKNOWN_TOKEN, `--kept=1:${"0".repeat(64)}`, 3, /^The API refuses the key/],
     ];

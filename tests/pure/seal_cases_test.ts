@@ -39,7 +39,11 @@ describe("a verifier judges", () => {
     const { kept, right, wrong, why } = expected;
 
     it(`${name} as the case says: public-audit-log verify`, async () => {
-      const { lines, isWell } = await verify({ folder, seals: [`${folder}/seals.json`], kept });
+      const { lines, isWell } = await verify({
+        files: [folder],
+        seals: [`${folder}/seals.json`],
+        kept,
+      });
       assertEquals(isWell, right, `${why}\n${lines.join("\n")}`);
       const [first = ""] = lines;
       if (!right) assert(new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`).test(first), first);
