@@ -91,6 +91,8 @@ export interface ApiKeyState {
   expires_at: string | null;
   successor_id: string | null;
   created_by_email: string | null;
+  maker_left_at: string | null;
+  confirmed_by_email: string | null;
   revoked_at: string | null;
   revoked_by_email: string | null;
   last_used_at: string | null;

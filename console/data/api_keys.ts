@@ -14,6 +14,8 @@ const API_KEY = z.object({
   revoked_by_email: z.nullable(z.string()),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
+  /** When the person left who made it, or who has confirmed it since. */
+  maker_left_at: z.nullable(z.string()),
   state: z.enum(KEY_STATES),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
@@ -58,7 +60,7 @@ export const NEW_API_KEY = z.object({
 });
 export type NewApiKey = z.infer<typeof NEW_API_KEY>;
 
-type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key";
+type Change = "create_api_key" | "rotate_api_key" | "revoke_api_key" | "confirm_api_key";
 
 /** Changes the organization's keys, then reads the list again. After a lost answer, the list shows what happened. */
 export function useKeyChange<Name extends Change, Answer>(

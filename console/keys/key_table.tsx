@@ -1,5 +1,6 @@
 import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
-import { type ApiKey, isLive } from "../data/api_keys.ts";
+import * as z from "zod/mini";
+import { type ApiKey, isLive, useKeyChange } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { addDays, count, dayOf, formatRelative, presetDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
@@ -48,7 +49,10 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
       width: "minmax(0, 1fr)",
       value: ({ created_at }) => Date.parse(created_at),
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
-      hint: ({ created_by_email }) => created_by_email && `by ${created_by_email}`,
+      hint: ({ created_by_email, maker_left_at }) =>
+        maker_left_at
+          ? `left ${dayOf(maker_left_at)}: confirm or revoke`
+          : created_by_email && `by ${created_by_email}`,
     },
     {
       name: "Expires",
@@ -133,6 +137,7 @@ function Chart({ usage }: { usage: Usage[] | undefined }) {
 }
 
 function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["onOpen"] }) {
+  const confirmation = useKeyChange("confirm_api_key", z.unknown());
   return (
     <Menu>
       <Menu.Target>
@@ -144,6 +149,11 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
         <Menu.Item onClick={() => onOpen("connect", apiKey)}>Connect …</Menu.Item>
         {!apiKey.successor_id && (
           <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
+        )}
+        {apiKey.maker_left_at && (
+          <Menu.Item onClick={() => confirmation.mutate({ api_key_id: apiKey.id })}>
+            Confirm
+          </Menu.Item>
         )}
         <Menu.Item onClick={() => onOpen("revoke", apiKey)}>Revoke …</Menu.Item>
       </Menu.Dropdown>

@@ -1,8 +1,8 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
--- Yours to change, in the first function only: public.memberships with its columns m.organization_id, m.user_id and
--- m.level, and the levels 50 and 30, from which on somebody is an administrator or an auditor. (For an enum or a text:
--- m.level in ('owner', 'admin').) Needs organizations.sql, which fills external_id.
+-- Yours to change, in the first function and the trigger at the end: public.memberships with its columns
+-- organization_id, user_id and level, and the levels 50 and 30, from which on somebody is an administrator or an
+-- auditor. (For an enum or a text: m.level in ('owner', 'admin').) Needs organizations.sql, which fills external_id.
 
 create or replace function audit_log_private.my_organizations() returns table (id uuid, name text, role text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -32,3 +32,16 @@ end $$;
 
 -- Calls them once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.administers(null), audit_log_private.reads(null);
+
+-- The API keys of somebody who leaves are marked, until an administrator confirms or revokes them. (To revoke them at
+-- once, give person_left true as its third argument.)
+create function audit_log_private.custom_person_left() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log.person_left(o.id, old.user_id::text)
+  from audit_log.organizations o where o.external_id = old.organization_id::text;
+  return null;
+end $$;
+revoke all on function audit_log_private.custom_person_left() from public, anon, authenticated, service_role;
+create trigger audit_log_person_left after delete on public.memberships
+  for each row execute function audit_log_private.custom_person_left();

@@ -15,6 +15,10 @@ create table audit_log_private.api_keys (
   revoked_by text,
   revoked_by_email text,
   revoked_at timestamptz,
+  -- Who has answered for the key since its maker left, and when whoever answers for it left.
+  confirmed_by text,
+  confirmed_by_email text,
+  maker_left_at timestamptz,
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
   -- Five years are counted in UTC, so that a dump can be restored in any time zone.
   expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),

@@ -231,6 +231,51 @@ language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.revoke_api_key(organization_id, api_key_id) $$;
 comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
+create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  perform audit_log_private.require_admin(organization_id);
+  update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
+  where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
+end $$;
+comment on function audit_log_private.confirm_api_key is 'audit_log.confirm_api_key, with its owner''s rights.';
+
+create function audit_log.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$ select audit_log_private.confirm_api_key(organization_id, api_key_id) $$;
+comment on function audit_log.confirm_api_key is 'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For administrators of the organization; others get 42501.';
+
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  key record;
+  keys integer := 0;
+begin
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
+  for key in
+    update audit_log_private.api_keys k
+    set maker_left_at = coalesce(k.maker_left_at, clock), revoked_at = case when revoke then clock end
+    where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
+      and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    returning k.id
+  loop
+    keys := keys + 1;
+    if revoke then
+      perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
+    end if;
+  end loop;
+  return json_build_object('keys', keys);
+end $$;
+comment on function audit_log.person_left is 'Says that a person, an id as caller() gives it, has left an organization. The active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes them (list_api_keys, health); with revoke, they end now. Returns {keys}: how many. May be repeated. For the platform: service_role, and triggers of the owner.';
+
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -240,6 +285,7 @@ begin
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
+        k.maker_left_at, k.confirmed_by_email,
         least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
         case
           when k.revoked_at is not null then 'revoked'
@@ -271,7 +317,7 @@ comment on function audit_log_private.list_api_keys is 'audit_log.list_api_keys,
 create function audit_log.list_api_keys(organization_id uuid) returns json
 language sql stable set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.list_api_keys(organization_id) $$;
-comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
+comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

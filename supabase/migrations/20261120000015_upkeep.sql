@@ -159,6 +159,13 @@ begin
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.feed_keys k
     ),
+    'keys_of_leavers', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
+      ) order by k.maker_left_at), '[]')
+      from audit_log_private.api_keys k
+      where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    ),
     'holds', (
       select coalesce(json_agg(json_build_object(
         'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
@@ -176,7 +183,7 @@ begin
     )
   );
 end $$;
-comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; holds that stand; why actions of logged tables are missing from the log, or will be.';
+comment on function audit_log_private.health is 'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was adopted; API keys whose maker has left; holds that stand; why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.

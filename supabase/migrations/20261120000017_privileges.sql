@@ -31,7 +31,7 @@ grant select, insert (id, organization_id, created_at, action, user_email, agent
   on audit_log.audit_entries to service_role;
 
 -- transaction_number and new_entry_id are defaults.
-grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log_private.transaction_number,
+grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left, audit_log_private.transaction_number,
   audit_log_private.new_entry_id,
   audit_log_private.organization_ids
 to service_role;
@@ -39,7 +39,7 @@ to service_role;
 grant execute on function
   audit_log.list_organizations, audit_log_private.list_organizations, audit_log.list_api_keys, audit_log_private.list_api_keys,
   audit_log.create_api_key, audit_log_private.create_api_key, audit_log.rotate_api_key, audit_log_private.rotate_api_key,
-  audit_log.revoke_api_key, audit_log_private.revoke_api_key, audit_log.api_key_usage, audit_log_private.api_key_usage,
+  audit_log.revoke_api_key, audit_log_private.revoke_api_key, audit_log.confirm_api_key, audit_log_private.confirm_api_key, audit_log.api_key_usage, audit_log_private.api_key_usage,
   audit_log.read_audit_log, audit_log_private.read_audit_log, audit_log.read_entry, audit_log_private.read_entry,
   audit_log.find_persons, audit_log_private.find_persons, audit_log.daily_entry_counts, audit_log_private.daily_entry_counts, audit_log.list_seals, audit_log_private.list_seals,
   audit_log.latest_seal, audit_log_private.latest_seal_json, audit_log.list_actions, audit_log_private.list_actions

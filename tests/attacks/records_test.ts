@@ -43,7 +43,7 @@ async function ask(name: string, form: string, headers: Record<string, string> =
 
 const FUNCTIONS = servedFunctions(sql);
 /** Those that the platform calls. */
-const NOT_FOR_PEOPLE = ["public_audit_log", "record_entries"];
+const NOT_FOR_PEOPLE = ["person_left", "public_audit_log", "record_entries"];
 const FIELDS = [
   "pgrst_scalar",
   ...["0", "items", "token", "name", "0->>name", "0->>day"].map((path) => `pgrst_scalar->>${path}`),

@@ -169,6 +169,14 @@ describe("2. Your organizations and people", () => {
     }
     const { organization_id } = await project.page(await project.keyOf(owner.client, id));
     assertEquals(organization_id, "acme");
+    let marked: unknown;
+    await sql.begin(async (run) => {
+      await run`delete from public.memberships where user_id = ${owner.id}`;
+      [marked] = await run`
+        select distinct created_by from audit_log_private.api_keys where maker_left_at is not null`;
+      throw new Error("undo");
+    }).catch(() => {});
+    assertEquals(marked, { created_by: owner.id });
   });
 
   it("administrators are refused with a lower level or without their second factor, and when deleted or banned", async () => {
@@ -303,6 +311,7 @@ describe("5. Leave", () => {
         "trigger documentsaudit_log_on_updateO",
         "trigger membershipsaudit_log_on_deleteO",
         "trigger membershipsaudit_log_on_insertO",
+        "trigger membershipsaudit_log_person_leftO",
         "trigger organizationsaudit_log_organizationO",
       ],
       [],

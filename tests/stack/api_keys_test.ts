@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { assertNotEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { isWellFormed, tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { addMember, call, createApiKey, get, getPage, getProblem } from "../helpers.ts";
+import { addMember, call, client, createApiKey, get, getPage, getProblem } from "../helpers.ts";
 import { listApiKeys, type NewApiKey, newLog, newOrganization, pidOf, revoke } from "../helpers.ts";
 import { revokeApiKey, signUp, somebodyWaitsFor, sql, statusOnly, valueOf } from "../helpers.ts";
 import { whileWaiting } from "../helpers.ts";
@@ -210,6 +210,63 @@ describe("revoke_api_key()", () => {
     const { last_used_at, revoked_by_email } = await stateOf(id, apiKeyId) ?? {};
     assertEquals([last_used_at, revoked_by_email], [null, admin.email]);
     await getPage(other.token);
+  });
+});
+
+describe("person_left()", () => {
+  const left = async (organization_id: string, person: string, revoke = false) =>
+    (await client("service_role").rpc("person_left", { organization_id, person, revoke })
+      .throwOnError()).data;
+  const named = (organizationId: string) =>
+    valueOf<string[]>(sql`
+      select array(
+        select k ->> 'api_key_id' from json_array_elements(audit_log_private.health() -> 'keys_of_leavers') as k
+        where k ->> 'organization_id' = ${organizationId}
+      )`);
+
+  it("marks the person's active keys of this organization until they are confirmed or revoked", async () => {
+    const [leaver, successor] = [await signUp(), await signUp()];
+    const [{ id, apiKeyId, token }, other] = [
+      await newOrganization(leaver),
+      await newOrganization(leaver),
+    ];
+    await addMember(id, successor, "admin");
+    await createApiKey(successor, id);
+    const second = await createApiKey(leaver, id);
+    const ended = await createApiKey(leaver, id);
+    await revokeApiKey(leaver, ended);
+    assertEquals(await left(id, leaver.id), { keys: 2 });
+    assertEquals(await left(id, leaver.id), { keys: 2 });
+    assertEquals(new Set(await named(id)), new Set([apiKeyId, second.id]));
+    assertEquals(await named(other.id), []);
+    await getPage(token);
+    await call(successor, "confirm_api_key", { organization_id: id, api_key_id: apiKeyId });
+    await revokeApiKey(successor, second);
+    assertEquals(await named(id), []);
+    const confirmed = (await listApiKeys(successor, id)).find((key) => key.id === apiKeyId);
+    assertEquals(confirmed?.maker_left_at, null);
+    assertEquals(confirmed?.confirmed_by_email, successor.email);
+    assertEquals(await left(id, leaver.id), { keys: 0 });
+    // Who has confirmed a key answers for it.
+    assertEquals(await left(id, successor.id, true), { keys: 2 });
+    await getProblem(401, token);
+    await getPage(other.token);
+  });
+
+  it("is for the platform only, and only an administrator confirms a key of the organization", async () => {
+    const { id: organization_id, apiKeyId: api_key_id } = await newOrganization(admin);
+    const auditor = await signUp();
+    await addMember(organization_id, auditor, "auditor");
+    const leaving = { organization_id, person: admin.id };
+    for (const person of [admin, auditor]) {
+      assertEquals((await person.client.rpc("person_left", leaving)).error?.code, "42501");
+    }
+    const confirm = (who = admin, id = organization_id) =>
+      who.client.rpc("confirm_api_key", { organization_id: id, api_key_id });
+    const { id: other } = await newOrganization(admin);
+    for (const { error } of [await confirm(auditor), await confirm(admin, other)]) {
+      assertEquals(error?.code, "42501");
+    }
   });
 });
 

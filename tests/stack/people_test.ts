@@ -12,7 +12,9 @@ import { TWO_DAYS, valueOf, writeEntries } from "../helpers.ts";
 const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";
 const FUNCTIONS = (await servedFunctions(sql))
-  .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"));
+  .filter(({ parameters }) => parameters.some(({ name }) => name === "organization_id"))
+  // For the platform.
+  .filter(({ name }) => name !== "person_left");
 
 /** What auditors may call, too. */
 const READING = [

@@ -135,6 +135,10 @@ export type Database = {
         Args: { "end_date": string; "organization_id": string; "start_date": string };
         Returns: Json;
       };
+      "confirm_api_key": {
+        Args: { "api_key_id": string; "organization_id": string };
+        Returns: Json;
+      };
       "create_api_key": {
         Args: {
           "api_key_id"?: string;
@@ -162,6 +166,10 @@ export type Database = {
           "organization_id": string;
           "query": Database["audit_log"]["CompositeTypes"]["page_query"];
         };
+        Returns: Json;
+      };
+      "person_left": {
+        Args: { "organization_id": string; "person": string; "revoke"?: boolean };
         Returns: Json;
       };
       "public_audit_log": {
