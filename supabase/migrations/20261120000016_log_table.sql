@@ -101,26 +101,6 @@ exception
 end $$;
 comment on function audit_log_private.logging_problems is 'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after log_table. Part of health().';
 
-create table audit_log_private.logging_failures (
-  logged text not null,
-  writer_pid integer not null,
-  failures bigint not null,
-  last_at timestamptz not null,
-  last_error text not null,
-  primary key (logged, writer_pid)
-);
-comment on table audit_log_private.logging_failures is 'How often on_failure => carry_on let a statement go on without its entries. Each backend counts in rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
-
-create function audit_log_private.note_failure(logged text, error text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into audit_log_private.logging_failures as f (logged, writer_pid, failures, last_at, last_error)
-  values (logged, pg_backend_pid(), 1, clock_timestamp(), left(error, 500))
-  on conflict on constraint logging_failures_pkey do update
-  set failures = f.failures + 1, last_at = excluded.last_at, last_error = excluded.last_error;
-end $$;
-comment on function audit_log_private.note_failure is 'Counts a statement whose entries could not be written.';
-
 -- What the trigger functions call for each entry.
 
 create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
@@ -166,8 +146,6 @@ begin
   return data;
 end $$;
 comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed.';
-
--- What log_table makes.
 
 create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -348,7 +326,6 @@ create function audit_log_private.log_table(
   -- Expressions over the columns of the table.
   organization text,
   agent_name text,
-  -- Actions.
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
@@ -369,8 +346,7 @@ declare
   name name := 'logged_' || relation.relname;
   number integer := 1;
   problem text;
-  event text;
-  action text;
+  made record;
 begin
   problem := case
     when relation.relkind not in ('r', 'p') or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
@@ -405,18 +381,18 @@ begin
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
     'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
   )));
-  for event, action in select a.key, a.value from jsonb_each_text(actions) as a loop
+  for made in select a.key as event, a.value as action from jsonb_each_text(actions) as a loop
     execute format(
       'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
       'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
-      event, logged,
+      made.event, logged,
       case
-        when event = 'insert' then 'referencing new table as changed'
-        when event = 'delete' then 'referencing old table as changed'
+        when made.event = 'insert' then 'referencing new table as changed'
+        when made.event = 'delete' then 'referencing old table as changed'
         when key is null then 'for each row'
         else 'referencing old table as former new table as changed'
       end,
-      format('audit_log_private.%I(%s)', name, logged), name, action
+      format('audit_log_private.%I(%s)', name, logged), name, made.action
     );
   end loop;
 end $$;

@@ -1,7 +1,7 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../helpers.ts";
-import { actAs, codeOf, countMismatches, rolledBack, type Run, valueOf } from "../project.ts";
+import { actAs, codeOf, type Run, valueOf } from "../project.ts";
 import { actionsOf, inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.
@@ -59,7 +59,7 @@ const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
      update kit.things set title = 'new'`,
     ['a: NEW {"title":["Two","NEW"]}'],
   ],
-  "COPY, forced row level security, and a column named like our own": [
+  "an UPDATE under forced row level security, with a column named like our own": [
     `alter table kit.things force row level security;
      alter table kit.things enable row level security;
      alter table kit.things rename note to t;
@@ -116,7 +116,6 @@ describe("on a table with a primary key, log_table logs", () => {
 /** Tables of other shapes. Each has a thing `Old`, of which the title is changed and which is then deleted. */
 const SHAPES: Record<string, Record<string, string>> = {
   "without a primary key": { columns: "id integer" },
-  "with a deferrable primary key": { columns: "id integer primary key deferrable" },
   "with a primary key of several columns": {
     columns: `"Id" integer, id uuid default gen_random_uuid(), primary key (id, "Id")`,
   },
@@ -329,23 +328,5 @@ describe("the cost of a logged update", () => {
         assertEquals((await written(run)).length, 8 + 1_000 + 10_000);
       });
     }
-  });
-});
-
-describe("the counts", () => {
-  it("are exact after many statements", async () => {
-    await rolledBack(sql, async (run) => {
-      await run.unsafe(
-        "create schema kit; insert into audit_log.actions (code, description) values ('thing_done', '')",
-      );
-      await makeThings(run);
-      await run`insert into kit.things select n, (array['a', 'b'])[n % 2 + 1], 'x' from generate_series(1, 1000) n`;
-      await run`update kit.things set team = 'b'`;
-      await run`delete from kit.things`;
-      const [{ id } = {}] =
-        await run`select id from audit_log.organizations where external_id = 'b'`;
-      assertStringIncludes(String(id), "-");
-      assertEquals(await countMismatches(run, id), []);
-    });
   });
 });

@@ -98,7 +98,6 @@ export async function written(run: Run): Promise<LoggedEntry[]> {
       select o.external_id, e.action::text, e.user_email::text, e.agent_name, e.data
       from audit_log.audit_entries e join audit_log.organizations o on o.id = e.organization_id
       where e.transaction_id = audit_log_private.transaction_number()
-
       order by e.created_at, e.id`,
   ];
 }
