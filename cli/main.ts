@@ -196,7 +196,9 @@ async function run(command: string, args: string[]): Promise<number> {
         to,
         mostBytes,
       });
-      return print(`${entries} entries were delivered to ${to}`);
+      return print(
+        `${entries} entries were delivered to ${to}${refused ? `, or are in ${refused}` : ""}`,
+      );
     }
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });

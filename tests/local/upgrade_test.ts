@@ -141,7 +141,7 @@ describe("after an upgrade from the oldest release", () => {
     assertEquals({ ...row }, { altered: "[]", unsealed: null, seals: DAYS.length + 1 });
     const command = ["run", "--allow-all", join(ROOT, "cli/main.ts"), "verify"];
     const { code, stdout } = await runDeno({
-      args: [...command, `--folder=${exported}`, `--kept=${kept}`],
+      args: [...command, exported, `--kept=${kept}`],
       env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token },
     });
     assertEquals(code, 0, stdout);
