@@ -116,7 +116,7 @@ end $$;
 alter function audit_log_private.list_seals volatile;
 alter function audit_log.list_seals volatile;
 
--- Citus refuses SQL functions that read distributed tables, so these two become plpgsql. Functions that read tables also
+-- Citus refuses SQL functions that read distributed tables, so these become plpgsql. Functions that read tables also
 -- plan each call anew, because Citus must know the organization.
 do $$
 declare
@@ -128,7 +128,8 @@ begin
       p.oid::regproc, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
       replace(pg_get_function_sqlbody(p.oid), 'BEGIN ATOMIC', 'BEGIN RETURN QUERY')
     )
-    from pg_proc p where p.oid in ('audit_log_private.count_periods'::regproc, 'audit_log_private.batch_entries'::regproc)
+    from pg_proc p
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in ('count_periods', 'first_batch', 'later_batch')
     union all
     select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)

@@ -88,8 +88,7 @@ declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
   is_first constant boolean := cursor.seen is null;
-  -- Where all that batch_entries gives matches, but for what was committed since the batch began, it need not give more
-  -- than the page takes.
+  -- Where all that is examined matches, but for what was committed since the batch began, the page takes no more.
   most constant integer := case
     when is_first and (wanted_actions is null or wanted_email is null) then least(most_examined, query.page_limit + 1)
     else most_examined
@@ -112,19 +111,32 @@ declare
   page record;
   last_examined record;
 begin
-  select
-    array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
-    array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
-  into strict page
-  from (
-    select e.* from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most) as e
-    where pg_visible_in_snapshot(e.transaction_id, place.bound)
-      and e.created_at >= query.since and e.created_at < query.until
-      and (wanted_actions is null or e.action = any (wanted_actions))
-      and (wanted_email is null or lower(e.user_email) = wanted_email)
-    -- One more than the page takes, to know whether there are more.
-    limit query.page_limit + 1
-  ) as e;
+  -- One more than the page takes, to know whether there are more.
+  if is_first then
+    select
+      array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+      array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
+    into strict page
+    from (
+      select e.* from audit_log_private.first_batch(organization_id, query, place, most) as e
+      where pg_visible_in_snapshot(e.transaction_id, place.bound)
+        and (wanted_actions is null or e.action = any (wanted_actions))
+      limit query.page_limit + 1
+    ) as e;
+  else
+    select
+      array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+      array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
+    into strict page
+    from (
+      select e.* from audit_log_private.later_batch(organization_id, place, late_transactions, most) as e
+      where pg_visible_in_snapshot(e.transaction_id, place.bound)
+        and e.created_at >= query.since and e.created_at < query.until
+        and (wanted_actions is null or e.action = any (wanted_actions))
+        and (wanted_email is null or lower(e.user_email) = wanted_email)
+      limit query.page_limit + 1
+    ) as e;
+  end if;
   has_more := cardinality(page.lines) > query.page_limit;
   last_place := cursor;
   if has_more then
@@ -139,9 +151,15 @@ begin
   has_more := false;
   items := coalesce(page.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
-  select e.transaction_id, e.created_at, e.id into last_examined
-  from audit_log_private.batch_entries(organization_id, query, place, late_transactions, most) as e
-  limit 1 offset most - 1;
+  if is_first then
+    select e.transaction_id, e.created_at, e.id into last_examined
+    from audit_log_private.first_batch(organization_id, query, place, most) as e
+    limit 1 offset most - 1;
+  else
+    select e.transaction_id, e.created_at, e.id into last_examined
+    from audit_log_private.later_batch(organization_id, place, late_transactions, most) as e
+    limit 1 offset most - 1;
+  end if;
   if found then
     has_more := true;
     last_place.transaction_id := last_examined.transaction_id;
@@ -151,8 +169,8 @@ begin
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
 
-create function audit_log_private.batch_entries(
-  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
+create function audit_log_private.first_batch(
+  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, most integer
 )
 returns setof audit_log.audit_entries
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
@@ -161,8 +179,16 @@ begin atomic
   -- A branch for each index, as in read_page. Only one of them reads, in its order.
   (
     select e.* from audit_log.audit_entries e
-    where (place).seen is null and (query).actions is null and (query).user_email is null
-      and e.organization_id = batch_entries.organization_id
+    where (query).actions is null and (query).user_email is null
+      and e.organization_id = first_batch.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where cardinality((query).actions) = 1 and (query).user_email is null
+      and e.organization_id = first_batch.organization_id and e.action = (query).actions[1]
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
     order by e.created_at, e.id limit most
   )
@@ -175,8 +201,8 @@ begin atomic
       from unnest((query).actions) as wanted (action)
       cross join lateral (
         select e.created_at, e.id from audit_log.audit_entries e
-        where (place).seen is null and (query).user_email is null
-          and e.organization_id = batch_entries.organization_id and e.action = wanted.action
+        where cardinality((query).actions) > 1 and (query).user_email is null
+          and e.organization_id = first_batch.organization_id and e.action = wanted.action
           and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
         order by e.created_at, e.id limit most
       ) as first
@@ -184,25 +210,34 @@ begin atomic
     ) as next
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = batch_entries.organization_id and e.created_at = next.created_at and e.id = next.id
+      where e.organization_id = first_batch.organization_id and e.created_at = next.created_at and e.id = next.id
       offset 0
     ) as e
   )
   union all
   (
     select e.* from audit_log.audit_entries e
-    where (place).seen is null and (query).user_email is not null
-      and e.organization_id = batch_entries.organization_id and lower(e.user_email) = (query).user_email
+    where (query).user_email is not null
+      and e.organization_id = first_batch.organization_id and lower(e.user_email) = (query).user_email
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
     order by e.created_at, e.id limit most
-  )
-  union all
+  );
+end;
+comment on function audit_log_private.first_batch is 'The next entries of the first batch after a place, by time, at most so many. Of a person, some may have other actions.';
+
+create function audit_log_private.later_batch(
+  organization_id uuid, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
+)
+returns setof audit_log.audit_entries
+-- As first_batch.
+language sql stable
+begin atomic
   (
     -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
     select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = batch_entries.organization_id and e.transaction_id = late.transaction_id
+      where e.organization_id = later_batch.organization_id and e.transaction_id = late.transaction_id
         -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
         and (e.created_at, e.id) > (
           case when late.transaction_id = (place).transaction_id then (place).created_at else '-infinity' end,
@@ -218,11 +253,10 @@ begin atomic
   union all
   (
     select e.* from audit_log.audit_entries e
-    where (place).seen is not null and late_transactions is null
-      and e.organization_id = batch_entries.organization_id
+    where late_transactions is null and e.organization_id = later_batch.organization_id
       and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
       and e.transaction_id < pg_snapshot_xmax((place).bound)
     order by e.transaction_id, e.created_at, e.id limit most
   );
 end;
-comment on function audit_log_private.batch_entries is 'The next entries of a batch after a place, in the batch''s order, at most so many. Some may not match: the caller tests days, action, person and snapshot.';
+comment on function audit_log_private.later_batch is 'The next entries of a later batch after a place, by transaction, at most so many, whether they match or not: late ones, or new ones where late_transactions is null.';
