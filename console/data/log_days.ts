@@ -113,6 +113,20 @@ export function useLogDays(filter: LogFilter) {
   });
 }
 
+const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
+
+/** The days of the whole log whose entries were changed after sealing. */
+export function useAlteredDays(organizationId: string) {
+  return useQuery({
+    queryKey: ["log", organizationId, "altered"],
+    queryFn: async ({ signal }) => {
+      const query = queryOf({ organizationId, ...ALL_DAYS }, { page_limit: 1 });
+      return (await call(SEAL_PAGE, "list_seals", query, signal)).altered;
+    },
+    staleTime: SEALS_STALE_MS,
+  });
+}
+
 /** The end of the organization's chain of seals. With a copy of it, a person can check all the others. */
 export function useLatestSeal(organization_id: string) {
   return useQuery({

@@ -1,6 +1,6 @@
-import { ActionIcon, Alert, Button, Group } from "@mantine/core";
+import { ActionIcon, Button, Group } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useRouter } from "@tanstack/react-router";
+import { useRouter } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
 import { readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
@@ -39,7 +39,6 @@ export function Log() {
   });
   const logDays = useLogDays(filter);
   const dayList = logDays.data?.days ?? [];
-  const altered = dayList.filter(({ state }) => state === "altered").map(({ day }) => day);
   const feed = useFeed(filter, isFollowing);
   const items = isFollowing ? feed.entries : entries.data?.items;
   const router = useRouter();
@@ -82,7 +81,6 @@ export function Log() {
         <Copy label="link" text={link} />
       </Head>
       <Toolbar />
-      {altered.length > 0 && !isFollowing && <Altered days={altered} />}
       {logDays.data && dayList.some(({ entries }) => entries > 0) && !isFollowing && (
         <div aria-busy={logDays.isPlaceholderData}>
           <Histogram
@@ -125,29 +123,6 @@ export function Log() {
       </div>
       {isExporting && <Export filter={filter} onClose={() => setIsExporting(false)} />}
     </>
-  );
-}
-
-/** Warns of days that were altered after sealing, and leads to the first. On a phone it takes one line. */
-function Altered({ days }: { days: string[] }) {
-  const [day] = days;
-  return (
-    <Alert color="red" role="alert" p="xs">
-      <Group gap="xs">
-        <span>
-          <Link from="/$organizationId/log" to="." search={{ start: day, end: day }}>{day}</Link>
-          {days.length > 1 ? ` and ${count(days.length - 1, "other day")} were` : " was"}{" "}
-          altered after sealing.
-        </span>
-        <Link
-          from="/$organizationId/log"
-          to="/$organizationId/seals"
-          search={{ start: day, end: day }}
-        >
-          What to do
-        </Link>
-      </Group>
-    </Alert>
   );
 }
 

@@ -5,12 +5,13 @@ import {
   type LogDays,
   type Seal,
   SEAL_STATES,
+  type SealState,
   useLatestSeal,
   useLogDays,
 } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
-import { count } from "../shared/days.ts";
+import { count, countDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search.ts";
@@ -49,6 +50,7 @@ export function Seals() {
       <Answer query={days} what="seals">
         {(data) => (
           <div aria-busy={days.isPlaceholderData}>
+            <Verdict {...data} />
             <Days {...data} />
           </div>
         )}
@@ -91,6 +93,21 @@ const COLUMNS: Column<LogDay>[] = [
       ),
   },
 ];
+
+/** Says in a line what the seals of a range say. */
+function Verdict({ start, end, days }: LogDays) {
+  const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
+  const last = end < today() ? end : today();
+  const empty = start <= last ? Math.max(0, countDays({ start, end: last }) - days.length) : 0;
+  const open = numberOf("open");
+  return (
+    <p role="status">
+      {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
+      {numberOf("altered") || "none"} altered
+      {empty > 0 && `, ${count(empty, "day")} without entries`}.
+    </p>
+  );
+}
 
 function Days({ days, holds, keep_days }: LogDays) {
   const altered = days.filter(({ state }) => state === "altered");

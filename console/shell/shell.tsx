@@ -5,7 +5,9 @@ import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
 import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
+import { useAlteredDays } from "../data/log_days.ts";
 import { ORGANIZATIONS, useReadable } from "../data/organizations.ts";
+import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
@@ -87,9 +89,29 @@ export function Shell() {
         {!organizations.data && (
           <Failure error={organizations.error} onRetry={organizations.refetch} />
         )}
+        {chosen && <Altered organizationId={chosen.id} />}
         {organizations.data && <Outlet />}
       </main>
     </div>
+  );
+}
+
+/** Warns on every screen of days that were altered after sealing, of any age, and leads to the first. */
+function Altered({ organizationId }: { organizationId: string }) {
+  const { data: [day, ...others] = [] } = useAlteredDays(organizationId);
+  if (!day) return null;
+  const range = { params: { organizationId }, search: { start: day, end: day } };
+  return (
+    <Alert color="red" role="alert" p="xs" mb="sm">
+      <Group gap="xs">
+        <span>
+          <Link to="/$organizationId/log" {...range}>{day}</Link>
+          {others.length > 0 ? ` and ${count(others.length, "other day")} were` : " was"}{" "}
+          altered after sealing.
+        </span>
+        <Link to="/$organizationId/seals" {...range}>What to do</Link>
+      </Group>
+    </Alert>
   );
 }
 

@@ -36,6 +36,7 @@ describe("seals, accessible in each state", () => {
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
     await page.getByRole("alert").getByText("Entries of 1 day were changed after sealing.")
       .waitFor();
+    await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
     await view.assertAccessible("seals");
     const [latest] = await sql`
       select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
@@ -49,6 +50,11 @@ describe("seals, accessible in each state", () => {
     await page.getByRole("option", { name: "2026-03-03: 1 entry, not yet sealed" }).waitFor();
     await page.getByRole("alert").getByRole("link", { name: "2026-03-01" }).waitFor();
     await view.assertAccessible("log-altered");
+    // Of any age, on every screen.
+    for (const screen of ["log?range=7d", "usage", "keys"]) {
+      await page.goto(`${CONSOLE_URL}#/${id}/${screen}`);
+      await page.getByRole("alert").getByText("2026-03-01 was altered after sealing.").waitFor();
+    }
   });
 
   it("are all shown when there are more than a page of them", async () => {
