@@ -169,6 +169,17 @@ describe("a starter kit's actions are logged", () => {
       ]);
     });
   });
+
+  it("with the UUIDs of audit_log.organizations, if organization_of returns what it gets", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { organization: "id", columns: "id uuid primary key" });
+      await run.unsafe(`
+        create or replace function audit_log_private.organization_of(external_id text) returns uuid
+        language plpgsql as 'begin return external_id::uuid; end';
+        insert into kit.things select id, null, 'x' from audit_log.organizations where external_id = 'a'`);
+      assertEquals((await written(run)).map(({ external_id }) => external_id), ["a"]);
+    });
+  });
 });
 
 describe("log_table() says at the push", () => {
