@@ -14,19 +14,10 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
-import type { components } from "../docs/openapi.d.ts";
-import {
-  checkChain,
-  type DayHash,
-  type Findings,
-  hashDay,
-  isSeal,
-  type Seal,
-} from "../seals/seal_chain.ts";
+import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
+import { type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
 import { codeOf } from "./files.ts";
-
-type SealsPage = components["schemas"]["SealsPage"];
 
 export interface VerifyOptions {
   /** Files with entries, one a line, in any order, and folders of such files. */
@@ -38,12 +29,6 @@ export interface VerifyOptions {
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
   start?: string | undefined;
   end?: string | undefined;
-}
-
-/** What the service says of its days. */
-interface Sealed {
-  seals: Seal[];
-  altered: Set<string>;
 }
 
 /** More than all days of 1,000 years have. */
@@ -64,38 +49,31 @@ export async function verify(
 ): Promise<{ lines: string[]; isWell: boolean }> {
   const { files, seals: source, kept } = options;
   if (files.length === 0) refuse("Name the files of the export, or their folder. Try --help.");
-  const [, sequence, seal] = kept?.match(/^(\d+):([0-9a-f]{64})$/) ?? [];
-  if (kept !== undefined && !seal) {
+  const keptSeal = kept === undefined ? undefined : parseKept(kept);
+  if (kept !== undefined && !keptSeal) {
     refuse("--kept must be a sequence, a colon and a seal of 64 digits");
   }
   for (const day of [options.start, options.end]) {
     if (day !== undefined && !DAY.test(day)) refuse("--start and --end must be days, YYYY-MM-DD");
   }
-  const pages: SealsPage[] = Array.isArray(source)
+  const pages: unknown[] = Array.isArray(source)
     ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
     : await fetchSeals(source);
-  const seals: Seal[] = pages.flatMap(({ items }) => items);
-  if (!seals.every(isSeal)) {
+  if (!pages.every(isSealsPage)) {
     refuse("The seals are not what …/seals answers: save its answers anew.");
   }
-  const total = Math.max(...pages.map(({ total }) => total));
-  if (seals.length < total && (seals.at(-1)?.sequence ?? 0) === seals.length) {
+  const missing = missingSeals(pages);
+  if (missing) {
+    const { found, total } = missing;
     refuse(
-      `There are ${seals.length} of ${total} seals: give --seals once for each page, all saved together.`,
+      `There are ${found} of ${total} seals: give --seals once for each page, all saved together.`,
     );
   }
-  const found = await checkChain(seals, seal ? { sequence: Number(sequence), seal } : undefined);
-  const altered = new Set(pages.flatMap((page) => page.altered));
-  for (const day of altered) {
-    const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
-    found.problems.push(
-      `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
-        "declares it",
-    );
-  }
-  await checkFiles(files, options, { seals, altered }, found);
-  const { problems, notes } = found;
-  const lines = [...problems, ...notes, summary(seals, kept, problems.length)];
+  const { days, repeated } = await hashFiles(files);
+  const { start, end } = options;
+  const { problems, notes, last } = await judge({ pages, days, kept: keptSeal, start, end });
+  if (repeated > 0) notes.unshift(`Repeated entries that were dropped: ${repeated}`);
+  const lines = [...problems, ...notes, summary(last, kept, problems.length)];
   return { lines, isWell: problems.length === 0 };
 }
 
@@ -114,12 +92,10 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
   }
 }
 
-async function checkFiles(
+/** Hashes the entries of each day that the files have, and counts those that were there twice. */
+async function hashFiles(
   files: string[],
-  range: VerifyOptions,
-  sealed: Sealed,
-  found: Findings,
-): Promise<void> {
+): Promise<{ days: Map<string, DayHash>; repeated: number }> {
   const paths = files.flatMap((file) =>
     statSync(file).isDirectory()
       ? readdirSync(file).filter((name) => ENTRY_FILE.test(name)).map((name) => join(file, name))
@@ -128,35 +104,26 @@ async function checkFiles(
   if (paths.length === 0) refuse(`${files.join(", ")} has no file like 2026-11-20.ndjson`);
   // Day by day, so that memory holds the entries of one.
   const folder = mkdtempSync(join(tmpdir(), "public-audit-log-"));
-  const days = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
+  const named = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
+  const days = new Map<string, DayHash>();
   let repeated = 0;
   try {
     for (const path of paths) {
       for await (const [day, lines] of linesByDay(path)) {
-        days.add(day);
+        named.add(day);
         appendFileSync(join(folder, day), lines);
       }
     }
-    for (const day of [...days].sort()) {
+    for (const day of named) {
       const lines = readLines(join(folder, day));
       const unique = [...new Set(lines)].sort(byTimeAndId);
       repeated += lines.length - unique.length;
-      checkDay(day, await hashDay(inPieces(unique)), sealed, found);
+      days.set(day, await hashDay(inPieces(unique)));
     }
   } finally {
     rmSync(folder, { recursive: true });
   }
-  if (repeated > 0) found.notes.push(`Repeated entries that were dropped: ${repeated}`);
-  const known = [...days].sort();
-  const { start = known[0] ?? "", end = known.at(-1) ?? "" } = range;
-  const last = new Map(sealed.seals.map((seal) => [seal.day, seal]));
-  const missing = [...last.values()].filter(({ day, entries }) => entries > 0 && !days.has(day));
-  const within = missing.map(({ day }) => day).filter((day) => start <= day && day <= end).sort();
-  const outside = missing.length - within.length;
-  if (within.length > 0) found.problems.push(`Sealed days that are not here: ${within.join(", ")}`);
-  if (outside > 0) {
-    found.notes.push(`Sealed days outside ${start} to ${end} that are not here: ${outside}`);
-  }
+  return { days, repeated };
 }
 
 /** The lines of a file, gathered by day. */
@@ -200,41 +167,12 @@ function* inPieces(lines: string[]): Generator<Uint8Array<ArrayBuffer>> {
   for (const line of lines) yield encoder.encode(`${line}\n`);
 }
 
-/** Compares the entries of a day with its seals. */
-function checkDay(day: string, file: DayHash, sealed: Sealed, { problems, notes }: Findings): void {
-  const { seals: all, altered } = sealed;
-  const seals = all.filter((seal) => seal.day === day);
-  const last = seals.at(-1);
-  const same = seals.findLastIndex(({ sha256 }) => sha256 === file.sha256);
-  if (!last && file.entries === 0) return;
-  if (!last && all.some((seal) => seal.day > day)) {
-    problems.push(
-      `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
-        "late (verify again after the next upkeep), or were put in",
-    );
-  } else if (!last) {
-    notes.push(`${day} is not sealed yet: nothing is proven of it`);
-  } else if (same < 0) {
-    // An altered day is never sealed again.
-    const why = altered.has(day)
-      ? "the log itself was changed, as said above"
-      : file.entries > last.entries
-      ? "entries came late (export the day again after the next upkeep), or were put in"
-      : `changed since ${last.sealed_at}, or not exported whole`;
-    problems.push(
-      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +
-        `${file.entries}; ${why}`,
-    );
-  } else if (seals[same] !== last) {
-    const sealed_at = seals[same]?.sealed_at;
-    const later = seals.slice(same + 1);
-    const added = later.reduce((sum, seal) => sum + seal.added, 0);
-    const removed = later.reduce((sum, seal) => sum + seal.removed, 0);
-    notes.push(
-      `${day} is as it was sealed at ${sealed_at}. Later seals declare ${added} added and ` +
-        `${removed} removed entries`,
-    );
-  }
+async function hashDay(
+  pieces: AsyncIterable<Uint8Array<ArrayBuffer>> | Iterable<Uint8Array<ArrayBuffer>>,
+): Promise<DayHash> {
+  const hasher = new DayHasher();
+  for await (const piece of pieces) await hasher.add(piece);
+  return await hasher.end();
 }
 
 /** Hashes a day's file. */
@@ -242,8 +180,7 @@ export async function hashOf(path: string): Promise<DayHash> {
   return await hashDay(createReadStream(path) as AsyncIterable<Uint8Array<ArrayBuffer>>);
 }
 
-function summary(seals: Seal[], kept: string | undefined, problems: number): string {
-  const last = seals.at(-1);
+function summary(last: Seal | undefined, kept: string | undefined, problems: number): string {
   if (!last) return "There are no seals yet.";
   if (problems > 0) return `${problems} ${problems === 1 ? "problem" : "problems"}.`;
   const proof = kept

@@ -5,6 +5,9 @@ import type { components } from "../docs/openapi.d.ts";
 
 export type Seal = components["schemas"]["Seal"];
 
+/** A seal that somebody kept outside the database. */
+export type Kept = Pick<Seal, "sequence" | "seal">;
+
 /** What is wrong, and what only needs to be known. Each is a sentence. */
 export type Findings = Record<"problems" | "notes", string[]>;
 
@@ -25,6 +28,8 @@ const FORM: Record<keyof Seal, RegExp> = {
   seal: HASH,
 };
 const BLOCK = 1000;
+/** No 1000 entries are larger, so this bounds the memory for a file of somebody else. */
+const MOST_BLOCK = 64_000_000;
 const NO_SEAL = "0".repeat(64);
 const LINE_BREAK = 0x0a;
 const ONE_DAY = 24 * 60 * 60 * 1000;
@@ -39,7 +44,7 @@ export function isSeal(value: unknown): value is Seal {
 /** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */
 export async function checkChain(
   seals: Seal[],
-  kept?: { sequence: number; seal: string },
+  kept?: Kept,
 ): Promise<Findings> {
   const found: Findings = { problems: [], notes: [] };
   /** The last seal of each day so far. */
@@ -97,7 +102,7 @@ function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined
 
 function checkKept(
   seals: Seal[],
-  kept: { sequence: number; seal: string },
+  kept: Kept,
   { problems, notes }: Findings,
 ): void {
   const found = seals.find(({ sequence }) => sequence === kept.sequence);
@@ -168,33 +173,47 @@ export function nameOf({ sequence, day, sealed_at }: Seal): string {
 export type DayHash = { sha256: string; entries: number };
 
 /** Hashes the lines of a day, given in pieces: each 1000 lines, and then the list of these hashes. */
-export async function hashDay(
-  pieces: AsyncIterable<Uint8Array<ArrayBuffer>> | Iterable<Uint8Array<ArrayBuffer>>,
-): Promise<DayHash> {
-  let list = "";
-  let block: Uint8Array<ArrayBuffer>[] = [];
-  let entries = 0;
+export class DayHasher {
+  #list = "";
+  #block: Uint8Array<ArrayBuffer>[] = [];
+  #size = 0;
+  #entries = 0;
   // The last line may lack its line break.
-  let isLineOpen = false;
-  const endBlock = async () => {
-    list += `${await hex(await new Blob(block).bytes())}\n`;
-    block = [];
-  };
-  for await (const piece of pieces) {
-    if (piece.length === 0) continue;
+  #isLineOpen = false;
+
+  /** Takes the next bytes, of any length. */
+  async add(piece: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (piece.length === 0) return;
     let start = 0;
     for (let i = piece.indexOf(LINE_BREAK); i >= 0; i = piece.indexOf(LINE_BREAK, i + 1)) {
-      if (++entries % BLOCK > 0) continue;
-      block.push(piece.subarray(start, i + 1));
-      await endBlock();
+      if (++this.#entries % BLOCK > 0) continue;
+      this.#keep(piece.subarray(start, i + 1));
+      await this.#endBlock();
       start = i + 1;
     }
-    if (start < piece.length) block.push(piece.subarray(start));
-    isLineOpen = piece.at(-1) !== LINE_BREAK;
+    if (start < piece.length) this.#keep(piece.subarray(start));
+    this.#isLineOpen = piece.at(-1) !== LINE_BREAK;
   }
-  if (isLineOpen) entries++;
-  if (block.length > 0) await endBlock();
-  return { sha256: await hex(new TextEncoder().encode(list)), entries };
+
+  async end(): Promise<DayHash> {
+    if (this.#isLineOpen) this.#entries++;
+    if (this.#block.length > 0) await this.#endBlock();
+    return { sha256: await hex(new TextEncoder().encode(this.#list)), entries: this.#entries };
+  }
+
+  #keep(piece: Uint8Array<ArrayBuffer>): void {
+    this.#size += piece.length;
+    if (this.#size > MOST_BLOCK) {
+      throw new RangeError(`${BLOCK} lines are larger than ${MOST_BLOCK} bytes: not entries`);
+    }
+    this.#block.push(piece);
+  }
+
+  async #endBlock(): Promise<void> {
+    this.#list += `${await hex(await new Blob(this.#block).bytes())}\n`;
+    this.#block = [];
+    this.#size = 0;
+  }
 }
 
 async function hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { verify } from "../../cli/verify.ts";
@@ -64,4 +64,17 @@ describe("a verifier judges", () => {
       if (typeof wrong === "string") assertStringIncludes(stdout, `differs: ${wrong}`);
     });
   }
+
+  it("no seals with altered days that are none, such as escapes that would write on a terminal", async () => {
+    const folder = await Deno.makeTempDir();
+    const seals = JSON.parse(Deno.readTextFileSync(`${CASES}good/seals.json`));
+    const altered = ["\x1b[2K\x1b[1GAll is as it was sealed."];
+    Deno.writeTextFileSync(`${folder}/seals.json`, JSON.stringify({ ...seals, altered }));
+    await assertRejects(
+      () => verify({ files: [`${CASES}good`], seals: [`${folder}/seals.json`] }),
+      Error,
+      "The seals are not what …/seals answers",
+    );
+    await Deno.remove(folder, { recursive: true });
+  });
 });

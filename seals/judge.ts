@@ -1,0 +1,145 @@
+// Judges exported days by their seals. The command and the console do so with these lines.
+
+import type { components } from "../docs/openapi.d.ts";
+import {
+  checkChain,
+  type DayHash,
+  type Findings,
+  isSeal,
+  type Kept,
+  type Seal,
+} from "./seal_chain.ts";
+
+/** What is needed of an answer of …/seals. */
+export type SealsPage = Pick<components["schemas"]["SealsPage"], "total" | "altered" | "items">;
+
+export interface Evidence {
+  /** All answers of …/seals, in order. */
+  pages: SealsPage[];
+  /** What the file of each day has. */
+  days: Map<string, DayHash>;
+  kept?: Kept | undefined;
+  /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
+  start?: string | undefined;
+  end?: string | undefined;
+}
+
+/**
+ * What a day is: `proven` as the kept seal proves it; `sealed`, as the chain says, which its owner could have made anew;
+ * `open`, not sealed yet; `differs`.
+ */
+export type DayState = "proven" | "sealed" | "open" | "differs";
+
+export interface Verdict extends Findings {
+  days: Map<string, DayState>;
+  /** The seal to keep next. */
+  last: Seal | undefined;
+}
+
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/** Reads a seal as people keep it: its sequence, a colon, and the seal. */
+export function parseKept(text: string): Kept | undefined {
+  const [, sequence, seal] = text.match(/^(\d{1,15}):([0-9a-f]{64})$/) ?? [];
+  return seal ? { sequence: Number(sequence), seal } : undefined;
+}
+
+export function isSealsPage(value: unknown): value is SealsPage {
+  const { total, items, altered } = (value ?? {}) as Record<string, unknown>;
+  return Number.isInteger(total) && Array.isArray(items) && items.every(isSeal) &&
+    Array.isArray(altered) && altered.every((day) => typeof day === "string" && DAY.test(day));
+}
+
+/** Says how many seals are missing from answers that do not go together. */
+export function missingSeals(pages: SealsPage[]): { found: number; total: number } | undefined {
+  const seals = pages.flatMap(({ items }) => items);
+  const total = Math.max(...pages.map(({ total }) => total));
+  const found = seals.length;
+  return found < total && (seals.at(-1)?.sequence ?? 0) === found ? { found, total } : undefined;
+}
+
+/** Checks the chain, that it has the kept seal, and each day by it. */
+export async function judge({ pages, days, kept, ...range }: Evidence): Promise<Verdict> {
+  const seals = pages.flatMap(({ items }) => items);
+  const altered = new Set(pages.flatMap((page) => page.altered));
+  const found = await checkChain(seals, kept);
+  for (const day of altered) {
+    const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
+    found.problems.push(
+      `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
+        "declares it",
+    );
+  }
+  const proven = kept && found.problems.length === 0 ? kept.sequence : 0;
+  const states = new Map<string, DayState>();
+  const known = [...days].sort(([one], [other]) => one < other ? -1 : 1);
+  for (const [day, file] of known) {
+    const until = judgeDay(day, file, { seals, altered }, found);
+    const isProven = typeof until === "number" && until <= proven;
+    states.set(day, typeof until === "string" ? until : isProven ? "proven" : "sealed");
+  }
+  const { start = known[0]?.[0] ?? "", end = known.at(-1)?.[0] ?? "" } = range;
+  const last = new Map(seals.map((seal) => [seal.day, seal]));
+  const missing = [...last.values()].filter(({ day, entries }) => entries > 0 && !days.has(day))
+    .map(({ day }) => day).sort();
+  const within = missing.filter((day) => start <= day && day <= end);
+  const outside = missing.length - within.length;
+  if (within.length > 0) found.problems.push(`Sealed days that are not here: ${within.join(", ")}`);
+  if (outside > 0) {
+    found.notes.push(`Sealed days outside ${start} to ${end} that are not here: ${outside}`);
+  }
+  const later = [...states.values()].filter((state) => state === "sealed").length;
+  if (proven > 0 && later > 0) {
+    found.notes.push(
+      `Days sealed after the seal that you kept, which does not prove them: ${later}`,
+    );
+  }
+  return { ...found, days: states, last: seals.at(-1) };
+}
+
+/** Compares the entries of a day with its seals. Returns the sequence of the one that fits, or what the day is. */
+function judgeDay(
+  day: string,
+  file: DayHash,
+  { seals: all, altered }: { seals: Seal[]; altered: Set<string> },
+  { problems, notes }: Findings,
+): number | "open" | "differs" {
+  const seals = all.filter((seal) => seal.day === day);
+  const last = seals.at(-1);
+  const same = seals.findLast(({ sha256 }) => sha256 === file.sha256);
+  if (!last) {
+    if (file.entries === 0) return "open";
+    if (!all.some((seal) => seal.day > day)) {
+      notes.push(`${day} is not sealed yet: nothing is proven of it`);
+      return "open";
+    }
+    problems.push(
+      `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
+        "late (verify again after the next upkeep), or were put in",
+    );
+    return "differs";
+  }
+  if (!same) {
+    // An altered day is never sealed again.
+    const why = altered.has(day)
+      ? "the log itself was changed, as said above"
+      : file.entries > last.entries
+      ? "entries came late (export the day again after the next upkeep), or were put in"
+      : `changed since ${last.sealed_at}, or not exported whole`;
+    problems.push(
+      `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +
+        `${file.entries}; ${why}`,
+    );
+    return "differs";
+  }
+  if (same !== last) {
+    const later = seals.slice(seals.indexOf(same) + 1);
+    const added = later.reduce((sum, seal) => sum + seal.added, 0);
+    const removed = later.reduce((sum, seal) => sum + seal.removed, 0);
+    notes.push(
+      `${day} is as it was sealed at ${same.sealed_at}. Later seals declare ${added} added and ` +
+        `${removed} removed entries`,
+    );
+  }
+  return same.sequence;
+}
