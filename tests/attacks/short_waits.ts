@@ -1,10 +1,10 @@
-// Starts the Edge Function so that it gives up slow readers after one second instead of thirty.
+// Starts the Edge Function so that it gives up slow readers after one second instead of sixty.
 
 const { setTimeout } = globalThis;
 
 Object.assign(globalThis, {
   setTimeout: (ring: () => void, milliseconds = 0) =>
-    setTimeout(ring, milliseconds === 30_000 ? 1_000 : milliseconds),
+    setTimeout(ring, milliseconds === 60_000 ? 1_000 : milliseconds),
 });
 
 await import("../../supabase/functions/public-audit-log/index.ts");

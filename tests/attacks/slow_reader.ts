@@ -15,7 +15,8 @@ export class SlowReader {
     host = "a",
   ): Promise<SlowReader> {
     const reader = new SlowReader(await Deno.connect(server));
-    const head = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+    const headers = `Host: ${host}\r\nAuthorization: Bearer ${token}\r\nConnection: close`;
+    const head = `GET ${path} HTTP/1.1\r\n${headers}\r\n\r\n`;
     await reader.#connection.write(new TextEncoder().encode(head));
     return reader;
   }
@@ -28,6 +29,15 @@ export class SlowReader {
 
   async readHeaders(): Promise<void> {
     while (!this.text.endsWith("\r\n\r\n")) await this.readByte();
+  }
+
+  /** Reads 64 kB, or what comes before the server closes the connection. Returns how many bytes. */
+  async readPiece(): Promise<number> {
+    let length = 0;
+    for (let read: number | null = 1; read && length < 65_536; length += read ?? 0) {
+      read = await this.#connection.read(new Uint8Array(65_536 - length)).catch(() => null);
+    }
+    return length;
   }
 
   /** Counts the bytes that are left, until the server closes the connection. */

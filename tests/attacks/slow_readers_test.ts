@@ -50,4 +50,20 @@ describe("the Edge Function", () => {
     for (const reader of readers) assert(await reader.readRest() < whole - 1_000_000);
     for (const connection of silent) connection.close();
   });
+
+  it("cuts off a reader that never pauses for long, when the time for a whole body is over", async () => {
+    const { token } = await largeOrganization();
+    const whole = (await (await ask(token, 1000)).bytes()).length;
+    const reader = await SlowReader.ask(server, `${path}&limit=1000`, token);
+    await reader.readHeaders();
+    let isAnswered = false;
+    const next = statusOnly(ask(token, 1)).finally(() => isAnswered = true);
+    let read = 0;
+    while (!isAnswered) {
+      read += await reader.readPiece();
+      await new Promise((resolve) => setTimeout(resolve, 40));
+    }
+    assertEquals(await next, 200);
+    assert(read + await reader.readRest() < whole - 1_000_000);
+  });
 });

@@ -38,8 +38,8 @@ const CHUNK = 65_536;
  */
 const BALLAST = 33 * 1024 ** 2;
 
-/** A body is given up when nobody has read from it for this many milliseconds. */
-const LONGEST_PAUSE = 30_000;
+/** A body that is not read whole within this many milliseconds is given up. */
+const LONGEST_READING = 60_000;
 
 /**
  * A response of `before`, the bytes and `after`. A small body is sent at once, which is fastest. A large one
@@ -78,29 +78,24 @@ function stream(
   onEnd: () => void,
 ): ReadableStream<Uint8Array> {
   let sent = 0;
-  let timer: ReturnType<typeof setTimeout>;
   const end = () => {
     clearTimeout(timer);
     bytes.buffer.transfer(0);
     new ArrayBuffer(BALLAST);
     onEnd();
   };
-  const giveUpLater = (controller: ReadableStreamDefaultController) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      controller.error(new Error(`nobody has read for ${LONGEST_PAUSE} ms`));
-      end();
-    }, LONGEST_PAUSE);
-  };
+  let timer: ReturnType<typeof setTimeout>;
   return new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(first);
-      giveUpLater(controller);
+      timer = setTimeout(() => {
+        controller.error(new Error(`the body was not read whole within ${LONGEST_READING} ms`));
+        end();
+      }, LONGEST_READING);
     },
     pull(controller) {
       // A copy, because the receiver may still have it when `bytes` is freed.
       controller.enqueue(bytes.slice(sent, sent += CHUNK));
-      giveUpLater(controller);
       if (sent < bytes.length) return;
       controller.enqueue(last);
       controller.close();
