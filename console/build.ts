@@ -15,17 +15,32 @@ for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
   );
   Deno.exit(2);
 }
+/** Variables for Mantine's colours that the console does not use. */
+const UNUSED = /^--mantine-color-(cyan|grape|indigo|lime|orange|pink|teal|violet)-/;
+
 await build({
   root: fileURLToPath(new URL(".", import.meta.url)),
   // Relative, so that the files may lie in any folder of a host.
   base: "./",
   plugins: [react()],
   logLevel: "warn",
+  css: {
+    postcss: {
+      plugins: [{
+        postcssPlugin: "unused-colours",
+        Declaration: (variable) => {
+          if (UNUSED.test(variable.prop)) variable.remove();
+        },
+      }],
+    },
+  },
   build: {
     outDir: resolve(outDir),
     chunkSizeWarningLimit: 1000,
     // The page's policy refuses fonts in data: addresses.
     assetsInlineLimit: 0,
+    // The oldest browsers that the scripts allow preload modules by themselves.
+    modulePreload: { polyfill: false },
     // The oldest browsers that the scripts allow. They know light-dark(), so it stays as it is written.
     cssTarget: ["chrome123", "firefox124", "safari17.5"],
   },

@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import * as z from "zod/mini";
-import { check, fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/transport.ts";
+import { fetchInTime, PROJECT_URL, PUBLISHABLE_KEY } from "../shared/transport.ts";
 
 /** Names of providers that are not simply the code with a capital letter. */
 const NAMES: Record<string, string> = {
@@ -14,10 +13,8 @@ const NAMES: Record<string, string> = {
 /** Auth lists these beside the providers. */
 const NO_PROVIDERS = ["email", "phone", "anonymous_users", "saml"];
 
-const SETTINGS = z.object({
-  external: z.record(z.string(), z.boolean()),
-  saml_enabled: z.optional(z.boolean()),
-});
+/** What Auth may answer. A schema would make the sign-in form wait for zod. */
+type Settings = { external?: Record<string, unknown>; saml_enabled?: unknown } | null;
 
 /** The ways to sign in that the build allows, as in `password,google`. Empty means all. */
 const ALLOWED = import.meta.env.VITE_SIGN_IN?.split(",").map((name) => name.trim()).filter(Boolean);
@@ -33,13 +30,16 @@ export function useMethods() {
     queryFn: async ({ signal }) => {
       const headers = { apikey: PUBLISHABLE_KEY };
       const answer = await fetchInTime(`${PROJECT_URL}/auth/v1/settings`, { headers, signal });
-      return check(SETTINGS, await answer.json());
+      const settings: Settings = await answer.json();
+      const { external, saml_enabled } = settings ?? {};
+      if (external) return { external, saml_enabled };
+      throw new Error("Auth did not list the ways to sign in.");
     },
     staleTime: Infinity,
   });
   const hasEmail = data?.external["email"] !== false;
   const providers = Object.entries(data?.external ?? {})
-    .filter(([id, isOn]) => isOn && !NO_PROVIDERS.includes(id) && isAllowed(id))
+    .filter(([id, isOn]) => isOn === true && !NO_PROVIDERS.includes(id) && isAllowed(id))
     .map(([id]) => ({ id, name: NAMES[id] ?? id.slice(0, 1).toUpperCase() + id.slice(1) }));
   return {
     password: hasEmail && isAllowed("password"),

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { KEY_STATES } from "../shared/search.ts";
-import { type Arguments, call } from "../shared/transport.ts";
+import { type Arguments, call } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 const API_KEY = z.object({

@@ -3,7 +3,7 @@ import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
 import type { Filter } from "../shared/search.ts";
-import { call, check } from "../shared/transport.ts";
+import { call, check } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));

@@ -1,7 +1,7 @@
 import { keepPreviousData, type QueryClient, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { countDays, type Days } from "../shared/days.ts";
-import { call } from "../shared/transport.ts";
+import { call } from "./call.ts";
 import { type LogFilter, queryOf } from "./entries.ts";
 
 const SEAL = z.object({

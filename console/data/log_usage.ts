@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { Days } from "../shared/days.ts";
-import { call } from "../shared/transport.ts";
+import { call } from "./call.ts";
 import type { ApiKey } from "./api_keys.ts";
 import { useOrganization } from "./organizations.ts";
 

@@ -2,7 +2,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
 import * as z from "zod/mini";
 import { compareNames } from "../shared/table.tsx";
-import { call } from "../shared/transport.ts";
+import { call } from "./call.ts";
 
 const ORGANIZATION = z.object({
   id: z.string(),

@@ -1,8 +1,8 @@
-import { Alert, Anchor, Button, Group, Loader, Popover, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, Group, Loader, Stack, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import { formatTime, formatTimes } from "./days.ts";
-import { Icon, type IconName } from "./icons.tsx";
+import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
@@ -119,36 +119,4 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
 
 export function TextButton(props: { onClick: () => void; children: ReactNode }) {
   return <Anchor component="button" type="button" fz="inherit" {...props} />;
-}
-
-export interface DropdownProps {
-  icon: IconName;
-  label: ReactNode;
-  children: (close: () => void) => ReactNode;
-}
-
-export function Dropdown({ icon, label, children }: DropdownProps) {
-  const [isOpen, setIsOpen] = useState(false);
-  return (
-    <Popover
-      opened={isOpen}
-      onChange={setIsOpen}
-      trapFocus
-      returnFocus
-      shadow="md"
-      position="bottom-start"
-    >
-      <Popover.Target>
-        <Button
-          className={styles.dropdown ?? ""}
-          style={{ justifySelf: "start" }}
-          leftSection={<Icon name={icon} />}
-          onClick={() => setIsOpen(!isOpen)}
-        >
-          {label}
-        </Button>
-      </Popover.Target>
-      <Popover.Dropdown>{children(() => setIsOpen(false))}</Popover.Dropdown>
-    </Popover>
-  );
 }

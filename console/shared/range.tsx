@@ -18,7 +18,8 @@ import {
   TIME_ZONE,
   type Zone,
 } from "./days.ts";
-import { Dropdown, Hint } from "./parts.tsx";
+import { Dropdown } from "./dropdown.tsx";
+import { Hint } from "./parts.tsx";
 import { daysOf, DEFAULT_PRESET, type Range } from "./search.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */

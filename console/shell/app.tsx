@@ -1,22 +1,25 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { RouterProvider } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { lazy, Suspense, useEffect, useMemo } from "react";
 import { SecondFactor } from "../auth/second_factor.tsx";
 import { needsSecondFactor, useSession } from "../auth/session.ts";
 import { SignIn } from "../auth/sign_in.tsx";
 import { Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
-import { newRouter } from "./router.tsx";
-import { EmailContext } from "./shell.tsx";
 
 const RETRY_MS = 5_000;
+
+const loadConsole = () => import("./console.tsx");
+const Console = lazy(loadConsole);
 
 export function App() {
   const { session, reason } = useSession();
   const userId = session?.user.id;
   // Each person gets a client of their own, so that nobody sees what another has read.
   const client = useMemo(newClient, [userId]);
-  const router = useMemo(newRouter, [client]);
+  // Loads while the person types. If that fails, the console tries again when it is needed.
+  useEffect(() => {
+    if (session === null) loadConsole().catch(() => {});
+  }, [session === null]);
   return (
     <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}
@@ -25,9 +28,9 @@ export function App() {
         : <SignIn reason={reason} />)}
       {session && needsSecondFactor(session) && <SecondFactor session={session} />}
       {session && !needsSecondFactor(session) && (
-        <EmailContext value={session.user.email ?? "Account"}>
-          <RouterProvider router={router} />
-        </EmailContext>
+        <Suspense fallback={<Loading what="the console" />}>
+          <Console email={session.user.email ?? "Account"} />
+        </Suspense>
       )}
     </QueryClientProvider>
   );

@@ -1,0 +1,36 @@
+import { Button, Popover } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import { Icon, type IconName } from "./icons.tsx";
+import styles from "./parts.module.css";
+
+export interface DropdownProps {
+  icon: IconName;
+  label: ReactNode;
+  children: (close: () => void) => ReactNode;
+}
+
+export function Dropdown({ icon, label, children }: DropdownProps) {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <Popover
+      opened={isOpen}
+      onChange={setIsOpen}
+      trapFocus
+      returnFocus
+      shadow="md"
+      position="bottom-start"
+    >
+      <Popover.Target>
+        <Button
+          className={styles.dropdown ?? ""}
+          style={{ justifySelf: "start" }}
+          leftSection={<Icon name={icon} />}
+          onClick={() => setIsOpen(!isOpen)}
+        >
+          {label}
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>{children(() => setIsOpen(false))}</Popover.Dropdown>
+    </Popover>
+  );
+}
