@@ -1,7 +1,5 @@
 import { parseArgs } from "node:util";
-import { measureFeed } from "./feed.ts";
 import { measureMemory } from "./memory.ts";
-import { measureNeighbours } from "./neighbours.ts";
 import { measureReads } from "./reads.ts";
 import type { BenchOptions } from "./stack.ts";
 import { measureWrites } from "./writes.ts";
@@ -25,8 +23,6 @@ const parts = {
   reads: () => measureReads(options),
   writes: () => measureWrites(options),
   memory: measureMemory,
-  feed: () => measureFeed(options),
-  neighbours: () => measureNeighbours(options.rounds),
 };
 for (const name of positionals.length > 0 ? positionals : ["reads"]) {
   const run = Object.entries(parts).find(([part]) => part === name)?.[1];

@@ -3,7 +3,7 @@ import { peakOf, resetPeak } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { resetLimits, startBenchStack } from "./stack.ts";
 
-export const DAY = "2026-03-01";
+const DAY = "2026-03-01";
 const REQUESTS = 200;
 
 /** The function's process may take at most so many MiB. */
@@ -36,20 +36,13 @@ export async function measureMemory(): Promise<void> {
   for (const fault of faults) console.log(fault);
 }
 
-/** Asks a function for a page of the day. */
-export function askForPage(port: number, token = "", limit = 1000): Promise<Response> {
-  return fetch(pageUrl(port, limit), { headers: { Authorization: `Bearer ${token}` } });
-}
-
-export function pageUrl(port: number, limit: number): string {
-  return `http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=${limit}`;
-}
-
 async function send(port: number, tokens: string[], atATime: number) {
+  const url = `http://127.0.0.1:${port}/public-audit-log?start=${DAY}&end=${DAY}&limit=1000`;
   let [sent, succeeded, bytes] = [0, 0, 0];
   await Promise.all(Array.from({ length: atATime }, async () => {
     while (sent < REQUESTS) {
-      const response = await askForPage(port, tokens[sent++ % tokens.length]);
+      const headers = { Authorization: `Bearer ${tokens[sent++ % tokens.length]}` };
+      const response = await fetch(url, { headers });
       const body = await response.bytes();
       if (response.status === 200) succeeded++;
       bytes = Math.max(bytes, body.length);

@@ -18,12 +18,7 @@ export async function byTurns<T, F>(
 }
 
 export function median(values: number[] = []): number {
-  return quantile(values, 0.5);
-}
-
-/** The value below which this share of the values lies. */
-export function quantile(values: number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN;
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 }
 
 /** The quotients of two lists, round by round. */
@@ -33,7 +28,6 @@ export function ratios(values: number[] = [], others: number[] = []): number[] {
 
 /** Median, and the lowest and the highest round. */
 export function spread(values: number[] = [], digits = 0): string {
-  if (values.length === 0) return "–";
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return `${median(values).toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 }

@@ -22,15 +22,13 @@ export const KEPT = fileURLToPath(new URL("data", import.meta.url));
 
 /** A stack in a process of its own, because the load must not share one with the gateway. */
 export interface BenchStack extends StackInfo, AsyncDisposable {
-  /** The process of the gateway. PostgREST is its child. */
-  pid: number;
   /** One connection, and the process of its backend. */
   sql: Sql;
   backend: number;
   /** The errors that functions have logged: the causes of 500s. */
   faults: Set<string>;
-  /** Starts an Edge Function that uses this stack: the service's, or that of another main file. */
-  startFunction(main?: URL): Promise<EdgeFunction>;
+  /** Starts an Edge Function that uses this stack. */
+  startFunction(): Promise<EdgeFunction>;
 }
 
 /** Starts a stack whose data is kept in a folder; without one, all of it is deleted at the end. */
@@ -57,10 +55,8 @@ export async function startBenchStack(keptDir?: string): Promise<BenchStack> {
     const log = (line: string) => {
       if (line.includes('"error"')) faults.add(JSON.parse(line).error);
     };
-    const startFunction = async (main?: URL) =>
-      started.use(await startEdgeFunction({ ...info, ...main && { main }, log }));
-    const { pid } = process;
-    return { ...info, pid, sql, backend, faults, startFunction, [Symbol.asyncDispose]: dispose };
+    const startFunction = async () => started.use(await startEdgeFunction({ ...info, log }));
+    return { ...info, sql, backend, faults, startFunction, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;

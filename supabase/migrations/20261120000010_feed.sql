@@ -8,7 +8,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   key audit_log_private.cursor_key;
   present constant pg_snapshot := audit_log_private.log_snapshot();
-  -- A page of any filter takes less than 50 ms of processor time with this (deno task bench feed).
+  -- A page of any filter takes less than 50 ms of processor time with this.
   most_examined constant integer := 10000;
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   cursor audit_log_private.feed_cursor;
