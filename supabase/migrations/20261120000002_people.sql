@@ -169,39 +169,40 @@ create function audit_log_private.request_context(out email text, out otherwise 
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
-  role constant text := current_setting('role');
-  caller jsonb;
+  request constant text := current_setting('request.headers', true);
   headers json;
+  caller jsonb;
 begin
+  data := '{}';
   if me.id is not null then
     email := audit_log_private.valid_email(me.email);
-    caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', 'person');
-  else
+  elsif me.email is not null then
     otherwise := audit_log_private.valid_email(me.email);
-    caller := jsonb_build_object('kind', case
-      when role = 'service_role' then 'secret_key' when role in ('anon', 'authenticated') then 'nobody' else 'database'
-    end);
   end if;
   otherwise := coalesce(otherwise, 'unknown@invalid');
-  if current_setting('request.headers', true) <> '' then
-    begin
-      headers := current_setting('request.headers');
-      caller := caller || jsonb_strip_nulls(jsonb_build_object(
-        -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
-        'address', substring(
-          trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
-          from '^[0-9a-fA-F:.]{2,45}$'
-        ),
-        'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
-      ));
-    exception
-      -- Anybody can change this setting. That must not make a write fail.
-      when data_exception then null;
-    end;
+  if me.id is null and (request <> '') is not true then
+    return;
   end if;
-  data := jsonb_build_object('caller', caller);
+  caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
+    when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
+  end);
+  begin
+    headers := nullif(request, '');
+    caller := caller || jsonb_build_object(
+      -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
+      'address', substring(
+        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
+        from '^[0-9a-fA-F:.]{2,45}$'
+      ),
+      'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
+    );
+  exception
+    -- Anybody can change this setting. That must not make a write fail.
+    when data_exception then null;
+  end;
+  data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
-comment on function audit_log_private.request_context is 'Who writes, for an entry. email: of the signed-in person, or null. otherwise: the address if nothing else tells whose it is. data: the field caller, {id, kind, address, user_agent}, to be added to the data of an entry; address and user_agent only within a request.';
+comment on function audit_log_private.request_context is 'Who writes, for an entry. email: of the signed-in person, or null. otherwise: the address if nothing else tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

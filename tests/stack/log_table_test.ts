@@ -112,10 +112,13 @@ describe("a starter kit's actions are logged", () => {
       await run`select set_config('request.headers', ${JSON.stringify(headers)}, true)`;
       await actAs(run, { sub: "user_2b", email: "ada@example.com" });
       await run`insert into kit.things values (1, 'a', 'One')`;
-      await run`select set_config('request.headers', '', true), set_config('request.jwt.claims', '', true)`;
+      await run`select
+        set_config('request.headers', '{"x-forwarded-for":"203.0.113.7"}', true),
+        set_config('request.jwt.claims', '', true)`;
       await run`set local role service_role`;
       await run`insert into kit.things values (2, 'a', 'Two')`;
       await run`reset role`;
+      await run`select set_config('request.headers', '', true)`;
       await run`insert into kit.things values (3, 'a', 'Three')`;
       const [person, key, job] = await written(run);
       assertEquals(person?.user_email, "ada@example.com");
@@ -130,10 +133,9 @@ describe("a starter kit's actions are logged", () => {
       });
       assertEquals([key?.user_email, key?.data["caller"]], ["unknown@invalid", {
         kind: "secret_key",
+        address: "203.0.113.7",
       }]);
-      assertEquals([job?.user_email, job?.data["caller"]], ["unknown@invalid", {
-        kind: "database",
-      }]);
+      assertEquals([job?.user_email, job?.data["caller"]], ["unknown@invalid", undefined]);
     });
   });
 

@@ -196,7 +196,7 @@ describe("log_table logs a table", () => {
         `insert into ${table} values (1, 'a', 'x', 'y', 'z'); update ${table} set "a b" = 'new'`,
       );
       const [{ data } = {}] = await written(run);
-      assertEquals(data, { "my id": "1", t: "y", changed: "z", caller: { kind: "database" } });
+      assertEquals(data, { "my id": "1", t: "y", changed: "z" });
       assertEquals((await shown(run))[1], 'a: new {"a b":["x","new"]}');
     });
   });
