@@ -1,4 +1,4 @@
-import { exhaust, type Sql, valueOf } from "../tests/project.ts";
+import { addOrganization, exhaust, insertEntries, type Sql, valueOf } from "../tests/project.ts";
 import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS, queryOf } from "./data_sets.ts";
 import { median, printHead, printRow } from "./report.ts";
 import {
@@ -12,6 +12,7 @@ import {
 
 const [START, END] = ["2025-01-01", "2025-12-31"] as const;
 const YEAR = `start=${START}&end=${END}`;
+const DATES = { start_date: START, end_date: END };
 const DAY = "start=2025-07-01&end=2025-07-01";
 /** The requests of a case in a round: few enough for the quotas of all keys. */
 const REQUESTS = 50;
@@ -24,23 +25,27 @@ export async function measureReads({ entries, rounds }: BenchOptions): Promise<v
   const dataSet = await makeDataSet(stack.sql, entries);
   await measureLog(stack.sql, url, dataSet, rounds);
   await measurePersons(stack, dataSet);
+  await measureHour(stack);
 }
 
 async function casesOf(sql: Sql, dataSet: DataSet) {
   const { entries, organizationId, keys, exhaustedKeys } = dataSet;
   const action = `${YEAR}&action=feedback_given`;
-  const year = queryOf({ start_date: START, end_date: END });
+  const year = queryOf(DATES);
   const cursor = await valueOf(
     sql.unsafe(`select ${cursorOf("pg_current_snapshot()", organizationId, year)}`),
   );
   const unknown = await sql<{ token: string }[]>`select audit_log_private.new_token() as token`;
   const queries = {
     "one day, first page": DAY,
+    "an hour": `${DAY}&since=2025-07-01T10:00:00Z&until=2025-07-01T11:00:00Z`,
+    "eight hours, from 10:17": `${DAY}&since=2025-07-01T10:17:00Z&until=2025-07-01T18:17:00Z`,
     "year, first page": YEAR,
     "year, newest first": `${YEAR}&order=desc`,
     "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
     "one action": action,
     "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
+    "three of four actions": `${YEAR}&action=agent_added,conversation_created,feedback_given`,
     "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
     "caught up, after=": `${YEAR}&after=${cursor}`,
   };
@@ -95,23 +100,51 @@ async function measurePersons(stack: BenchStack, { organizationId: id, entries }
   for (const [name, offsetOf] of Object.entries(offsets)) {
     const cells: string[] = [];
     for (const [n, person] of PERSONS.entries()) {
-      const query = queryOf({
-        start_date: START,
-        end_date: END,
-        user_email: addressOf(person),
-        page_offset: offsetOf(counts[n] ?? 0),
-      });
-      const call = `audit_log_private.read_page('${id}', ${query})`;
-      const processor = await costOf(stack, `perform ${call}`, 5);
-      const [row] = await stack.sql.unsafe(
-        `explain (analyze, buffers, format json) select ${call}`,
+      const page_offset = offsetOf(counts[n] ?? 0);
+      cells.push(
+        await priceOf(stack, id, { ...DATES, user_email: addressOf(person), page_offset }),
       );
-      const { Plan } = row?.["QUERY PLAN"][0];
-      const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
-      cells.push(`${blocks}, ${processor.toFixed(1)} ms`);
     }
     printRow(name, ...cells);
   }
+}
+
+/** Prints what pages within an hour of 50,000 entries read. */
+async function measureHour(stack: BenchStack) {
+  const { id } = await addOrganization(stack.sql);
+  await insertEntries(stack.sql, id, "2025-07-01 10:00", 50_000, { every: "70 milliseconds" });
+  await stack.sql`vacuum (analyze) audit_log.audit_entries`;
+  console.log("\nAn hour of 50,000 entries: the same for pages of 100");
+  const hour = { start_date: "2025-07-01", end_date: "2025-07-01" };
+  const part = { ...hour, since: "2025-07-01T10:01:00Z", until: "2025-07-01T10:58:00Z" };
+  const cases = {
+    "the day": hour,
+    "57 minutes of it": part,
+    "… and one action": { ...part, actions: ["agent_added"] },
+    "… and two actions": { ...part, actions: ["agent_added", "feedback_given"] },
+  };
+  printHead("what", "first page", "15,000 deep");
+  for (const [name, query] of Object.entries(cases)) {
+    const price = (page_offset: number) => priceOf(stack, id, { ...query, page_offset });
+    printRow(name, await price(0), await price(15_000));
+  }
+  await stack.sql`delete from audit_log.audit_entries where organization_id = ${id}`;
+}
+
+/** The blocks that a page reads, and its processor time. */
+async function priceOf(
+  stack: BenchStack,
+  organizationId: string,
+  query: Parameters<typeof queryOf>[0],
+): Promise<string> {
+  const call = `audit_log_private.read_page('${organizationId}', ${queryOf(query)})`;
+  const processor = await costOf(stack, `perform ${call}`, 5);
+  const [row] = await stack.sql.unsafe(
+    `explain (analyze, buffers, format json) select ${call}`,
+  );
+  const { Plan } = row?.["QUERY PLAN"][0];
+  const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
+  return `${blocks}, ${processor.toFixed(1)} ms`;
 }
 
 /** Resets all quotas, and uses up those of the exhausted keys. */
