@@ -14,7 +14,6 @@ type Key = Pick<Organization, "apiKeyId" | "token">;
 /** Three persons. Each has one in so many entries of a data set. */
 export const PERSONS = [100_000, 100, 1];
 
-/** The address of a person. */
 export function addressOf(person: number): string {
   return `user${person}@example.com`;
 }

@@ -147,7 +147,6 @@ async function priceOf(
   return `${blocks}, ${processor.toFixed(1)} ms`;
 }
 
-/** Resets all quotas, and uses up those of the exhausted keys. */
 async function prepareLimits(sql: Sql, { exhaustedKeys }: DataSet): Promise<void> {
   await resetLimits(sql);
   for (const { apiKeyId } of exhaustedKeys) await exhaust(sql, apiKeyId);

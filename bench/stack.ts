@@ -8,7 +8,6 @@ import { pidOf, type Sql } from "../tests/project.ts";
 import { processorTime } from "./processes.ts";
 
 export interface BenchOptions {
-  /** The number of entries in the log. */
   entries: number;
   rounds: number;
   /** Each subject is measured for these seconds in each round. */
@@ -17,7 +16,6 @@ export interface BenchOptions {
   supaAudit: string | undefined;
 }
 
-/** Data sets are kept here. */
 export const KEPT = fileURLToPath(new URL("data", import.meta.url));
 
 /** A stack in a process of its own, because the load must not share one with the gateway. */
@@ -27,7 +25,6 @@ export interface BenchStack extends StackInfo, AsyncDisposable {
   backend: number;
   /** The errors that functions have logged: the causes of 500s. */
   faults: Set<string>;
-  /** Starts an Edge Function that uses this stack. */
   startFunction(): Promise<EdgeFunction>;
 }
 
@@ -85,7 +82,6 @@ async function startProcess(dataDir: string) {
   }
 }
 
-/** Gives all keys their whole quota again. */
 export async function resetLimits(sql: Sql): Promise<void> {
   await sql`update audit_log_private.rate_limits set counted_at = '{}'`;
 }

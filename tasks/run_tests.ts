@@ -10,7 +10,6 @@ export interface TestCounts {
   skipped: number;
 }
 
-/** Adds the second to the first. */
 export function add(counts: TestCounts, more: TestCounts): void {
   counts.passed += more.passed;
   counts.failed += more.failed;

@@ -10,12 +10,9 @@ export const PUBLISHABLE_KEY = environment("SUPABASE_PUBLISHABLE_KEY");
 export const SECRET_KEY = environment("SUPABASE_SECRET_KEY");
 export const DATABASE_URL = environment("SUPABASE_DB_URL");
 
-/** The address of the service under test. */
 export const AUDIT_LOG_URL = `${API_URL}/functions/v1/public-audit-log`;
 
-/** A query string for two days. */
 export const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
-/** A query string for all days. */
 export const ALL_DAYS = "start=0001-01-01&end=9999-12-31";
 
 /** A well-formed token that no key has. */
@@ -29,27 +26,22 @@ export async function send(address: string, init?: RequestInit): Promise<Respons
   return response;
 }
 
-/** Makes the options of a request with a key. */
 export function withKey(token: string, headers: Record<string, string> = {}): RequestInit {
   return { headers: { ...headers, Authorization: `Bearer ${token}` } };
 }
 
-/** Sends a request with a key and a query string. */
 export function get(token: string, query: string = TWO_DAYS): Promise<Response> {
   return send(`?${query}`, withKey(token));
 }
 
-/** Sends a request with a key and a query string, and returns the status. */
 export async function statusOf(token: string, query?: string): Promise<number> {
   return await statusOnly(get(token, query));
 }
 
-/** Returns the status of an answer, and drops its body. */
 export async function statusOnly(answer: Promise<Response>): Promise<number> {
   return (await headOf(answer)).status;
 }
 
-/** Returns an answer's status and headers, and drops its body. */
 export async function headOf(answer: Promise<Response>): Promise<Omit<Response, "body">> {
   const response = await answer;
   await response.body?.cancel();
@@ -61,12 +53,10 @@ export async function getPage(token: string, query?: string): Promise<Page> {
   return await bodyOf(200, get(token, query));
 }
 
-/** Sends a request, and fails unless it is refused with this status. */
 export async function getProblem(status: number, token: string, query?: string): Promise<Problem> {
   return await bodyOf(status, get(token, query));
 }
 
-/** Asks for the seals of a range of days. */
 export async function getSeals(token: string, range: string = TWO_DAYS): Promise<SealsPage> {
   return await bodyOf(200, send(`/seals?${range}`, withKey(token)));
 }

@@ -28,7 +28,6 @@ interface DocumentedResponse {
 /** The schema of a line of NDJSON. */
 const ENTRY = "#/components/schemas/AuditEntry";
 
-/** Returns the document's example of the body of a problem. */
 export function exampleOf(status: number): object {
   return Object.values(RESPONSES[status]?.content ?? {})[0]?.example ?? {};
 }

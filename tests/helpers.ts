@@ -18,7 +18,6 @@ export function connect(): Sql {
   return postgres(DATABASE_URL, { onnotice: () => {} });
 }
 
-/** The connection of a test file. */
 export const sql = connect();
 // A failed test may have left a transaction open.
 afterAll(() => sql.end({ timeout: 5 }));
@@ -63,7 +62,6 @@ export async function newLog(...entries: Entry[]): Promise<Organization> {
 /** The largest number of entries that one piece of a deletion deletes, unless one day has more. */
 export const PIECE = 10_000;
 
-/** Counts the entries of an organization. */
 export async function entriesOf(id: string): Promise<number> {
   return await valueOf(
     sql`select count(*)::int from audit_log.audit_entries where organization_id = ${id}`,

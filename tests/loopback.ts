@@ -1,4 +1,3 @@
-/** A server that a test has started. */
 export interface Loopback extends AsyncDisposable {
   /** Without a slash at its end. */
   url: string;

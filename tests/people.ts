@@ -8,7 +8,6 @@ type Schema = Database["audit_log"];
 const PROJECT = { apiUrl: API_URL, publishableKey: PUBLISHABLE_KEY, secretKey: SECRET_KEY };
 type Project = typeof PROJECT;
 
-/** A person with an account, signed in. */
 export interface Person {
   id: string;
   email: string;
@@ -62,7 +61,6 @@ export async function addMember(
     .insert({ organization_id, user_id, role }).throwOnError();
 }
 
-/** Calls a function of the admin console as a person, and returns its answer. */
 export async function call<T>(
   person: Person,
   name: keyof Schema["Functions"],
@@ -101,14 +99,12 @@ export interface ApiKeyState {
   requests_last_minute: number;
 }
 
-/** Makes an API key. */
 export async function createApiKey(admin: Person, organization_id: string, name = "test") {
   return await call<NewApiKey>(admin, "create_api_key", { organization_id, name });
 }
 
 type Revoked = ApiKey & { revoked_at: string; revoked_by_email: string };
 
-/** Revokes an API key. */
 export async function revokeApiKey(
   admin: Person,
   { organization_id, id }: Pick<ApiKey, "organization_id" | "id">,
@@ -116,7 +112,6 @@ export async function revokeApiKey(
   return await call<Revoked>(admin, "revoke_api_key", { organization_id, api_key_id: id });
 }
 
-/** Lists an organization's keys, as its administrators see them. */
 export async function listApiKeys(admin: Person, organization_id: string) {
   type Listed = Omit<ApiKey, "organization_id"> & ApiKeyState;
   return await call<Listed[]>(admin, "list_api_keys", { organization_id });

@@ -10,14 +10,12 @@ export type Sql = postgres.Sql;
 /** A connection, or a transaction on one. */
 export type Run = postgres.ISql;
 
-/** An organization of a test's own, with an API key. */
 export interface Organization {
   id: string;
   apiKeyId: string;
   token: string;
 }
 
-/** Returns the one value that a query gives. */
 export async function valueOf<T>(query: PromiseLike<readonly postgres.Row[]>): Promise<T> {
   const [row] = await query;
   return Object.values(row ?? {})[0];
@@ -33,7 +31,6 @@ export async function addOrganization(run: Run, name = "Test"): Promise<Organiza
   return { id, ...key };
 }
 
-/** Makes API keys for an organization. */
 export async function addKeys(run: Run, id: string, count: number) {
   const keys = await run<Omit<Organization, "id">[]>`
     select key ->> 'id' as "apiKeyId", key ->> 'token' as token
@@ -57,7 +54,6 @@ export async function actAs(
   await run`set local role authenticated`;
 }
 
-/** Calls a function of the schema audit_log as a signed-in person. */
 export async function callAs<T>(sql: Sql, sub: string, call: string): Promise<T> {
   return await valueOf<T>(sql.begin(async (run) => {
     await actAs(run, { sub, email: `${sub}@example.com` });
@@ -123,7 +119,6 @@ export async function insertEntries(
     from generate_series(0, ${entries}::int - 1) as n`;
 }
 
-/** The fields that a test gives a query. */
 export type Query = Partial<Database["audit_log"]["CompositeTypes"]["page_query"]>;
 
 /** Makes a query in SQL from its fields by name. All others have their defaults, so that a new one breaks no test. */
@@ -133,17 +128,14 @@ export function queryOf(run: Run, given: Query) {
   }::text::jsonb))`;
 }
 
-/** Reads a page by SQL. */
 export async function readPage(run: Run, id: string, given: Query): Promise<Page> {
   return await valueOf(run`
     select json_build_object('total', r.total, 'items', r.items::json)
     from audit_log_private.read_page(${id}, ${queryOf(run, given)}) as r`);
 }
 
-/** The feed's answer to a query by SQL. */
 export interface FeedAnswer {
   items: { id: string; agent_name: string }[];
-  /** The agents of the entries. */
   names: string[];
   cursor: string;
   has_more: boolean;
@@ -187,12 +179,10 @@ export async function deleteEntriesBefore(run: Run, id: string, day: string): Pr
   );
 }
 
-/** Lists where an organization's counts differ from its entries. */
 export async function countMismatches(run: Run, id: string): Promise<postgres.Row[]> {
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
-/** Counts the rows of a table that a transaction has read. */
 export async function rowsRead(run: Run, table: string): Promise<number> {
   return await valueOf(run`
     select seq_tup_read::int + coalesce(idx_tup_fetch, 0)::int

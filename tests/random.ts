@@ -11,7 +11,6 @@ export function randomFrom(seed: number): Random {
   };
 }
 
-/** Picks one of the items. */
 export function pick<T>(random: Random, items: readonly T[]): T {
   const item = items[random(items.length)];
   if (item === undefined) throw new RangeError("nothing to pick from");

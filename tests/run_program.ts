@@ -1,21 +1,17 @@
-/** How a program ended, and what it printed. */
 export interface Ended {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** Runs a program to its end. */
 export async function runProgram(program: string, options: Deno.CommandOptions): Promise<Ended> {
   return textOf(await new Deno.Command(program, options).output());
 }
 
-/** Runs Deno to its end. */
 export async function runDeno(options: Deno.CommandOptions): Promise<Ended> {
   return await runProgram(Deno.execPath(), options);
 }
 
-/** Decodes what a program printed. */
 export function textOf({ code, stdout, stderr }: Deno.CommandOutput): Ended {
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };

@@ -24,7 +24,6 @@ const QUOTA = 60;
 
 const REQUEST_ID = "2f1f7c9e-8f0e-4a53-9d0b-3c9a4a7f1e52";
 
-/** The headers of answers, by name. */
 const HEADERS = {
   "Cache-Control": text(
     "Answers must not be stored: they are for the holder of the key only",
@@ -91,7 +90,6 @@ const HEADERS = {
 
 type HeaderName = keyof typeof HEADERS;
 
-/** The headers of every answer. */
 const COMMON: HeaderName[] = ["Cache-Control", "Vary", "X-Content-Type-Options", "X-Request-Id"];
 const LIMIT: HeaderName[] = ["RateLimit-Policy", "RateLimit"];
 
@@ -266,7 +264,6 @@ function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchem
   return z.toJSONSchema(schema, { io, override: simplify });
 }
 
-/** The schemas of answers: all that have an id. */
 function schemas() {
   const registered = z.toJSONSchema(z.globalRegistry, {
     uri: (id) => `#/components/schemas/${id}`,

@@ -40,7 +40,6 @@ export interface Guess {
   entryId: string;
 }
 
-/** One request that an attacker makes with a guess. */
 export interface Attack {
   path: string;
   init?: RequestInit & { headers: Record<string, string> } | undefined;
@@ -91,14 +90,12 @@ export function value({ name, type, fields }: Parameter, guess: Guess): string {
   }
 }
 
-/** Returns what an attacker sends for a parameter in JSON. */
 export function jsonValue(parameter: Parameter, guess: Guess): string | object {
   if (parameter.type === "page_query") return queryOfGuess(guess);
   const text = value(parameter, guess);
   return parameter.type === "jsonb" ? JSON.parse(text) : text;
 }
 
-/** Makes the arguments of a function, by name. */
 export function values<T>(
   parameters: Parameter[],
   guess: Guess,
@@ -107,7 +104,6 @@ export function values<T>(
   return Object.fromEntries(parameters.map((each) => [each.name, valueOf(each, guess)]));
 }
 
-/** Makes a request with a body in JSON. */
 export function json(body: object) {
   const headers = { "Content-Type": "application/json" };
   return { method: "POST", headers, body: JSON.stringify(body) };

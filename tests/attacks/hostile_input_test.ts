@@ -20,7 +20,6 @@ const BATCH = 500;
 const SOCKETS = 8;
 
 const gatewayUrl = new URL(AUDIT_LOG_URL);
-/** All that the function has logged. */
 let log = "";
 const edgeFunction = await startEdgeFunction({
   apiUrl: gatewayUrl.origin,
@@ -29,7 +28,6 @@ const edgeFunction = await startEdgeFunction({
 });
 afterAll(() => edgeFunction[Symbol.asyncDispose]());
 
-/** Where the service is under attack. */
 const HOMES = {
   function: `http://127.0.0.1:${edgeFunction.port}/public-audit-log`,
   gateway: AUDIT_LOG_URL,
@@ -105,7 +103,6 @@ async function assertAnswer(response: Response, verdict: Verdict, method: string
   }
 }
 
-/** Asserts that the function has logged no error so far. */
 function assertNoFault(): void {
   const faults = log.split("\n").filter((line) =>
     line !== "" && (!line.startsWith("{") || line.includes('"error"'))

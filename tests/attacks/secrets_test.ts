@@ -104,7 +104,6 @@ async function newKey(stack: Stack) {
   return { id, token, organization_id, admin };
 }
 
-/** From now on, every statement and its parameters are in Postgres's log. */
 async function logEverything(sql: Sql): Promise<void> {
   await sql`alter system set log_statement = 'all'`;
   await sql`alter system set log_min_messages = 'debug1'`;

@@ -7,7 +7,6 @@ export class SlowReader {
     this.#connection = connection;
   }
 
-  /** Sends a request with a key. */
   static async ask(
     server: Deno.ConnectOptions,
     path: string,

@@ -22,7 +22,6 @@ export type { Page, Route };
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${API_URL}/`;
 
-/** The name under which the browser stores the session. */
 export const SESSION = "audit-log-console-auth-token";
 
 const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
@@ -47,11 +46,9 @@ const browser = await chromium.launch({
 afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
 afterAll(() => browser.close());
 
-/** A page, with what a person does in the console and sees there. */
 export class View {
   /** What the browser complained about: errors of scripts and of the content security policy. */
   readonly complaints: string[] = [];
-  /** The origins that the page has sent requests to. */
   readonly origins = new Set<string>();
 
   constructor(readonly page: Page) {
@@ -162,7 +159,6 @@ export class View {
       (document.activeElement.labels?.[0] ?? document.activeElement).innerText`);
   }
 
-  /** Presses Tab until an element with this name has the focus. */
   async tabTo(name: RegExp): Promise<void> {
     for (let i = 0; i < 40; i++) {
       await this.key("Tab");
@@ -185,7 +181,6 @@ export class View {
     return calls;
   }
 
-  /** Hides the tab from the page, or shows it again. */
   async setVisibility(state: "hidden" | "visible"): Promise<void> {
     await this.page.evaluate(`
       Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });

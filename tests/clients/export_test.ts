@@ -29,12 +29,10 @@ const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e
 
 const read = Deno.readTextFileSync;
 
-/** Starts an export to a file. */
 function start(file: string, options: CliOptions, ...args: string[]): Running {
   return startCli(INSTALLED, ["export", `--out=${file}`, ...args], options);
 }
 
-/** Runs an export that must succeed. */
 function exportTo(file: string, options: CliOptions, ...args: string[]): Promise<Ended> {
   return mustRun(start(file, options, ...args).output);
 }
@@ -47,7 +45,6 @@ async function assertWhole(file: string, { id }: Organization): Promise<void> {
   assertEquals(lines.sort(), rows.map(({ line }) => line).sort());
 }
 
-/** Reads a CSV file as lines of NDJSON. */
 function csvLines(text: string): string[] {
   // To most readers, every line break that is not quoted ends a record.
   const record_delimiter = ["\r\n", "\n", "\r"];

@@ -16,7 +16,6 @@ const INSTALLED = await installCli("@aws-sdk/client-s3@3");
 const SECRET = "a secret of 24 bytes, ok";
 const SEED = Number(Deno.env.get("FORWARD_SEED") ?? Math.floor(Math.random() * 1e9));
 
-/** A kind of sink. */
 interface Kind {
   to: (url: string) => string;
   token: string;
@@ -97,7 +96,6 @@ function startSink(take: Kind["take"], fault: SinkFault = () => {}) {
   return { ...server, received, objects, requestedAt };
 }
 
-/** How a test runs the command. */
 interface Run extends CliOptions {
   kind?: keyof typeof KINDS;
   sink: { url: string };
@@ -118,7 +116,6 @@ function start({ kind = "webhook", sink, state, args = ["--once"], ...options }:
   return startCli(INSTALLED, all, { env, ...options });
 }
 
-/** A path for a state file in a new folder. */
 function newState(): string {
   return `${newFolder()}/audit.state`;
 }

@@ -17,7 +17,6 @@ async function newReader(): Promise<string> {
   return path;
 }
 
-/** Runs the program in a reader's folder. */
 async function sync(cwd: string, { token }: Organization, url = AUDIT_LOG_URL): Promise<Ended> {
   return await runProgram("python3", {
     args: ["follow.py"],

@@ -4,7 +4,6 @@ import { newFolder } from "./cli.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
-/** What the commands of a page have printed. */
 export interface Ran {
   outputs: string[];
   /** The output of the first command that contains a text. */

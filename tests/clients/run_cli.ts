@@ -3,7 +3,6 @@ import { type Ended, textOf } from "../run_program.ts";
 
 const LONGEST_RUN_MS = 60_000;
 
-/** The exit code of a killed process. */
 export const KILLED = 137;
 
 /** This machine's Node, the oldest and the newest Node that the command supports, and Deno. */
@@ -14,7 +13,6 @@ const RUNTIMES = {
   Deno: [Deno.execPath(), "run", "-A"],
 };
 
-/** How a test runs the command. */
 export interface CliOptions {
   key?: string;
   /** The API, or a proxy before it. */

@@ -18,7 +18,6 @@ export async function built(name: string, script: string) {
   return { folder, it: test.skip };
 }
 
-/** The path of a file in examples/. */
 export function example(path: string): string {
   return fileURLToPath(new URL(`../../examples/${path}`, import.meta.url));
 }

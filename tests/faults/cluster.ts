@@ -12,7 +12,6 @@ import { type Ended, runProgram } from "../run_program.ts";
 
 export type Connection = Sql & AsyncDisposable;
 
-/** A server that a test has started. */
 export type Cluster = ReturnType<typeof attach>;
 
 export function adminUrl({ port, adminPassword }: PostgresOptions): string {
@@ -79,7 +78,6 @@ recovery_target_name = '${restorePoint}'`;
   return standby;
 }
 
-/** The process ids of a server and all its processes. */
 export async function processesOf(options: PostgresOptions): Promise<number[]> {
   await using sql = connect(options, { max: 1, fetch_types: false });
   const rows = await sql<{ pid: number }[]>`select pid from pg_stat_activity`;
@@ -150,7 +148,6 @@ export async function runAsPostgres(script: string, options: Deno.CommandOptions
   throw new Error(`failed: ${script}\n${ended.stdout}${ended.stderr}`);
 }
 
-/** Freezes all rows of all databases of a server. */
 export async function freeze(options: PostgresOptions): Promise<void> {
   await using sql = connect(options);
   await sql`alter database template0 allow_connections true`;
@@ -160,7 +157,6 @@ export async function freeze(options: PostgresOptions): Promise<void> {
   }
 }
 
-/** Sets the number of the next transaction of a server that is stopped. */
 export async function resetWal(
   programs: string,
   { dataDir }: PostgresOptions,

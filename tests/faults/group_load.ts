@@ -14,7 +14,6 @@ export interface GroupLoadOptions {
   atOnce: number;
 }
 
-/** Counts what a run has done so far. */
 export interface GroupFigures {
   writes: number;
   deletions: number;

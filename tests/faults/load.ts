@@ -214,7 +214,6 @@ export class Load {
   }
 }
 
-/** Gives all keys, again and again. */
 function* inTurn(keys: Key[]): Generator<Key, never> {
   while (true) yield* keys;
 }

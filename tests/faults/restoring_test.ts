@@ -229,7 +229,6 @@ function auth({ apiUrl, publishableKey }: TemporaryStack) {
   return createClient(apiUrl, publishableKey, options).auth;
 }
 
-/** Counts the different entries that a reader gets who follows from the beginning. */
 async function follow(sql: Sql, id: string) {
   const ids = new Set<string>();
   for (let after = "beginning";;) {
@@ -240,7 +239,6 @@ async function follow(sql: Sql, id: string) {
   }
 }
 
-/** The commands under a heading of the page. */
 async function commandsOf(heading: string, language = "bash"): Promise<string[]> {
   const page = await Deno.readTextFile(new URL("../../docs/restoring.md", import.meta.url));
   const [, section = ""] = page.split(new RegExp(`^#+ ${heading}$`, "m"));

@@ -52,14 +52,12 @@ const THEIRS = {
     grant insert on public.documents to authenticated;`,
 };
 
-/** A person with an account, signed in. */
 export interface Account {
   id: string;
   email: string;
   client: SupabaseClient;
 }
 
-/** An answer of the Data API. */
 export type Answer = { code: string } | { data: unknown };
 
 /** A Supabase project that was there before the service. It has a folder with migrations, and a stack without ours. */
@@ -86,7 +84,6 @@ export class ExistingProject implements AsyncDisposable {
     Deno.writeTextFileSync(join(this.folder, path), text);
   }
 
-  /** Lists the names of the files, in order. */
   migrations(): string[] {
     return Array.from(Deno.readDirSync(join(this.folder, MIGRATIONS)), ({ name }) => name).sort();
   }
@@ -101,7 +98,6 @@ export class ExistingProject implements AsyncDisposable {
     await supabase("db", "push", `--workdir=${this.folder}`, `--remote=${databaseUrl}`, "--yes");
   }
 
-  /** Lists the names of the files that were pushed, in order. */
   async pushed(): Promise<string[]> {
     const rows = await this.sql`
       select version || '_' || name || '.sql' as file from supabase_migrations.schema_migrations
@@ -124,14 +120,12 @@ export class ExistingProject implements AsyncDisposable {
     this.addMigration("tables", actions, blockOf("sql", "audit_log_private.log_table("));
   }
 
-  /** Makes an organization of theirs. */
   async newOrganization(): Promise<string> {
     const id = `acme-${crypto.randomUUID()}`;
     await this.sql`insert into public.organizations (id, name) values (${id}, 'Acme')`;
     return id;
   }
 
-  /** Finds the organization of the log that stands for one of theirs. */
   async organization(externalId: string): Promise<{ id: string; name: string }> {
     const [row] = await this.sql<{ id: string; name: string }[]>`
       select id, name from audit_log.organizations where external_id = ${externalId}`;
@@ -155,14 +149,12 @@ export class ExistingProject implements AsyncDisposable {
     });
   }
 
-  /** Makes a person with these claims, as one of Clerk or Auth0. */
   async personWith(claims: Record<string, unknown>): Promise<SupabaseClient> {
     const secrets = join(dirname(this.stack.postgres.dataDir), "secrets.json");
     const { jwtSecret } = JSON.parse(await Deno.readTextFile(secrets));
     return this.client(signJwt({ role: "authenticated", ...claims }, jwtSecret));
   }
 
-  /** Calls a function of the log as a person. */
   async call(person: SupabaseClient, name: string, given: object = {}): Promise<Answer> {
     for (let attempt = 0;; attempt++) {
       const { data, error } = await person.schema("audit_log").rpc(name, given);
@@ -172,7 +164,6 @@ export class ExistingProject implements AsyncDisposable {
     }
   }
 
-  /** Makes a key as an administrator. Returns its token. */
   async keyOf(person: SupabaseClient, organizationId: string): Promise<string> {
     const given = { organization_id: organizationId, name: "test" };
     const answer = await this.call(person, "create_api_key", given);
@@ -180,7 +171,6 @@ export class ExistingProject implements AsyncDisposable {
     return (answer.data as { token: string }).token;
   }
 
-  /** Asks the function. It must answer with 200. */
   async get(token: string, address: string, accept = "application/json"): Promise<Response> {
     const headers = { Authorization: `Bearer ${token}`, Accept: accept };
     for (let attempt = 0;; attempt++) {
@@ -193,7 +183,6 @@ export class ExistingProject implements AsyncDisposable {
     }
   }
 
-  /** Reads a page of all entries. */
   async page(token: string) {
     return await (await this.get(token, "?start=0001-01-01&end=9999-12-31&limit=1000")).json();
   }
@@ -205,14 +194,12 @@ export class ExistingProject implements AsyncDisposable {
   }
 }
 
-/** Reads a file of examples/adopting. */
 export function recipe(name: string): string {
   return Deno.readTextFileSync(join(ROOT, "examples/adopting", name));
 }
 
 const page = await Deno.readTextFile(join(ROOT, "docs/adopting.md"));
 
-/** Finds the block of docs/adopting.md that contains a text. */
 export function blockOf(language: string, part: string): string {
   const blocks = page.matchAll(new RegExp(`^ *\`\`\`${language}\\n([^]*?)^ *\`\`\`$`, "gm"));
   for (const [, block = ""] of blocks) if (block.includes(part)) return block;

@@ -64,13 +64,11 @@ async function start(): Promise<void> {
   await ready.promise;
 }
 
-/** Sends a signal to the start. Returns its exit code. */
 async function stop(signal: Deno.Signal): Promise<number | undefined> {
   process?.kill(signal);
   return (await process?.status)?.code;
 }
 
-/** Runs `deno task status`. Returns its values by name. */
 async function status(): Promise<Record<string, string>> {
   const { text } = await run("status");
   return Object.fromEntries(
@@ -78,13 +76,11 @@ async function status(): Promise<Record<string, string>> {
   );
 }
 
-/** Runs the example that the start printed, as pasted into a shell. */
 async function runExample(): Promise<Page> {
   const example = output.match(/^ *curl "(?:.*\\\n)*.*/m)?.[0] ?? "";
   return JSON.parse((await runProgram("sh", { args: ["-c", example] })).stdout);
 }
 
-/** Connects to the database of the start. */
 async function query<T>(ask: (run: Run) => Promise<T>): Promise<T> {
   const url = `postgresql://postgres:postgres@127.0.0.1:${databasePort}/postgres`;
   const connection = postgres(url, { max: 1 });
@@ -114,7 +110,6 @@ async function isGone(pid: string): Promise<boolean> {
   return /^(Z.*\s*)?$/.test(stdout);
 }
 
-/** Lists the ports of the start on which something listens. */
 async function openPorts(): Promise<number[]> {
   const open: number[] = [];
   for (const port of [apiPort, databasePort]) {

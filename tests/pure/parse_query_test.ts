@@ -7,7 +7,6 @@ import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-lo
 const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
 const NOON = "2026-03-01T12:00:00";
 
-/** Lists the bad parameters of a query string, by name. */
 function badParameters(query: string): string[] {
   return (parseQuery(query).errors ?? []).map(({ parameter }) => parameter).sort();
 }

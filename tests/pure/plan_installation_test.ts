@@ -13,10 +13,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FUNCTION = "supabase/functions/public-audit-log";
 const MANIFEST = `${FUNCTION}/installed.json`;
 
-/** The time of installing. */
 const NOW = new Date("2026-12-01T10:01:00Z");
 
-/** Texts by path. */
 type Files = Record<string, string>;
 
 /** The files that two versions of ours share. */
@@ -83,7 +81,6 @@ class Project implements Disposable {
     );
   }
 
-  /** Lists the names of the migrations, in order. */
   migrations(): string[] {
     return readdirSync(join(this.path, "supabase/migrations")).sort();
   }
@@ -282,7 +279,6 @@ describe("installing is refused, and changes nothing,", () => {
 });
 
 describe("deno task install", () => {
-  /** Runs the command in a folder, as `deno task` does. */
   async function install(folder: string, ...args: string[]) {
     return await runDeno({
       args: ["run", "--allow-all", join(ROOT, "cli/main.ts"), "install", ...args],

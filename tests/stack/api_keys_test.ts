@@ -10,7 +10,6 @@ import { whileWaiting } from "../helpers.ts";
 const DAY = 24 * 60 * 60 * 1000;
 const admin = await signUp();
 
-/** Returns the time so many days from now. */
 function inDays(days: number): string {
   return new Date(Date.now() + days * DAY).toISOString();
 }

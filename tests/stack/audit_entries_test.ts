@@ -29,7 +29,6 @@ async function refusal(given: unknown) {
   return error;
 }
 
-/** Makes an object of so many levels. */
 function nested(levels: number) {
   return { deep: JSON.parse("[".repeat(levels - 1) + "1" + "]".repeat(levels - 1)) };
 }

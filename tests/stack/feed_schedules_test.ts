@@ -25,7 +25,6 @@ function orders(taken: number[] = []): number[][] {
     .flatMap((writer) => orders([...taken, writer]));
 }
 
-/** Lists all ways in which the writers can end. */
 function outcomes(): Outcome[][] {
   const ends: Outcome[] = ["commit", "rollback"];
   return ends.flatMap((a) => ends.flatMap((b) => ends.map((c) => [a, b, c])));

@@ -6,12 +6,10 @@ import { actionsOf, inKit, installKit, logTable, makeThings, written } from "./s
 
 // Tests the migration `log_table` as an adopter meets it. logged_writes_test.ts has the odd writes.
 
-/** Signs somebody up in the kit, and returns the id. */
 async function signUp(run: Run): Promise<string> {
   return await valueOf(run`insert into kit.users (email) values ('ada@example.com') returning id`);
 }
 
-/** Makes a team, and returns its id. */
 async function newTeam(run: Run, owner: string, name = "Engines"): Promise<string> {
   return await valueOf(run`
     insert into kit.accounts (name, slug, owner_id) values (${name}, ${name}, ${owner}) returning id`);

@@ -9,7 +9,6 @@ const LEAVE = await Deno.readTextFile(
   new URL("../../examples/adopting/leave.sql", import.meta.url),
 );
 
-/** Lists logging_problems(). */
 async function problems(run: Run): Promise<string[]> {
   return (await run`select logged, problem from audit_log_private.logging_problems()`)
     .map(({ logged, problem }) => `${logged}: ${problem}`);

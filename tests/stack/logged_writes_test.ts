@@ -302,7 +302,6 @@ describe("no value makes a write fail", () => {
 });
 
 describe("the cost of a logged update", () => {
-  /** Measures a statement, in milliseconds. */
   async function milliseconds(run: Run, statement: string): Promise<number> {
     const start = performance.now();
     await run.unsafe(statement);

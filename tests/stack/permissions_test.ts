@@ -19,7 +19,6 @@ const MONITOR = await Deno.readTextFile(
   new URL("../../examples/adopting/monitoring_role.sql", import.meta.url),
 );
 
-/** Runs a query, and writes each row as a line. */
 async function lines(query: Promise<postgres.Row[]>): Promise<string[]> {
   return (await query).map((row) => Object.values(row).join(" "));
 }
@@ -53,7 +52,6 @@ function privileges(connection: Run): Promise<string[]> {
 
 const SECURITY = await Deno.readTextFile(new URL("../../SECURITY.md", import.meta.url));
 
-/** Reads the table of privileges in SECURITY.md. */
 function documentedPrivileges(): string[] {
   const [, table = ""] = SECURITY.match(/\| Role +\| On +\| May +\|\n\|[-| ]+\|\n((?:\|.*\n)+)/) ??
     [];

@@ -21,7 +21,6 @@ async function keepDays(id: string, days: number | null): Promise<void> {
   await sql`update audit_log.organizations set keep_days = ${days} where id = ${id}`;
 }
 
-/** Returns the UTC day so many days ago. */
 async function daysAgo(days: number): Promise<string> {
   return await valueOf(
     sql`select ((clock_timestamp() at time zone 'UTC')::date - ${days}::int)::text`,

@@ -102,7 +102,6 @@ export async function written(run: Run): Promise<LoggedEntry[]> {
   ];
 }
 
-/** Names the actions that this transaction has logged. */
 export async function actionsOf(run: Run): Promise<string[]> {
   return (await written(run)).map(({ action }) => action);
 }
