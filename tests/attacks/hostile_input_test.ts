@@ -6,8 +6,6 @@ import { type Problem, randomFrom, revoke, SECRET_KEY, sql, statusOnly } from ".
 import { TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { assertDocumented, exampleOf } from "../contract.ts";
 import { hostileRequest } from "./hostile_requests.ts";
-import { PARAMETERS } from "./parameters.ts";
-import { judge, type Verdict } from "./second_reading.ts";
 import { SlowReader } from "./slow_reader.ts";
 
 // More, or others: FUZZ_REQUESTS=100000 FUZZ_SEED=7 deno task test tests/attacks/hostile_input_test.ts
@@ -47,12 +45,13 @@ async function makeKeys() {
   await sql`update audit_log.organizations set external_id = ${EXTERNAL_ID} where id = ${second.id}`;
   await revoke(sql, revoked.apiKeyId);
   const keys = [...await addKeys(sql, first.id, 6), ...await addKeys(sql, second.id, 6)];
-  const active = new Map(
+  const organizations = new Map(
     keys.map(({ token }, n) => [token, n < 6 ? first.id : EXTERNAL_ID]),
   );
   return {
-    known: { active, exhausted: exhausted.token },
-    tokens: [...active.keys(), revoked.token, exhausted.token, UNKNOWN_TOKEN],
+    organizations,
+    exhausted: exhausted.token,
+    tokens: [...organizations.keys(), revoked.token, exhausted.token, UNKNOWN_TOKEN],
     /** From here on, only the exhausted key is refused with 429. */
     async resetLimits() {
       for (const { apiKeyId } of keys) await age(sql, apiKeyId, "61 seconds");
@@ -66,41 +65,27 @@ function nineEntries(created_at: string) {
   return [...actions, ...actions, ...actions].map((action) => ({ action, created_at }));
 }
 
-/** Asserts that an answer is as documented, and that the verdict allows it. */
-async function assertAnswer(response: Response, verdict: Verdict, method: string): Promise<void> {
+/** Asserts that an answer is as documented, and what the token may get. */
+async function assertAnswer(response: Response, organizationId: string | undefined): Promise<void> {
   const { status, headers } = response;
   const body = await response.clone().text();
-  assertEquals(status, verdict.status, body.slice(0, 500));
   assertEquals(headers.has("X-Injected"), false);
   // No caller makes the service answer at length about a bad request.
   assert(status === 200 || body.length < 20_000);
   // An answer to HEAD has no body.
-  if (method === "HEAD") return;
+  if (body === "") return;
   const answer: Page & Problem & { message?: string } = JSON.parse(body);
   // The gateway itself answers about a path outside of the function's.
   if (status === 404 && answer.message) return;
   await assertDocumented(response);
-  if (verdict.status !== 200) {
+  if (status !== 200) {
     const example: Partial<Problem> = exampleOf(status);
     return assertEquals(answer.code, example.code);
   }
-  const given = Object.fromEntries(verdict.query);
-  const [limit, offset] = [Number(given["limit"]), Number(given["offset"])];
-  const { total, items, cursor, has_more, next, ...echo } = answer;
-  // Only the feed has these three.
-  const isFeed = verdict.query.has("after");
-  const types = isFeed ? ["string", "boolean", has_more ? "string" : "object"] : [];
-  for (const [n, field] of [cursor, has_more, next].entries()) {
-    assertEquals(typeof field, types[n] ?? "undefined");
-  }
-  const { start, end, since, until } = given;
-  const range = { start, end, ...since && { since }, ...until && { until } };
-  assertEquals(echo, { organization_id: verdict.organizationId, ...range, limit, offset });
+  assertEquals(answer.organization_id, organizationId);
+  const { total, limit, offset, items } = answer;
   assert(total <= 9);
   assertEquals(items.length, Math.max(0, Math.min(limit, total - offset)));
-  for (const [name, value] of verdict.query) {
-    for (const item of items) assert(PARAMETERS[name]?.admits?.(item, value) ?? true, name);
-  }
 }
 
 function assertNoFault(): void {
@@ -111,22 +96,25 @@ function assertNoFault(): void {
 }
 
 describe("hostile input", () => {
-  it(`gets the answers that a second reading of the contract gives: ${REQUESTS} requests of seed ${SEED}`, async () => {
-    const { known, tokens, resetLimits } = await makeKeys();
+  it(`gets documented answers, and entries of its own organization only: ${REQUESTS} requests of seed ${SEED}`, async () => {
+    const { organizations, exhausted, tokens, resetLimits } = await makeKeys();
     const statuses = new Map<number, number>();
     async function attack(n: number): Promise<void> {
       const home = n % GATEWAY_SHARE === 0 ? HOMES.gateway : HOMES.function;
       const random = randomFrom(SEED * 1_000_003 + n);
-      const request = hostileRequest(random, home, tokens[n % tokens.length] ?? "");
-      const verdict = judge(request, new URL(home).pathname, known);
-      const { method, url, headers } = request;
+      const token = tokens[n % tokens.length] ?? "";
+      const request = hostileRequest(random, home, token);
       try {
-        await assertAnswer(await fetch(request), verdict, method);
+        const response = await fetch(request);
+        const { status } = response;
+        const allowed = organizations.has(token) ? [200, 400] : token === exhausted ? [429] : [];
+        assert([401, 404, 405, ...allowed].includes(status), `${status}`);
+        await assertAnswer(response, organizations.get(token));
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
       } catch (error) {
-        const sent = `${method} ${url.slice(0, 2000)} ${headers.get("Authorization")}`;
+        const sent = `${request.method} ${request.url.slice(0, 2000)}`;
         throw new Error(`FUZZ_SEED=${SEED}, request ${n}: ${error}\n${sent}`);
       }
-      statuses.set(verdict.status, (statuses.get(verdict.status) ?? 0) + 1);
     }
     for (let from = 0; from < REQUESTS; from += BATCH) {
       await resetLimits();
