@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { measureDistance } from "./distance.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./reads.ts";
 import type { BenchOptions } from "./stack.ts";
@@ -23,6 +24,7 @@ const parts = {
   reads: () => measureReads(options),
   writes: () => measureWrites(options),
   memory: measureMemory,
+  distance: measureDistance,
 };
 for (const name of positionals.length > 0 ? positionals : ["reads"]) {
   const run = Object.entries(parts).find(([part]) => part === name)?.[1];
