@@ -4,9 +4,10 @@ import { useEffect, useRef, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
-import { presetDays } from "../shared/days.ts";
+import { count, presetDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
+import { Printed } from "../shared/printed.tsx";
 import { KEY_STATES, type KeysSearch } from "../shared/search.ts";
 import { CreateKey } from "./create_key.tsx";
 import { STATES } from "./key_state.tsx";
@@ -52,6 +53,13 @@ export function Keys() {
           Create key
         </Button>
       </Head>
+      <Printed
+        facts={[
+          search.text && `Search: ${search.text}`,
+          search.state && `State: ${STATES[search.state].name}`,
+          keys.data && `Total: ${count(select(keys.data, search).length, "key")}`,
+        ]}
+      />
       <div role="status">
         <Lead>
           With a key, an application reads the whole log of{" "}

@@ -7,9 +7,10 @@ import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";
-import { count } from "../shared/days.ts";
+import { count, formatDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
+import { actionName, Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
+import { Printed } from "../shared/printed.tsx";
 import { daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
@@ -80,6 +81,14 @@ export function Log() {
         </Button>
         <Copy label="link" text={link} />
       </Head>
+      <Printed
+        facts={[
+          isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
+          search.action && `Action: ${actionName(search.action)}`,
+          search.person && `Person: ${search.person}`,
+          entries.data && `Total: ${count(entries.data.total, "entry", "entries")}`,
+        ]}
+      />
       <Toolbar />
       {logDays.data && dayList.some(({ entries }) => entries > 0) && !isFollowing && (
         <div aria-busy={logDays.isPlaceholderData}>

@@ -1,4 +1,4 @@
-import { Alert, Group } from "@mantine/core";
+import { Alert, Box, Group } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import {
   type LogDay,
@@ -11,8 +11,9 @@ import {
 } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
-import { count, countDays, today } from "../shared/days.ts";
+import { count, countDays, formatDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
+import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search.ts";
 import { type Column, Table } from "../shared/table.tsx";
@@ -24,10 +25,17 @@ export function Seals() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
-  const days = useLogDays({ organizationId, ...daysOf(search, "30d") });
+  const range = daysOf(search, "30d");
+  const days = useLogDays({ organizationId, ...range });
   return (
     <>
       <Head title="Seals" />
+      <Printed
+        facts={[
+          `Days: ${formatDays(range)} (UTC)`,
+          days.data && `Total: ${count(days.data.days.length, "day")} with entries`,
+        ]}
+      />
       <Lead>
         Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
         before. A day without entries gets none. Keep a copy of the latest seal elsewhere. With it
@@ -87,7 +95,9 @@ const COLUMNS: Column<LogDay>[] = [
     cell: ({ day, seal }) =>
       seal && (
         <Group gap="xs" wrap="nowrap">
-          <code>{seal.seal.slice(0, 8)}…</code>
+          <Box component="code" w="9ch" style={{ overflow: "hidden", textOverflow: "ellipsis" }}>
+            {seal.seal}
+          </Box>
           <Copy label={`seal of ${day}`} text={keptSeal(seal)} isShort />
         </Group>
       ),

@@ -1,3 +1,4 @@
+import "../print.css";
 import "./mantine.css";
 import { RouterProvider } from "@tanstack/react-router";
 import { useState } from "react";

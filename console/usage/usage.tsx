@@ -3,8 +3,9 @@ import { useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { type Reader, readersOf, useUsage } from "../data/log_usage.ts";
 import { KeepsUp } from "../keys/key_state.tsx";
-import { count, dayOf, formatRelative } from "../shared/days.ts";
+import { count, dayOf, formatDays, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
+import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf, type UsageSearch } from "../shared/search.ts";
 import { type Column, sorted, Table } from "../shared/table.tsx";
@@ -48,13 +49,20 @@ export function Usage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: keys = [] } = useApiKeys();
-  const usage = useUsage(daysOf(search, "30d"));
+  const days = daysOf(search, "30d");
+  const usage = useUsage(days);
   const change = (changes: Partial<UsageSearch>) =>
     navigate({ search: (before) => ({ ...before, ...changes }) });
   const sorting = search.sort ? search : { sort: "Last", descending: true as const };
   return (
     <>
       <Head title="Usage" />
+      <Printed
+        facts={[
+          `Days: ${formatDays(days)} (UTC)`,
+          usage.data && `Total: ${count(readersOf(usage.data, keys).length, "reader")}`,
+        ]}
+      />
       <Lead>
         These keys and people have read the log of <bdi>{organization.name}</bdi>.{" "}
         {organization.is_admin && (

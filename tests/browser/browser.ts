@@ -24,7 +24,7 @@ export const CONSOLE_URL = `${API_URL}/`;
 
 export const SESSION = "audit-log-console-auth-token";
 
-const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
+export const SCREENSHOTS = new URL("../../local/data/screenshots/", import.meta.url);
 /** The narrowest that a page should fit (WCAG 2.2, 1.4.10). */
 const PHONE = 320;
 /** A phone; 1440 pixels at a zoom of 200 %; a tablet; a wide and a usual screen. */

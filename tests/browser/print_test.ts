@@ -1,0 +1,72 @@
+import { assert, assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { insertEntries, runUpkeep, sql } from "../helpers.ts";
+import { openLog, openScreen, SCREENSHOTS, today, type View } from "./browser.ts";
+
+/** Prints the page, also into a file to look at, and returns the number of sheets. */
+async function print({ page }: View, name: string): Promise<number> {
+  const path = new URL(`${name}.pdf`, SCREENSHOTS).pathname;
+  const pdf = new TextDecoder("latin1").decode(await page.pdf({ path, format: "A4" }));
+  return pdf.match(/\/Type \/Page\b/g)?.length ?? 0;
+}
+
+/** Lays the page out as on paper, and returns the lines of its heading. */
+async function layOut({ page }: View): Promise<string[]> {
+  await page.emulateMedia({ media: "print" });
+  await page.evaluate(`dispatchEvent(new Event("beforeprint"))`);
+  const heading = await page.locator(".printed").innerText();
+  return heading.replace(/ \d{4}-\S+ \S+ UTC$/, " …").split("\n");
+}
+
+describe("on paper, also from a dark screen", () => {
+  it("a month of seals is whole, and needs two sheets at most", async () => {
+    const { view, page } = await openScreen(
+      "seals?start=2026-01-01&end=2026-01-31",
+      async ({ id }) => {
+        await insertEntries(sql, id, "2026-01-01", 62, { every: "12 hours" });
+        await runUpkeep(sql);
+      },
+      { colorScheme: "dark" },
+    );
+    await view.shows("31 days sealed");
+    const sheets = await print(view, "seals");
+    assert(sheets <= 2, `${sheets} sheets`);
+    assertEquals(await layOut(view), [
+      "Organization: Test",
+      "Days: 2026-01-01 – 2026-01-31 (UTC)",
+      "Total: 31 days with entries",
+      "Printed at …",
+    ]);
+    const seal = page.locator("td code").first();
+    assertEquals((await seal.innerText()).length, 64);
+    assert(await seal.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+  });
+
+  it("the log has its filters and total in the heading, repeats the head of its table, and has no controls", async () => {
+    const entries = Array.from({ length: 50 }, (_, n) => ({
+      created_at: `${today()}T00:00:00.${100 + n}Z`,
+      agent_name: `An agent whose long name no column of a sheet has room for in one line, ${n}`,
+    }));
+    const { view, page } = await openLog(entries, "range=today&person=ada@example.com");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await view.row("one line, 7").first().click();
+    await view.entry.getByText("p-1").or(view.entry.getByText("m-1")).first().waitFor();
+    await print(view, "log");
+    assertEquals(await layOut(view), [
+      "Organization: Test",
+      `Days: ${today()} (UTC)`,
+      "Person: ada@example.com",
+      "Total: 50 entries",
+      "Printed at …",
+    ]);
+    assertEquals(await page.getByRole("button").filter({ visible: true }).count(), 0);
+    assertEquals(await page.getByRole("banner").count(), 0);
+    const style = (selector: string, property: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector("${selector}"))["${property}"]`);
+    assertEquals(await style("thead", "display"), "table-header-group");
+    assertEquals(await style("table", "display"), "table");
+    assertEquals(await style("td", "white-space-collapse"), "collapse");
+    assertEquals(await style("body", "background-color"), "rgb(255, 255, 255)");
+    assertEquals(await style("h1", "color"), "rgb(22, 24, 29)");
+  });
+});
