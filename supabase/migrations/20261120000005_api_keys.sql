@@ -1,4 +1,4 @@
--- API keys: what is stored about them, and what each was used for.
+-- API keys: what is stored about them, what each was used for, and their rate limit.
 --
 -- The hash has a table of its own, because it is looked up before the organization is known.
 
@@ -112,3 +112,127 @@ begin
   );
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
+
+-- The rate limit of a key is exact: no span of 60 seconds has more than quota() counted requests, and no request
+-- is refused while fewer were counted in the 60 seconds before it. So each key has one row with the times of its
+-- counted requests. (docs/design.md says how many the usual algorithms let through.) It is updated in place: half of
+-- each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- so that counting costs no second write.
+
+create function audit_log_private.quota() returns integer
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return 60;
+end $$;
+comment on function audit_log_private.quota is 'How many requests each key has in any rate_window(). To change it, replace this function in a migration of your own.';
+
+create function audit_log_private.rate_window() returns interval
+-- Without settings, so that Postgres inlines it.
+language sql immutable
+return interval '60 seconds';
+comment on function audit_log_private.rate_window is 'The span of the rate limit. Fixed: the contract promises requests a minute.';
+
+create table audit_log_private.rate_limits (
+  organization_id uuid not null,
+  api_key_id uuid not null,
+  counted_at timestamptz[] not null default '{}',
+  -- The UTC day of the latest counted request, and the key's use on that day. Earlier days are in
+  -- log_reads. Null until the first request.
+  day date,
+  requests integer not null default 0,
+  invalid_requests integer not null default 0,
+  refused_requests integer not null default 0,
+  entries bigint not null default 0,
+  first_at timestamptz,
+  last_at timestamptz,
+  last_address inet,
+  -- How the key last read entries: feed (after) or pages. Null until then.
+  reads text,
+  caught_up_at timestamptz,
+  primary key (organization_id, api_key_id),
+  foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
+) with (fillfactor = 50);
+comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its counted requests of the last rate_window(), oldest first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first counted one of that day. For metrics().';
+comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
+
+create function audit_log_private.count_request(
+  organization_id uuid, api_key_id uuid, client_address inet default null,
+  -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
+  read_decision text default 'accepted', entries integer default 0, reads text default null, has_more boolean default null,
+  -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
+  out decision text, out remaining integer, out reset integer
+)
+-- Otherwise one locked row could exhaust the Data API's pool and block every key.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+declare
+  quota constant integer := audit_log_private.quota();
+  span constant interval := audit_log_private.rate_window();
+  use audit_log_private.rate_limits;
+  times timestamptz[];
+  clock timestamptz;
+  arrival timestamptz;
+  today date;
+begin
+  select r.* into use from audit_log_private.rate_limits r
+  where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
+  for update;
+
+  -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of
+  -- expiry on.
+  perform from audit_log_private.api_keys k
+  where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
+    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+  if not found then
+    decision := 'unauthorized';
+    return;
+  end if;
+
+  -- Not now(), which is the start of the transaction: a request that waited would be dated before those it
+  -- waited for.
+  clock := clock_timestamp();
+  -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
+  -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.
+  arrival := greatest(clock, use.counted_at[cardinality(use.counted_at)]);
+  if arrival > clock + span then
+    select greatest(clock, max(t)) into arrival from unnest(use.counted_at) as t where t <= clock + span;
+  end if;
+  times := array(select t from unnest(use.counted_at) as t where t > arrival - span and t <= arrival order by t);
+  if cardinality(times) < quota then
+    decision := 'counted';
+    times := times || arrival;
+    today := arrival at time zone 'UTC';
+    if use.day is distinct from today then
+      if use.day is not null then
+        perform audit_log_private.add_log_read(
+          organization_id => use.organization_id, reader_id => use.api_key_id, day => use.day,
+          requests => use.requests, invalid_requests => use.invalid_requests, entries => use.entries,
+          first_at => use.first_at, last_at => use.last_at, last_address => use.last_address
+        );
+      end if;
+      select 0, 0, 0, 0, arrival, null
+      into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
+    end if;
+    update audit_log_private.rate_limits r
+    set counted_at = times,
+      day = today,
+      requests = use.requests + 1,
+      invalid_requests = use.invalid_requests + (read_decision <> 'accepted')::integer,
+      refused_requests = use.refused_requests,
+      entries = use.entries + count_request.entries,
+      first_at = use.first_at,
+      last_at = arrival,
+      last_address = coalesce(client_address, use.last_address),
+      reads = coalesce(count_request.reads, use.reads),
+      caught_up_at = case when not has_more then arrival else use.caught_up_at end
+    where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
+  else
+    decision := 'rate_limited';
+    update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
+    where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
+  end if;
+  remaining := greatest(0, quota - cardinality(times));
+  -- The next request is possible when this time leaves the window. If the quota was lowered, it is not the oldest one.
+  reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
+end $$;
+comment on function audit_log_private.count_request is 'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';

@@ -5,7 +5,7 @@ import { runUpkeep, valueOf } from "../project.ts";
 import { runProgram } from "../run_program.ts";
 import { blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
-// Follows the section "Write entries" of docs/adopting.md. tests/stack/log_table_test.ts has what log_table does.
+// Follows the section "Write entries" of docs/adopting.md. tests/stack/logging/log_table_test.ts has what log_table does.
 
 const project = await ExistingProject.start();
 afterAll(() => project[Symbol.asyncDispose]());

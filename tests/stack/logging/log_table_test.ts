@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { connect, sql } from "../helpers.ts";
-import { actAs, codeOf, errorOf, rolledBack, type Run, valueOf } from "../project.ts";
+import { connect, sql } from "../../helpers.ts";
+import { actAs, codeOf, errorOf, rolledBack, type Run, valueOf } from "../../project.ts";
 import { actionsOf, inKit, installKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests the migration `log_table` as an adopter meets it. logged_writes_test.ts has the odd writes.

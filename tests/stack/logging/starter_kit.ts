@@ -1,8 +1,8 @@
 import type postgres from "postgres";
-import { sql } from "../helpers.ts";
-import { rolledBack, type Run } from "../project.ts";
+import { sql } from "../../helpers.ts";
+import { rolledBack, type Run } from "../../project.ts";
 
-// A starter kit's tables, with what has broken hand-written triggers: see tests/stack/log_table_test.ts.
+// A starter kit's tables, with what has broken hand-written triggers: see tests/stack/logging/log_table_test.ts.
 
 /**
  * Accounts of teams and of single people. A row trigger makes the creator a member, before any trigger for the

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { sql } from "../helpers.ts";
-import { actAs, codeOf, type Run, valueOf } from "../project.ts";
+import { sql } from "../../helpers.ts";
+import { actAs, codeOf, type Run, valueOf } from "../../project.ts";
 import { actionsOf, inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.

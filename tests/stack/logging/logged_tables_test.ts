@@ -1,12 +1,12 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { errorOf, type Run, valueOf } from "../project.ts";
+import { errorOf, type Run, valueOf } from "../../project.ts";
 import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what becomes of a logged table (migration `log_table`) when the platform changes it, or leaves.
 
 const LEAVE = await Deno.readTextFile(
-  new URL("../../examples/adopting/leave.sql", import.meta.url),
+  new URL("../../../examples/adopting/leave.sql", import.meta.url),
 );
 
 async function problems(run: Run): Promise<string[]> {
