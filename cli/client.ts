@@ -1,7 +1,8 @@
-// The library, which all commands use to ask until there is an answer. It imports Node's modules only.
+// The library, which all commands use to ask until there is an answer.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { visible } from "../seals/visible.ts";
 
 /** The exit codes of failures (docs/integrating.md). */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
@@ -94,6 +95,12 @@ export interface FollowOptions extends Selection {
 const TIMEOUT_MS = 120_000;
 const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
+/** Between these waits a command whose server says how long. One that hammers or sleeps for days helps nobody. */
+const ASKED_WAIT_MS = { least: 1_000, most: 3_600_000 };
+/** What is read of an answer, in MB: the largest page has 7.5. It is kept as bytes or as text, twice as long. */
+const LARGEST_ANSWER_MB = 16;
+/** What is read of an error, in bytes: the API's have at most 4,000. */
+const LARGEST_ERROR = 8_192;
 
 /**
  * Gives every entry once, page by page, from `after` on. Save `page.cursor` when you have dealt with a page: then
@@ -145,7 +152,7 @@ export async function ask(
   if (status === 401) {
     const message = "The API refuses the key: it is wrong, was revoked or has expired. " +
       `Set an active one in ${keyFile || "AUDIT_LOG_API_KEY"}, and run the same command again.`;
-    throw new AuditLogError(EXIT.keyRefused, `${message}\n${body}`);
+    throw new AuditLogError(EXIT.keyRefused, `${message}\n${visible(body)}`);
   }
   const { code, parameters } = parseProblem(body);
   let advice = "Is AUDIT_LOG_URL right? The key was sent to no other URL.";
@@ -157,7 +164,7 @@ export async function ask(
       "The saved cursor belongs to another selection or organization: give the same options as before. " +
       "If the API's database was restored, move the file with the cursor away to start anew.";
   }
-  refuse(`The API refuses the request (${status}). ${advice}\n${body}`);
+  refuse(`The API refuses the request (${status}). ${advice}\n${visible(body)}`);
 }
 
 /** Finds the code and the bad parameters in an error of the API. Another error, as of a proxy, has neither. */
@@ -196,11 +203,24 @@ export async function limited<T>(
   }
 }
 
-/** What a server answered, whole. */
+/** What a server answered: of an error, its beginning. */
 interface Answer {
   status: number;
   headers: Headers;
   body: string;
+}
+
+/** Reads a body as text, and no more of it than an answer can have. */
+async function readBody({ ok, body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let [text, bytes] = ["", 0];
+  for await (const piece of body ?? []) {
+    bytes += piece.length;
+    text += decoder.decode(piece, { stream: true });
+    if (!ok && bytes > LARGEST_ERROR) return `${text.slice(0, LARGEST_ERROR)}…`;
+    if (bytes > LARGEST_ANSWER_MB * 1e6) throw new Error(`more than ${LARGEST_ANSWER_MB} MB`);
+  }
+  return text + decoder.decode();
 }
 
 /** Sends a request. Throws `Temporary` if it may succeed later. */
@@ -209,12 +229,12 @@ export async function send(url: URL, init: RequestInit): Promise<Answer> {
     const answer = await limited(init.signal, async (signal) => {
       const response = await fetch(url, { ...init, redirect: "manual", signal });
       const { status, headers } = response;
-      return { status, headers, body: await response.text() };
+      return { status, headers, body: await readBody(response) };
     });
     const { status, headers } = answer;
     if (status < 500 && ![408, 425, 429].includes(status)) return answer;
     const id = headers.get("X-Request-Id");
-    const message = `${url.host}: status ${status}${id ? `, request id ${id}` : ""}`;
+    const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
     throw new Temporary(message, status, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
     if (error instanceof Temporary || init.signal?.aborted) throw error;
@@ -226,7 +246,11 @@ export async function send(url: URL, init: RequestInit): Promise<Answer> {
 function retryAfterMs(value: string | null): number | undefined {
   if (value === null) return undefined;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+  return Number.isNaN(ms) ? undefined : bounded(ms);
+}
+
+function bounded(ms: number): number {
+  return Math.min(Math.max(ms, ASKED_WAIT_MS.least), ASKED_WAIT_MS.most);
 }
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
@@ -265,7 +289,8 @@ function parsePage(body: string): FeedPage {
     // The API writes one entry a line.
     const lines = text === "" ? [] : text.split(",\n");
     if (
-      typeof cursor !== "string" || typeof hasMore !== "boolean" || lines.length !== items.length
+      typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number" ||
+      lines.length !== items.length
     ) {
       throw new TypeError("not a page that after= gives");
     }
@@ -278,11 +303,16 @@ function parsePage(body: string): FeedPage {
 /** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
 function pollMsOf(policy: string | null): number {
   const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
-  return 2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS;
+  return bounded(2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS);
 }
 
-/** The message of an error and of its causes. Only the cause of an error of fetch says what happened. */
+/**
+ * The message of an error and of its causes. Only the cause of an error of fetch says what happened. Messages of others
+ * may quote an answer.
+ */
 export function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause ? `${error.message}: ${messageOf(error.cause)}` : error.message;
+  if (error instanceof AuditLogError) return error.message;
+  if (!(error instanceof Error)) return visible(String(error));
+  const message = visible(error.message);
+  return error.cause ? `${message}: ${messageOf(error.cause)}` : message;
 }

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync } from "node:fs";
-import { isSeal, type Seal } from "../seals/seal_chain.ts";
-import { ask, type FollowOptions, persist, refuse, Temporary } from "./client.ts";
+import type { Seal } from "../seals/seal_chain.ts";
+import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
@@ -17,9 +17,6 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
   const notes: string[] = [];
   let written = 0;
   const seals = (await fetchSeals(options)).flatMap(({ items }) => items);
-  if (!seals.every(isSeal)) {
-    refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right?");
-  }
   const days = lastSeals(seals).filter(({ day }) => start <= day && day <= end);
   for (const { day, sha256, entries, removed } of days) {
     const file = `${folder}/${day}.ndjson`;

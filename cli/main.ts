@@ -3,6 +3,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
+import { visible } from "../seals/visible.ts";
 import { install } from "./install/install.ts";
 import {
   AuditLogError,
@@ -262,8 +263,9 @@ function print(text: string): number {
   return 0;
 }
 
-/** Prints lines. Resolves when the reader has taken them, however slow it is. */
-function printed({ lines }: { lines: string[] }): Promise<void> {
+/** Prints lines, on a terminal as they can be seen. Resolves when the reader has taken them, however slow it is. */
+function printed({ lines: given }: { lines: string[] }): Promise<void> {
+  const lines = process.stdout.isTTY ? given.map(visible) : given;
   return new Promise((resolve, reject) =>
     process.stdout.write(`${lines.join("\n")}\n`, (error) => error ? reject(error) : resolve())
   );

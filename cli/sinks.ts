@@ -1,6 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import process from "node:process";
+import { visible } from "../seals/visible.ts";
 import { type Entry, limited, messageOf, refuse, secureUrl, send, Temporary } from "./client.ts";
 import { writeDurably } from "./files.ts";
 
@@ -61,7 +62,7 @@ async function post(url: URL, body: string, init: RequestInit): Promise<string> 
   if (answer.status >= 200 && answer.status < 300) return answer.body;
   refuse(
     `${url.host} refuses the entries (${answer.status}): correct --to or FORWARD_TOKEN.\n` +
-      answer.body.slice(0, 1000),
+      visible(answer.body),
   );
 }
 
@@ -123,7 +124,9 @@ function splunk(url: URL, token: string): Sink {
       return `{"time":${time},"sourcetype":"audit_log","event":${line}}`;
     });
     const answer = await post(collector, events.join("\n"), { headers, signal });
-    if (parse(answer).code !== 0) throw new Temporary(`${url.host}: not confirmed: ${answer}`);
+    if (parse(answer).code !== 0) {
+      throw new Temporary(`${url.host}: not confirmed: ${visible(answer.slice(0, 500))}`);
+    }
   };
 }
 
@@ -153,7 +156,7 @@ function elasticsearch(url: URL, token: string, refused?: string): Sink {
       const { id = "", created_at = "" } = items[n] ?? {};
       const reason = JSON.stringify(error);
       const message = `${url.host} refuses the entry ${id} of ${created_at}: ${
-        reason.slice(0, 500)
+        visible(reason.slice(0, 500))
       }`;
       if (!refused) {
         refuse(`${message}. Correct the index's mapping, or give --refused=FILE for such entries.`);

@@ -84,7 +84,10 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
     const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
     const url = new URL(`${String(api.url).replace(/\/$/, "")}/seals?${query}`);
     const { body } = await persist(() => ask(url, api), api);
-    const page: SealsPage = JSON.parse(body);
+    const page: unknown = JSON.parse(body);
+    if (!isSealsPage(page)) {
+      refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right?");
+    }
     pages.push(page);
     read += page.items.length;
     if (page.items.length === 0 || read >= page.total) return pages;

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
 import { parse, patch } from "@decimalturn/toml-patch";
-import { messageOf } from "../client.ts";
 
 const SCHEMA = "audit_log";
 const LOCKFILE = "./functions/public-audit-log/deno.lock";
@@ -36,7 +35,7 @@ export function patchConfig(text: string): PatchedConfig {
     parse(text);
   } catch (error) {
     // The library's message has the position, the line, a caret and what is wrong, on four lines.
-    const reason = messageOf(error).replace(/:\n[^]*\n/, ": ");
+    const reason = (error as Error).message.replace(/:\n[^]*\n/, ": ");
     return { text, byHand: allByHand(`the file is not valid TOML: ${reason}`) };
   }
   const byHand: string[] = [];

@@ -22,7 +22,7 @@ import type { Ended } from "../run_program.ts";
 import { installCli, mustRun, newFolder } from "./cli.ts";
 import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 import { fill, newFilledLog } from "./log.ts";
-import { startProxy, tryAgain } from "./proxy.ts";
+import { startProxy } from "./proxy.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
@@ -253,30 +253,6 @@ describe("public-audit-log export", () => {
     const { stderr } = await exportTo(file, { url: proxy.url, key: log.token });
     await assertWhole(file, log);
     assertEquals(stderr.match(/Trying again/g)?.length, count, stderr);
-  });
-
-  it("waits as Retry-After says, gives up after ten failures in a row, and goes on when run again", async () => {
-    const log = await newFilledLog(1_500);
-    const file = `${newFolder()}/log.ndjson`;
-    let isDown = true;
-    await using proxy = startProxy((number, forward) => {
-      // A 429 is no failure, so there may be more than ten.
-      if (number <= 15) return tryAgain(429, number === 1 ? 1 : 0);
-      return number > 16 && isDown ? tryAgain(503, 0, "status 429") : forward();
-    });
-    const options = { url: proxy.url, key: log.token };
-    const { code, stderr } = await start(file, options).output;
-    assertEquals([code, proxy.requestedAt.length], [1, 15 + 1 + 10]);
-    assertMatch(
-      stderr,
-      /\n127\S+: status 503, request id status 429\. Gave up: run the same command again\.\n$/,
-    );
-    const [first = 0, second = 0] = proxy.requestedAt;
-    assert(second - first >= 990);
-    isDown = false;
-    await exportTo(file, options);
-    assertEquals(proxy.requestedAt.length, 27);
-    await assertWhole(file, log);
   });
 
   it("stops at once and says what to do when it cannot go on, and leaves the files as they are", async () => {

@@ -1,0 +1,155 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { AuditLogError, follow } from "../../cli/client.ts";
+import { sinkFor } from "../../cli/sinks.ts";
+import { AUDIT_LOG_URL, newLog } from "../helpers.ts";
+import { serveOnLoopback } from "../loopback.ts";
+import { runProgram } from "../run_program.ts";
+import { installCli, mustRun, newFolder } from "./cli.ts";
+import { startProxy, tryAgain } from "./proxy.ts";
+import { startCli } from "./run_cli.ts";
+
+const INSTALLED = await installCli();
+const MAIN = `${INSTALLED}/node_modules/public-audit-log/dist/main.js`;
+
+/** Clears a screen in two ways, turns text, hides, and begins a line. */
+const ATTACK = "\x1b[2J\x9b2J\u202eevil\u{e0041}\nAll is as it was sealed";
+const ESCAPED = String.raw`\u001b[2J\u009b2J\u202eevil\udb40\udc41\u000aAll is as it was sealed`;
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+/** Fails unless each line of a text can be seen whole. */
+function assertVisible(text: string): void {
+  for (const line of text.split(/\r?\n/)) assert(!HIDDEN.test(line), JSON.stringify(line));
+  assert(!/^All is/m.test(text), text);
+}
+
+/** Starts a server whose bodies end after 200 MB, if the client lets them. Counts what each sends. */
+function startEndless(...statuses: number[]) {
+  const sent: number[] = [];
+  const piece = new Uint8Array(1_000_000).fill(0x20);
+  const server = serveOnLoopback(() => {
+    const n = sent.push(0) - 1;
+    const body = new ReadableStream({
+      pull(controller) {
+        controller.enqueue(piece);
+        sent[n] = (sent[n] ?? 0) + piece.length;
+        if (sent[n] >= 200_000_000) controller.close();
+      },
+    });
+    return new Response(body, { status: statuses[n] ?? 500 });
+  });
+  return { ...server, url: `${server.url}/public-audit-log`, sent };
+}
+
+describe("a command beside a broken or hostile server", () => {
+  it("waits as Retry-After says, and gives up after ten failures in a row", async () => {
+    const { token: key } = await newLog();
+    await using proxy = startProxy((number) =>
+      // A 429 is no failure, so there may be more than ten.
+      tryAgain(number <= 15 ? 429 : 503, number, "status 429")
+    );
+    const waits: number[] = [];
+    const wait = (ms: number) => Promise.resolve(waits.push(ms / 1000));
+    const pages = follow({ url: proxy.url, key, wait });
+    const { exitCode, message } = await assertRejects(() => pages.next(), AuditLogError);
+    assertEquals(exitCode, 1);
+    assertMatch(
+      message,
+      /^127\S+: status 503, request id status 429\. Gave up: run the same command again\.$/,
+    );
+    assertEquals(waits, Array.from({ length: 24 }, (_, n) => n + 1));
+  });
+
+  it("waits for a second at least and an hour at most, whatever an answer says", async () => {
+    const { token: key } = await newLog();
+    const answers: [status: number, name: string, value: string][] = [
+      ...["0", "2147484", "9".repeat(400), "Thu, 01 Jan 1970 00:00:00 GMT"].map((
+        value,
+      ): [number, string, string] => [429, "Retry-After", value]),
+      [503, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"],
+      [200, "RateLimit-Policy", '"default";q=1000000;w=1'],
+      [200, "RateLimit-Policy", '"default";q=1;w=2147484'],
+    ];
+    await using proxy = startProxy(async (number, forward) => {
+      const [status, name, value] = answers[number - 1] ?? [500, "X", ""];
+      if (status !== 200) return new Response("", { status, headers: { [name]: value } });
+      const answer = await forward();
+      answer.headers.set(name, value);
+      return answer;
+    });
+    const waits: number[] = [];
+    const ended = new AbortController();
+    const wait = (ms: number) => {
+      if (waits.push(ms) === answers.length) ended.abort(new Error("enough"));
+      return Promise.resolve(ended.signal.throwIfAborted());
+    };
+    const pages = follow({ url: proxy.url, key, wait, goesOn: true, signal: ended.signal });
+    await assertRejects(async () => {
+      for await (const _ of pages);
+    }, "enough");
+    assertEquals(waits.map((ms) => ms / 1000), [1, 3600, 3600, 1, 3600, 1, 3600]);
+  });
+
+  it("gives up an endless body: of a page, of an error, and of a sink's answer", async () => {
+    const { token: key } = await newLog({});
+    await using api = startEndless(200, 401);
+    const followed = await startCli(INSTALLED, ["follow"], { key, url: api.url }).output;
+    assertEquals(followed.code, 3, followed.stderr);
+    assertMatch(followed.stderr, /no whole answer: more than 16 MB/);
+    await using sink = startEndless(200, 400);
+    const args = ["forward", `--to=${sink.url}`, `--state=${newFolder()}/state`];
+    const env = { FORWARD_TOKEN: `whsec_${btoa("a secret of 24 bytes, ok")}` };
+    const forwarded = await startCli(INSTALLED, args, { key, env }).output;
+    assertEquals(forwarded.code, 2, forwarded.stderr);
+    for (const bytes of [...api.sent, ...sink.sent]) assert(bytes < 40_000_000, `${bytes}`);
+    assertEquals([api.sent.length, sink.sent.length], [2, 2]);
+    assert(followed.stderr.length + forwarded.stderr.length < 20_000);
+  });
+
+  it("shows no control character of an answer, and no character that hides or turns text", async () => {
+    const { token: key } = await newLog();
+    const bodies = [ATTACK, `{"items":[],"total":${JSON.stringify(ATTACK)}}`, "null"];
+    await using proxy = startProxy((number) => {
+      const headers = { "X-Request-Id": "\x9b2J", "Retry-After": "0" };
+      if (number === 1) return new Response("", { status: 503, headers });
+      const body = bodies[number - 2];
+      return new Response(body ?? ATTACK, { status: body === undefined ? 401 : 200 });
+    });
+    const { code, stderr } = await startCli(INSTALLED, ["follow"], { key, url: proxy.url }).output;
+    assertEquals(code, 3);
+    assert(stderr.endsWith(`\n${ESCAPED}\n`), stderr);
+    assert(stderr.includes("request id \\u009b2J"), stderr);
+    assertVisible(stderr);
+  });
+
+  it("shows none of a sink's answer either", async () => {
+    const error = { create: { status: 400, error: { reason: ATTACK } } };
+    const cases: [to: string, answer: Response][] = [
+      ["splunk:", new Response(ATTACK)],
+      ["splunk:", new Response(ATTACK, { status: 400 })],
+      ["elasticsearch:", Response.json({ errors: true, items: [error] })],
+    ];
+    for (const [to, answer] of cases) {
+      await using server = serveOnLoopback(() => answer);
+      const sink = await sinkFor(`${to}${server.url}/index`, "token");
+      const delivery = { items: [], lines: ["{}"], number: 0, from: "", signal: null };
+      assertVisible((await assertRejects(() => sink(delivery), Error, "\\u009b2J")).message);
+    }
+  });
+
+  it("prints such characters of an entry escaped on a terminal, and as they are to a program", async () => {
+    const { token: key } = await newLog({ agent_name: ATTACK });
+    const { stdout: piped } = await mustRun(
+      startCli(INSTALLED, ["follow", "--once"], { key }).output,
+    );
+    assertEquals(JSON.parse(piped).agent_name, ATTACK);
+    assert(piped.includes("\x9b"));
+    const terminal = "import pty, sys; pty.spawn(sys.argv[1:])";
+    const { stdout: shown } = await mustRun(runProgram("python3", {
+      args: ["-c", terminal, "node", MAIN, "follow", "--once"],
+      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key, NO_COLOR: "1" },
+    }));
+    assertVisible(shown);
+    assertEquals(JSON.parse(shown), JSON.parse(piped));
+  });
+});
