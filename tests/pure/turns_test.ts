@@ -7,6 +7,21 @@ async function settle(): Promise<void> {
   for (let n = 0; n < 20; n++) await null;
 }
 
+/** Makes turns that know these keys: the database has accepted them. */
+async function knowing(...keys: string[]): Promise<Turns> {
+  const turns = new Turns();
+  for (const key of keys) {
+    using turn = await turns.next(key, 0);
+    turn.settle(true);
+  }
+  return turns;
+}
+
+/** Names of keys, or of strangers. */
+function names(count: number): string[] {
+  return Array.from({ length: count }, (_, n) => `${n}`);
+}
+
 /** Asks for turns, and collects them in the order in which they come. */
 function ask(turns: Turns, requests: [key: string, entries: number][]) {
   const come: { key: string; turn: Turn }[] = [];
@@ -18,7 +33,7 @@ function ask(turns: Turns, requests: [key: string, entries: number][]) {
 
 describe("a turn", () => {
   it("comes to the requests of a key one after the other, and to other keys at once", async () => {
-    const turns = new Turns();
+    const turns = await knowing("noisy", "quiet");
     const come = ask(turns, [...Array(60).fill(["noisy", 1000]), ["quiet", 100]]);
     await settle();
     assertEquals(come.map(({ key }) => key), ["noisy", "quiet"]);
@@ -39,7 +54,7 @@ describe("a turn", () => {
   });
 
   it("that was handed over to a body lasts until the body ends", async () => {
-    const turns = new Turns();
+    const turns = await knowing("key");
     const end = await turns.next("key", 10).then((turn) => {
       using _ = turn;
       return turn.handOver(70_000);
@@ -53,9 +68,8 @@ describe("a turn", () => {
   });
 
   it("for a largest page waits while two other keys have such turns. It comes when their pages prove smaller", async () => {
-    const turns = new Turns();
-    const keys = Array.from({ length: 100 }, (_, n): [string, number] => [`${n}`, 1000]);
-    const come = ask(turns, keys);
+    const turns = await knowing(...names(100));
+    const come = ask(turns, names(100).map((key) => [key, 1000]));
     await settle();
     assertEquals(come.length, 2);
     for (let n = 0; n < 4; n++) {
@@ -66,9 +80,8 @@ describe("a turn", () => {
   });
 
   it("never waits for large pages if it is for a small page, or for none", async () => {
-    const turns = new Turns();
-    const keys = Array.from({ length: 9 }, (_, n): [string, number] => [`${n}`, 1000]);
-    const large = ask(turns, keys);
+    const turns = await knowing("small", "bad query", ...names(9));
+    const large = ask(turns, names(9).map((key) => [key, 1000]));
     await settle();
     assertEquals(large.length, 2);
     const come = ask(turns, [["small", 100], ["bad query", 0]]);
@@ -76,9 +89,38 @@ describe("a turn", () => {
     assertEquals([come.map(({ key }) => key), large.length], [["small", "bad query"], 2]);
   });
 
+  it("comes to two requests at a time with tokens that the database has not accepted, in their order. A key waits for none of them", async () => {
+    // One more than are remembered.
+    const turns = await knowing("forgotten", "revoked", ...names(9_999));
+    const revoked = await turns.next("revoked", 0);
+    revoked.settle(false);
+    revoked[Symbol.dispose]();
+    const strangers = ["a", "b", "c", "revoked", "d", "forgotten", "new key"];
+    const come: string[] = [];
+    const asked = strangers.map(async (hash) => {
+      const turn = await turns.next(hash, 100);
+      come.push(hash);
+      return turn;
+    });
+    const large = ask(turns, [["e", 1000], ["f", 1000]]);
+    const keys = ask(turns, [["0", 100], ["1", 1000]]);
+    await settle();
+    assertEquals([come.length, large.length, keys.length], [2, 1, 2]);
+    for (let n = 0; n < 5; n++) {
+      const turn = await asked[n];
+      if (n % 2) turn?.settle(false);
+      else turn?.[Symbol.dispose]();
+      await settle();
+      // After a refusal, the next turn comes 10 ms later.
+      assertEquals(come.length, n % 2 ? n + 2 : n + 3);
+      await asked[n + 2];
+      assertEquals(come, strangers.slice(0, n + 3));
+    }
+  });
+
   it("is an error if it does not come within two minutes, and then holds up nobody", async () => {
     const { setTimeout } = globalThis;
-    const turns = new Turns();
+    const turns = await knowing("a", "b", "d", "e");
     const held = await Promise.all(["a", "b"].map((key) => turns.next(key, 1000)));
     const waits: number[] = [];
     // The first of the two that wait does not wait for two minutes.

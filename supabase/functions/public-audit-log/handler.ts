@@ -85,6 +85,7 @@ async function answer(
   const departure = performance.now();
   const decision = await askDatabase(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));
+  turn.settle(decision.decision !== "unauthorized");
   if (decision.decision === "unauthorized") return unauthorized();
 
   trace.key_id = decision.api_key_id;

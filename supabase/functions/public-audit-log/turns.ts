@@ -1,6 +1,6 @@
 // Requests share a process. So that no client fills its memory or everybody's queue, the requests of a key are answered
-// one after the other, and the pages of all keys together have bounded room. All of this holds within one process:
-// Supabase may run several.
+// one after the other, the pages of all keys together have bounded room, and few token hashes that may be nobody's are
+// looked up at once. All of this holds within one process: Supabase may run several.
 
 /** For the pages of all requests, in bytes: small ones never wait for large ones. */
 const ROOM = { large: 16 * 1024 ** 2, small: 8 * 1024 ** 2 };
@@ -10,6 +10,15 @@ const SMALL_PAGE = 100;
 
 /** The most bytes of JSON that an entry takes. */
 const LONGEST_ENTRY = 7_500;
+
+/** How many requests of strangers have a turn at once. A stranger is a token hash that the database has not accepted. */
+const STRANGERS = { large: 1, small: 2 };
+
+/** How long the place of a refused stranger stays empty, in milliseconds: it bounds how many a second are looked up. */
+const PAUSE = 10;
+
+/** The token hashes that are remembered as accepted. The one that was used longest ago is forgotten first. */
+const MOST_ACCEPTED = 10_000;
 
 /** In milliseconds, in all. Supabase ends a request after 150 seconds without an answer. */
 const LONGEST_WAIT = 120_000;
@@ -55,6 +64,8 @@ class Budget {
 
 /** A request's turn. It ends with the scope that has it or, if it was handed over to a body, with the body. */
 export interface Turn extends Disposable {
+  /** Says whether the database accepted the token hash. Until then, a stranger's turn keeps other strangers waiting. */
+  settle(isAccepted: boolean): void;
   /** Hands the turn to a body of so many bytes; returns what ends it. */
   handOver(bytes: number): () => void;
 }
@@ -62,8 +73,9 @@ export interface Turn extends Disposable {
 /** The turns of all requests of a process. */
 export class Turns {
   readonly #keys = new Map<string, Budget>();
-  readonly #large = new Budget(ROOM.large);
-  readonly #small = new Budget(ROOM.small);
+  readonly #accepted = new Set<string>();
+  readonly #large = { pages: new Budget(ROOM.large), strangers: new Budget(STRANGERS.large) };
+  readonly #small = { pages: new Budget(ROOM.small), strangers: new Budget(STRANGERS.small) };
 
   /** How many keys have a request now. */
   get keysAtWork(): number {
@@ -78,9 +90,10 @@ export class Turns {
   async next(tokenHash: string, entries: number): Promise<Turn> {
     const turns = this.#keys.get(tokenHash) ?? new Budget(1);
     this.#keys.set(tokenHash, turns);
-    const pages = entries > SMALL_PAGE ? this.#large : this.#small;
-    let [turn, room] = [0, 0];
+    const { pages, strangers } = entries > SMALL_PAGE ? this.#large : this.#small;
+    let [turn, stranger, room] = [0, 0, 0];
     const end = () => {
+      strangers.give(stranger);
       pages.give(room);
       turns.give(turn);
       if (turns.isUnused) this.#keys.delete(tokenHash);
@@ -91,6 +104,11 @@ export class Turns {
     try {
       await turns.take(1, late.signal);
       turn = 1;
+      if (!this.#accepted.has(tokenHash)) {
+        // Before the room, of which strangers that wait then take none.
+        await strangers.take(1, late.signal);
+        stranger = 1;
+      }
       await pages.take(entries * LONGEST_ENTRY, late.signal);
       room = entries * LONGEST_ENTRY;
     } catch (error) {
@@ -101,6 +119,16 @@ export class Turns {
     }
     let isHandedOver = false;
     return {
+      settle: (isAccepted) => {
+        const place = stranger;
+        stranger = 0;
+        if (isAccepted) strangers.give(place);
+        else setTimeout(() => strangers.give(place), PAUSE);
+        this.#accepted.delete(tokenHash);
+        if (isAccepted) this.#accepted.add(tokenHash);
+        const [oldest] = this.#accepted;
+        if (oldest && this.#accepted.size > MOST_ACCEPTED) this.#accepted.delete(oldest);
+      },
       handOver: (bytes) => {
         isHandedOver = true;
         pages.give(room - bytes);

@@ -1,0 +1,56 @@
+import { assertEquals } from "@std/assert";
+import { afterAll, describe, it } from "@std/testing/bdd";
+import { startEdgeFunction } from "../../local/edge_function.ts";
+import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
+import { newLog, sql, statusOnly, TWO_DAYS, withKey } from "../helpers.ts";
+import { API_URL, SECRET_KEY } from "../helpers.ts";
+import { serveOnLoopback } from "../loopback.ts";
+
+const [known, fresh] = [await newLog(), await newLog()];
+const knownHash = await tokenHash(known.token);
+const strangers = { now: 0, most: 0 };
+
+/** The Data API. It counts the calls with other hashes than that of the known key. */
+const dataApi = serveOnLoopback(async ({ method, headers, url, body }) => {
+  const call = await new Response(body).text();
+  const stranger = Number(JSON.parse(call).token_hash !== knownHash);
+  strangers.most = Math.max(strangers.most, strangers.now += stranger);
+  return await fetch(API_URL + new URL(url).pathname, { method, headers, body: call })
+    .finally(() => strangers.now -= stranger);
+});
+const edgeFunction = await startEdgeFunction({
+  apiUrl: dataApi.url,
+  secretKey: SECRET_KEY,
+  log: () => {},
+});
+afterAll(async () => {
+  await edgeFunction[Symbol.asyncDispose]();
+  await dataApi[Symbol.asyncDispose]();
+});
+
+async function ask(token: string): Promise<number> {
+  const address = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`;
+  return await statusOnly(fetch(address, withKey(token)));
+}
+
+describe("the Edge Function", () => {
+  it("asks the Data API about two tokens at a time that no key has, of 32 connections. Meanwhile it answers keys, also a new one", async () => {
+    assertEquals(await ask(known.token), 200);
+    const tokens = await sql<{ token: string }[]>`
+      select audit_log_private.new_token() as token from generate_series(1, 320)`;
+    const statuses = new Set<number>();
+    let left = tokens.length;
+    const guess = async () => {
+      for (let next = tokens.pop(); next; next = tokens.pop()) {
+        statuses.add(await ask(next.token));
+        left--;
+      }
+    };
+    const guessers = Array.from({ length: 32 }, guess);
+    assertEquals(await ask(fresh.token), 200);
+    assertEquals(left > 0, true);
+    for (let n = 0; n < 20; n++) assertEquals(await ask(known.token), 200);
+    await Promise.all(guessers);
+    assertEquals([statuses, strangers], [new Set([401]), { now: 0, most: 2 }]);
+  });
+});
