@@ -58,7 +58,7 @@ create table audit_log.organizations (
 );
 comment on table audit_log.organizations is 'A customer of the platform. Each entry and each API key belongs to exactly one.';
 comment on column audit_log.organizations.external_id is 'What the platform calls the organization. The API and the console show it instead of the id; arguments of functions take the id.';
-comment on column audit_log.organizations.logs_key_events is 'If true, the log has an entry when an administrator creates, rotates or revokes an API key: the actions api_key_created, api_key_rotated and api_key_revoked.';
+comment on column audit_log.organizations.logs_key_events is 'If true, the log has an entry when an administrator creates, rotates, revokes or confirms an API key: the actions api_key_created, api_key_rotated, api_key_revoked and api_key_confirmed.';
 comment on column audit_log.organizations.keep_days is 'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner may set it: service_role must not be able to delete entries.';
 comment on column audit_log.organizations.leaving_at is 'When delete_organization began. From then on, nobody has access, and new entries are refused.';
 

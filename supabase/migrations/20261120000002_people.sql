@@ -101,8 +101,9 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   -- PostgREST casts and filters in the statement that calls the function. An error there, such as that of
   -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
-  -- callers send is in this text only as the names of columns and types.
-  if current_query() ~ '\mpgrst_source\M' and current_query() ~* '\m(cast *\(|where\M)' then
+  -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
+  -- filter with these words, and a call without one without them; all set request.method.
+  if current_setting('request.method', true) <> '' and current_query() ~* '\m(cast *\(|where\M)' then
     raise exception 'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose from the answer' using errcode = 'invalid_parameter_value';
   end if;
 end $$;

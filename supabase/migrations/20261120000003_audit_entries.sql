@@ -181,7 +181,8 @@ begin
   values
     ('api_key_created', 'An administrator created an API key for this log'),
     ('api_key_rotated', 'An administrator replaced an API key with a new one'),
-    ('api_key_revoked', 'An administrator revoked an API key')
+    ('api_key_revoked', 'An administrator revoked an API key'),
+    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left')
   on conflict do nothing;
   return null;
 end $$;

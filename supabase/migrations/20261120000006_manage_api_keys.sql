@@ -242,6 +242,7 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   end if;
+  perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
   return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
 end $$;
 comment on function audit_log_private.confirm_api_key is 'audit_log.confirm_api_key, with its owner''s rights.';

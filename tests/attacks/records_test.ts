@@ -1,7 +1,7 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { API_URL, newOrganization, PUBLISHABLE_KEY, signUp, sql, valueOf } from "../helpers.ts";
-import { writeEntries } from "../helpers.ts";
+import { actAs, writeEntries } from "../helpers.ts";
 import { DAY, type Guess, json, jsonValue, servedFunctions, values } from "./data_api_attacks.ts";
 
 // An administrator tries to read without leaving a record: an error undoes it. So none may show what was read, or
@@ -68,6 +68,17 @@ describe("a function for people", () => {
         assertEquals([status >= 400, recorded, body.includes(SECRET)], [true, 0, false], what);
       }
     }
+  });
+
+  it("refuses them in any request of the Data API, whatever the statement calls its parts", async () => {
+    const cast = sql.begin(async (transaction) => {
+      await actAs(transaction, { sub: admin.id });
+      await transaction`select set_config('request.method', 'POST', true)`;
+      const call = `with a as (select audit_log.list_api_keys('${id}') as b) select`;
+      await transaction.unsafe(`${call} b from a`);
+      await transaction.unsafe(`${call} CAST( b AS text ) from a`);
+    });
+    await assertRejects(() => cast, Error, "cannot cast or filter");
   });
 
   it("records each read whose answer it gives, whatever form the answer is to have", async () => {

@@ -189,18 +189,20 @@ describe("the acts of administrators", () => {
         .setHeader("X-Forwarded-For", "forged, 203.0.113.7").throwOnError();
       const { id } = data as unknown as NewApiKey;
       // The second revocation is not logged.
+      await admin.client.rpc("confirm_api_key", { organization_id, api_key_id }).throwOnError();
       for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
     }
     const rows = await sql`
       select action, user_email, data from audit_log.audit_entries
       where organization_id in (${logged.id}, ${other.id}) order by created_at`;
-    const actions = ["api_key_created", "api_key_rotated", "api_key_revoked"];
-    assertEquals(rows.map((row) => row["action"]), actions);
-    assertEquals(rows.map((row) => row["user_email"]), Array(3).fill(admin.email));
-    const [created, rotated, revoked] = rows.map((row) => row["data"]);
+    const actions = ["created", "rotated", "confirmed", "revoked"];
+    assertEquals(rows.map((row) => row["action"]), actions.map((name) => `api_key_${name}`));
+    assertEquals(rows.map((row) => row["user_email"]), Array(4).fill(admin.email));
+    const [created, rotated, confirmed, revoked] = rows.map((row) => row["data"]);
     assertEquals(created.name, "made");
     assertEquals(rotated.api_key_id, logged.apiKeyId);
     assertEquals(rotated.successor_id, revoked.api_key_id);
+    assertEquals(confirmed.api_key_id, logged.apiKeyId);
     assertMatch(rotated.hint, /^pck_/);
     assertEquals([rotated.caller.id, rotated.caller.kind], [admin.id, "person"]);
     assertMatch(rotated.caller.address, /^[0-9a-f.:]+$/);
