@@ -4,7 +4,7 @@ import { CatchBoundary } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./shell/app.tsx";
-import { FRAME_ANCESTOR, listenToAncestor } from "./auth/embedding.ts";
+import { FRAME_ANCESTOR } from "./auth/embedding.ts";
 import { Broken } from "./shared/parts.tsx";
 import { IS_EMBEDDED } from "./shared/transport.ts";
 
@@ -54,7 +54,6 @@ const THEME = createTheme({
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
 if (!IS_EMBEDDED || FRAME_ANCESTOR) {
-  if (IS_EMBEDDED) listenToAncestor();
   root.render(
     <StrictMode>
       <MantineProvider

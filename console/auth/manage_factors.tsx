@@ -1,7 +1,9 @@
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Box, Button, Group, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Copyable } from "../shared/copy.tsx";
 import { dayOf } from "../shared/days.ts";
+import { Dialog } from "../shared/dialog.tsx";
 import { Failure, Hint, Loading } from "../shared/parts.tsx";
 import { auth } from "../shared/transport.ts";
 import { AuthForm, CODE } from "./auth_form.tsx";
@@ -26,56 +28,80 @@ export function ManageFactors({ onClose }: { onClose: () => void }) {
     mutationFn: async (factorId: string) => settle(await auth.mfa.unenroll({ factorId })),
     onSettled: refresh,
   });
+  /** The factor that a person is asked about before it goes. */
+  const [leaving, setLeaving] = useState("");
   const added = enrolment.data;
   return (
-    <Modal opened onClose={onClose} title="Second factor">
-      <Stack>
-        <Failure error={factors.error ?? enrolment.error ?? removal.error} />
-        {factors.isPending && <Loading what="your factors" />}
-        {factors.data?.length === 0 && !added && (
-          <p>
-            You have no second factor yet. With one, you also type a code from an app on your phone
-            when you sign in. If you lose the phone, ask the people who run this service to let you
-            in again.
-          </p>
-        )}
-        {factors.data?.map(({ id, friendly_name, created_at }) => (
-          <Group key={id} justify="space-between">
-            <div>
-              Authenticator app
-              <Hint>added {friendly_name || dayOf(created_at)}</Hint>
-            </div>
-            <Button
-              onClick={() =>
-                removal.mutate(id)}
-            >
-              Remove
-            </Button>
+    <Dialog title="Second factor" isBusy={false} onClose={onClose}>
+      <Failure error={factors.error ?? enrolment.error ?? removal.error} />
+      {factors.isPending && <Loading what="your factors" />}
+      {factors.data?.length === 0 && !added && (
+        <p>
+          You have no second factor yet. With one, you also type a code from an app on your phone
+          when you sign in. If you lose the phone, ask the people who run this service to let you in
+          again.
+        </p>
+      )}
+      {factors.data?.map(({ id, friendly_name, created_at }) => (
+        <Group key={id} justify="space-between">
+          <div>
+            Authenticator app
+            <Hint>added {friendly_name || dayOf(created_at)}</Hint>
+          </div>
+          {leaving === id
+            ? (
+              <Group gap="xs">
+                <Button
+                  data-autofocus
+                  onClick={() => setLeaving("")}
+                >
+                  Keep it
+                </Button>
+                <Button
+                  variant="filled"
+                  color="red"
+                  onClick={() =>
+                    removal.mutate(id)}
+                >
+                  Remove it for good
+                </Button>
+              </Group>
+            )
+            : (
+              <Button onClick={() => setLeaving(id)}>Remove</Button>
+            )}
+        </Group>
+      ))}
+      {added
+        ? (
+          <AuthForm
+            text="Scan this with your authenticator app, or type the key in. Then type its code."
+            action="Add"
+            onSubmit={async (field) => {
+              const answer = { factorId: added.id, code: field("code") };
+              settle(await auth.mfa.challengeAndVerify(answer));
+              enrolment.reset();
+              await refresh();
+            }}
+          >
+            {/* A camera needs four light squares around the code, also on a dark page. */}
+            <Box
+              component="img"
+              src={added.totp.qr_code}
+              alt="The key as a QR code"
+              w={228}
+              p={24}
+              bg="white"
+            />
+            <Copyable title="Key" text={added.totp.secret} />
+            <TextInput {...CODE} />
+          </AuthForm>
+        )
+        : (
+          <Group justify="flex-end">
+            <Button variant="filled" onClick={() => enrolment.mutate()}>Add an app</Button>
           </Group>
-        ))}
-        {added
-          ? (
-            <AuthForm
-              text="Scan this with your authenticator app, or type the key in. Then type its code."
-              action="Add"
-              onSubmit={async (field) => {
-                const answer = { factorId: added.id, code: field("code") };
-                settle(await auth.mfa.challengeAndVerify(answer));
-                enrolment.reset();
-                await refresh();
-              }}
-            >
-              <img src={added.totp.qr_code} alt="The key as a QR code" width={180} height={180} />
-              <Copyable title="Key" text={added.totp.secret} />
-              <TextInput {...CODE} />
-            </AuthForm>
-          )
-          : (
-            <Group justify="flex-end">
-              <Button variant="filled" onClick={() => enrolment.mutate()}>Add an app</Button>
-            </Group>
-          )}
-      </Stack>
-    </Modal>
+        )}
+    </Dialog>
   );
 }

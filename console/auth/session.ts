@@ -58,12 +58,14 @@ export async function signOut(scope: "local" | "global"): Promise<void> {
   settle(await auth.signOut({ scope }).finally(() => cause = ENDED));
 }
 
-/** Asks Auth whether the session still exists. If not, the session ends here, too. */
+/** Asks Auth whether the session still exists. If not, the session ends here, too, and this throws. */
 export async function checkSession(): Promise<boolean> {
   cause = ENDED_ELSEWHERE;
   const { error } = await auth.getUser();
-  if (error?.status === 401 || error?.status === 403) await auth.signOut({ scope: "local" });
+  const isOver = error?.status === 401 || error?.status === 403;
+  if (isOver) await auth.signOut({ scope: "local" });
   if (cause === ENDED_ELSEWHERE) cause = ENDED;
+  if (isOver) throw new RequestError(ENDED_ELSEWHERE);
   return !error;
 }
 

@@ -1,17 +1,18 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import * as z from "zod/mini";
+import { checkSession } from "../auth/session.ts";
 import { KEY_STATES } from "../shared/search.ts";
-import { type Arguments, call } from "./call.ts";
+import { type Arguments, call, SHOWN } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 const API_KEY = z.object({
   id: z.string(),
-  name: z.string(),
+  name: SHOWN,
   hint: z.string(),
   created_at: z.string(),
-  created_by_email: z.nullable(z.string()),
+  created_by_email: z.nullable(SHOWN),
   revoked_at: z.nullable(z.string()),
-  revoked_by_email: z.nullable(z.string()),
+  revoked_by_email: z.nullable(SHOWN),
   expires_at: z.nullable(z.string()),
   successor_id: z.nullable(z.string()),
   /** When the person left who made it, or who has confirmed it since. */
@@ -54,7 +55,7 @@ export function useApiKeys(interval?: number) {
 /** A key with its token, which no later answer has. */
 export const NEW_API_KEY = z.object({
   id: z.string(),
-  name: z.string(),
+  name: SHOWN,
   hint: z.string(),
   token: z.string(),
 });
@@ -70,8 +71,11 @@ export function useKeyChange<Name extends Change, Answer>(
   const client = useQueryClient();
   const { id } = useOrganization();
   return useMutation({
-    mutationFn: (request: Omit<Arguments<Name>, "organization_id">) =>
-      call(schema, name, { organization_id: id, ...request } as Arguments<Name>),
+    mutationFn: async (request: Omit<Arguments<Name>, "organization_id">) => {
+      // The database takes a token until it expires, also after its person has signed out everywhere.
+      await checkSession();
+      return await call(schema, name, { organization_id: id, ...request } as Arguments<Name>);
+    },
     onSettled: () => client.invalidateQueries({ queryKey: ["keys", id] }),
   });
 }

@@ -1,6 +1,7 @@
 import { isAuthRetryableFetchError } from "@supabase/auth-js";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
+import { learnTime } from "../shared/days.ts";
 import {
   auth,
   fetchInTime,
@@ -9,6 +10,7 @@ import {
   PUBLISHABLE_KEY,
   RequestError,
 } from "../shared/transport.ts";
+import { visible } from "../shared/visible.ts";
 
 // Asks the project as the person who has signed in. Only the database's functions decide what that person gets.
 
@@ -36,16 +38,20 @@ export async function call<T, Name extends keyof Functions>(
     },
     body: JSON.stringify(args),
     signal,
-  }).then(async (response) => ({
-    status: response.status,
-    body: await (response.ok ? response.json() : response.json().catch(() => null)) as unknown,
-  })).catch(() => ({ status: 0, body: null }));
+  }).then(async (response) => {
+    learnTime(response.headers.get("Date"));
+    const body: unknown = await (response.ok ? response.json() : response.json().catch(() => null));
+    return { status: response.status, body };
+  }).catch(() => ({ status: 0, body: null }));
   if (answer.status === 200) return check(schema, answer.body);
   if (answer.status === 401) void renewSession();
   const isOutcomeUnknown = answer.status === 0 || answer.status >= 500;
   const refusal = z.safeParse(REFUSAL, answer.body).data ?? { code: "", message: "" };
   throw new RequestError(explain(answer.status, refusal), refusal.code, isOutcomeUnknown);
 }
+
+/** A text that is only shown. */
+export const SHOWN = z.pipe(z.string(), z.transform(visible));
 
 /** Parses data from outside. */
 export function check<T>(schema: z.ZodMiniType<T>, value: unknown): T {

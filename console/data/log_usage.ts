@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { Days } from "../shared/days.ts";
-import { call } from "./call.ts";
+import { call, SHOWN } from "./call.ts";
 import type { ApiKey } from "./api_keys.ts";
 import { useOrganization } from "./organizations.ts";
 
@@ -13,10 +13,10 @@ const USAGE = z.object({
   day: z.string(),
   api_key_id: z.nullable(z.string()),
   /** A key's name. */
-  name: z.nullable(z.string()),
+  name: z.nullable(SHOWN),
   /** A person's id. */
   user_id: z.nullable(z.string()),
-  user_email: z.nullable(z.string()),
+  user_email: z.nullable(SHOWN),
   requests: z.number(),
   invalid_requests: z.number(),
   entries: z.number(),

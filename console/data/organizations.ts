@@ -2,11 +2,11 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
 import * as z from "zod/mini";
 import { compareNames } from "../shared/table.tsx";
-import { call } from "./call.ts";
+import { call, SHOWN } from "./call.ts";
 
 const ORGANIZATION = z.object({
   id: z.string(),
-  name: z.string(),
+  name: SHOWN,
   is_admin: z.boolean(),
   may_read: z.boolean(),
 });

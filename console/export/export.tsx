@@ -10,6 +10,7 @@ import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
+import { visible } from "../shared/visible.ts";
 import { exportText, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
@@ -48,7 +49,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
         {filter.end} (UTC){filter.action && ` with the action “${actionName(filter.action)}”`}
         {filter.person && (
           <>
-            {" "}of <bdi>{filter.person}</bdi>
+            {" "}of <bdi>{visible(filter.person)}</bdi>
           </>
         )}, oldest first.
       </p>

@@ -12,8 +12,10 @@ export async function openFile(name: string): Promise<WritableStream<string> | n
       const handle = await self.showSaveFilePicker({ suggestedName: name });
       return await handle.createWritable();
     } catch (error) {
-      if (error instanceof DOMException && error.name === "AbortError") return null;
-      throw error;
+      const name = error instanceof DOMException ? error.name : "";
+      if (name === "AbortError") return null;
+      // Chromium refuses the dialog in a frame of another origin.
+      if (name !== "SecurityError") throw error;
     }
   }
   // The browser keeps a Blob outside the page's memory, and a large one on disk.
@@ -47,7 +49,8 @@ export function exportText(options: ExportOptions): ReadableStream<string> {
   let after = "beginning";
   return new ReadableStream({
     start: (stream) => {
-      if (columns) stream.enqueue(`${columns.join(",")}\r\n`);
+      // Without this mark, Excel takes UTF-8 for another encoding.
+      if (columns) stream.enqueue(`\ufeff${columns.join(",")}\r\n`);
     },
     pull: async (stream) => {
       const { items, total, cursor, has_more } = await readPage(filter, after, signal);

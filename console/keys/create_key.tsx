@@ -2,7 +2,7 @@ import { NativeSelect, Stack, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { type ApiKey, isLive, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
-import { addDays, DAY_MS, today } from "../shared/days.ts";
+import { addDays, DAY_MS, now, today } from "../shared/days.ts";
 import { Hint } from "../shared/parts.tsx";
 import { KeyForm, normalized } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
@@ -75,5 +75,5 @@ export function CreateKey({ keys, onClose }: { keys: ApiKey[]; onClose: () => vo
 
 function expiresAt(lifetime: string, lastDay: string): string {
   if (lifetime === "day") return `${lastDay}T24:00:00Z`;
-  return new Date(Date.now() + Number(lifetime) * DAY_MS).toISOString();
+  return new Date(now() + Number(lifetime) * DAY_MS).toISOString();
 }

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { type ApiKey, isLive } from "../data/api_keys.ts";
-import { count, DAY_MS, dayOf, formatRelative, formatTime, today } from "../shared/days.ts";
+import { count, DAY_MS, dayOf, formatRelative, formatTime, now, today } from "../shared/days.ts";
 import { State, type StateProps } from "../shared/parts.tsx";
 
 export const STATES: Record<ApiKey["state"], StateProps> = {
@@ -17,7 +17,7 @@ const PATIENCE_MS = 60 * 1000;
 /** Says whether a live key reads the log as fast as it grows, in words and as a colour. */
 function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): StateProps {
   if (!last_used_at) return { name: "never used", colour: "var(--waiting)" };
-  const silent = Math.floor((Date.now() - Date.parse(last_used_at)) / DAY_MS);
+  const silent = Math.floor((now() - Date.parse(last_used_at)) / DAY_MS);
   if (silent > 0) {
     return { name: `silent for ${count(silent, "day")}`, colour: "var(--bad)" };
   }

@@ -25,7 +25,7 @@ const route = getRouteApi("/$organizationId/keys");
 
 type Opened = { action: "create" } | { action: KeyAction; apiKey: ApiKey };
 
-export function Keys() {
+export default function Keys() {
   const organization = useOrganization();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -125,6 +125,7 @@ export function Keys() {
       {opened?.action === "revoke" && (
         <RevokeKey
           apiKey={opened.apiKey}
+          keys={keys.data ?? []}
           usage={usageOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);

@@ -17,6 +17,7 @@ import {
   TextButton,
 } from "../shared/parts.tsx";
 import styles from "./entry.module.css";
+import { visible } from "../shared/visible.ts";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
@@ -153,17 +154,17 @@ function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
             </TextButton>
           </Field>
           <Field name="Person">
-            <bdi>{entry.user_email}</bdi>{" "}
+            <bdi>{visible(entry.user_email)}</bdi>{" "}
             <TextButton onClick={() => change({ person: entry.user_email })}>
               Only this person
             </TextButton>
           </Field>
           <Field name="Agent">
-            <bdi>{entry.agent_name}</bdi>
+            <bdi>{visible(entry.agent_name)}</bdi>
           </Field>
           {Object.entries(entry.data).map(([name, value]) => (
             <Field key={name} name={actionName(name)}>
-              <bdi>{typeof value === "string" ? value : JSON.stringify(value)}</bdi>
+              <bdi>{visible(typeof value === "string" ? value : JSON.stringify(value))}</bdi>
             </Field>
           ))}
           <Field name="Entry id">

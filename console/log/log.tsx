@@ -7,7 +7,7 @@ import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";
-import { count, formatDays } from "../shared/days.ts";
+import { count, formatDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
@@ -130,7 +130,12 @@ export function Log() {
           />
         )}
       </div>
-      {isExporting && <Export filter={filter} onClose={() => setIsExporting(false)} />}
+      {isExporting && (
+        <Export
+          filter={isFollowing ? { ...filter, start: feed.start, end: today() } : filter}
+          onClose={() => setIsExporting(false)}
+        />
+      )}
     </>
   );
 }

@@ -6,6 +6,7 @@ import { Dropdown } from "../shared/dropdown.tsx";
 import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import type { Filter } from "../shared/search.ts";
+import { visible } from "../shared/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
@@ -96,10 +97,10 @@ function Chip({ text, onRemove }: { text: string; onRemove: () => void }) {
       variant="light"
       maw="100%"
       rightSection={<Icon name="close" size={12} />}
-      aria-label={`${text}, remove this filter`}
+      aria-label={`${visible(text)}, remove this filter`}
       onClick={onRemove}
     >
-      <bdi>{text}</bdi>
+      <bdi>{visible(text)}</bdi>
     </Button>
   );
 }

@@ -2,6 +2,7 @@ import { Button, Group, InputBase } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import styles from "./parts.module.css";
 import { Icon } from "./icons.tsx";
+import { visible } from "./visible.ts";
 
 interface CopyProps {
   /** Names the text: "Copy token". */
@@ -60,5 +61,9 @@ export function Copyable({ title, text }: { title: string; text: string }) {
 }
 
 export function Written({ title, text }: { title: string; text: string }) {
-  return <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>{text}</pre>;
+  return (
+    <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>
+      {text.split("\n").map(visible).join("\n")}
+    </pre>
+  );
 }

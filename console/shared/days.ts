@@ -19,7 +19,19 @@ export const PRESETS = {
 export type Preset = keyof typeof PRESETS;
 
 export function today(): string {
-  return dayOf(Date.now());
+  return dayOf(now());
+}
+
+/** How many milliseconds this machine's clock is behind the server's, as far as is known. */
+let slowness = 0;
+
+/** Learns the time from an answer of the server. With a slow clock, the log would end before its newest entries. */
+export function learnTime(date: string | null): void {
+  slowness = Math.max(0, Date.parse(date ?? "") - Date.now()) || 0;
+}
+
+export function now(): number {
+  return Date.now() + slowness;
 }
 
 export function presetDays(preset: Preset): Days {
@@ -76,15 +88,16 @@ export function formatTimes(value: string): [string, string?] {
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
 const RELATIVE = {
-  long: new Intl.RelativeTimeFormat("en", { numeric: "auto" }),
-  narrow: new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" }),
+  long: new Intl.RelativeTimeFormat("en"),
+  narrow: new Intl.RelativeTimeFormat("en", { style: "narrow" }),
 };
 
-/** "2 minutes ago", "in 2 minutes"; narrow: "2m ago". */
+/** "2 minutes ago", "in 2 minutes"; narrow: "2m ago". After 47 hours, it is "1 day ago". */
 export function formatRelative(value: string, style: keyof typeof RELATIVE = "long"): string {
-  const seconds = (Date.parse(value) - Date.now()) / 1000;
+  const seconds = (Date.parse(value) - now()) / 1000;
+  if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
-  return RELATIVE[style].format(Math.round(seconds / size), unit);
+  return RELATIVE[style].format((seconds < 0 ? Math.trunc : Math.round)(seconds / size), unit);
 }
 
 /** "1 entry", "1,204 entries". */

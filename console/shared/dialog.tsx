@@ -1,6 +1,20 @@
 import { Alert, Button, Group, Modal, Stack } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
+
+/** What had the focus last, outside of dialogs and menus. */
+let focused: HTMLElement | null = null;
+addEventListener("focusin", ({ target }) => {
+  if (target instanceof HTMLElement && !target.closest("section[role=dialog], [role=menu]")) {
+    focused = target;
+  }
+});
+
+/** Gives the focus back where it was: to a button, or to the one whose menu opened the dialog. */
+function giveFocusBack(): void {
+  const target = focused?.isConnected ? focused : document.querySelector("main");
+  target?.focus({ preventScroll: true });
+}
 
 export interface DialogProps {
   title: string;
@@ -13,6 +27,7 @@ export interface DialogProps {
 }
 
 export function Dialog({ title, isBusy, loss, onClose, children }: DialogProps) {
+  useEffect(() => giveFocusBack, []);
   const isHeld = isBusy && loss !== undefined;
   const leaving = useBlocker({
     shouldBlockFn: () => isHeld,

@@ -4,6 +4,8 @@ import type { ReactNode } from "react";
 import { formatTime, formatTimes } from "./days.ts";
 import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
+import { RequestError } from "./transport.ts";
+import { visible } from "./visible.ts";
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (
@@ -21,8 +23,10 @@ export function Lead({ children }: { children: ReactNode }) {
 
 /** Small print below a value. A plain text is also the tooltip, because it may be cut off. */
 export function Hint({ children }: { children: ReactNode }) {
-  const title = typeof children === "string" ? children : undefined;
-  return <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={title}>{children}</Text>;
+  const text = typeof children === "string" ? visible(children) : undefined;
+  return (
+    <Text component="div" inherit fz={12} lh={1.4} c="dimmed" title={text}>{text ?? children}</Text>
+  );
 }
 
 export interface StateProps {
@@ -44,7 +48,7 @@ const HUES = ["#3b82f6", "#14b8a6", "#8b5cf6", "#f59e0b", "#ec4899", "#22c55e"];
 
 /** An action code in words: "Feedback given". */
 export function actionName(code: string): string {
-  const words = code.replaceAll("_", " ");
+  const words = visible(code).replaceAll("_", " ");
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
 
@@ -69,7 +73,7 @@ export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () 
   return (
     <Alert color="red" role="alert">
       <Group justify="space-between" gap="xs">
-        <span>{error.message}</span>
+        <span>{visible(error.message)}</span>
         {onRetry && <Button size="compact-sm" onClick={onRetry}>Try again</Button>}
       </Group>
     </Alert>
@@ -77,8 +81,10 @@ export function Failure({ error, onRetry }: { error: Error | null; onRetry?: () 
 }
 
 export function Broken({ error }: { error: unknown }) {
-  const message = `This page has broken (${String(error)}).`;
-  return <Failure error={new Error(message)} onRetry={() => location.reload()} />;
+  const broken = new Error(`This page has broken (${String(error)}).`);
+  // Not all browsers ask again for a script that did not load.
+  const onRetry = () => location.reload();
+  return <Failure error={error instanceof RequestError ? error : broken} onRetry={onRetry} />;
 }
 
 export function Empty({ title, children }: { title: string; children: ReactNode }) {

@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { flushSync } from "react-dom";
 import { useOrganization } from "../data/organizations.ts";
 import { formatTime } from "./days.ts";
+import { visible } from "./visible.ts";
 
 /** The heading while the page is printed: whose log, what of it, and when. Screens say so in their controls. */
 export function Printed({ facts }: { facts: (string | false | undefined)[] }) {
@@ -33,7 +34,7 @@ export function Printed({ facts }: { facts: (string | false | undefined)[] }) {
       <strong>
         <bdi>{name}</bdi>
       </strong>
-      {facts.filter(Boolean).map((fact, index) => <div key={index}>{fact}</div>)}
+      {facts.filter(Boolean).map((fact, index) => <div key={index}>{fact && visible(fact)}</div>)}
       <div>Printed at {formatTime(now, "utc").slice(0, 19)} UTC</div>
     </div>
   );

@@ -8,6 +8,7 @@ import {
   TextInput,
   VisuallyHidden,
 } from "@mantine/core";
+import { CatchBoundary } from "@tanstack/react-router";
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import {
   type Days,
@@ -19,11 +20,12 @@ import {
   type Zone,
 } from "./days.ts";
 import { Dropdown } from "./dropdown.tsx";
-import { Hint } from "./parts.tsx";
+import { Broken, Hint } from "./parts.tsx";
 import { daysOf, DEFAULT_PRESET, type Range } from "./search.ts";
+import { loaded } from "./transport.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
-const Calendar = lazy(() => import("./calendar.tsx"));
+const Calendar = lazy(() => loaded(import("./calendar.tsx")));
 
 const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
 
@@ -123,16 +125,18 @@ function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => vo
           />
         ))}
       </Group>
-      <Suspense fallback={<Box h={260} />}>
-        <Calendar
-          start={isDay(start) ? start : null}
-          end={isDay(end) ? end : null}
-          onChange={(start, end) => {
-            setStart(start);
-            setEnd(end);
-          }}
-        />
-      </Suspense>
+      <CatchBoundary getResetKey={() => 0} errorComponent={Broken}>
+        <Suspense fallback={<Box h={260} />}>
+          <Calendar
+            start={isDay(start) ? start : null}
+            end={isDay(end) ? end : null}
+            onChange={(start, end) => {
+              setStart(start);
+              setEnd(end);
+            }}
+          />
+        </Suspense>
+      </CatchBoundary>
       <Group justify="space-between" gap="xs">
         <Hint>Days are UTC, both included.</Hint>
         <Button type="submit" variant="filled">Show</Button>

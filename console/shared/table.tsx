@@ -3,6 +3,7 @@ import { memo, type MouseEvent, type ReactNode } from "react";
 import { Hint } from "./parts.tsx";
 import type { Sorting } from "./search.ts";
 import styles from "./table.module.css";
+import { visible } from "./visible.ts";
 
 export interface Column<T> {
   name: string;
@@ -116,7 +117,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
             data-name={isNameHidden ? undefined : name}
             data-number={isNumber}
           >
-            {cell ? cell(row) : value?.(row).toLocaleString("en")}
+            {cell ? cell(row) : visible(value?.(row).toLocaleString("en") ?? "")}
             {small && <Hint>{small}</Hint>}
           </Cell>
         );

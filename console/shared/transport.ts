@@ -53,3 +53,10 @@ export class RequestError extends Error {
 }
 
 export const NO_ANSWER = "No answer from the server. Check your connection, then try again.";
+
+/** Waits for a part of the console that is loaded when it is needed. */
+export function loaded<Part>(part: Promise<Part>): Promise<Part> {
+  return part.catch(() => {
+    throw new RequestError("A part of the console did not load. Check your connection.");
+  });
+}

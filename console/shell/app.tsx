@@ -1,14 +1,15 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useMemo } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { askAncestor, listenToAncestor } from "../auth/embedding.ts";
 import { SecondFactor } from "../auth/second_factor.tsx";
 import { needsSecondFactor, useSession } from "../auth/session.ts";
 import { SignIn } from "../auth/sign_in.tsx";
-import { Loading } from "../shared/parts.tsx";
-import { IS_EMBEDDED, RequestError } from "../shared/transport.ts";
+import { Failure, Loading } from "../shared/parts.tsx";
+import { IS_EMBEDDED, loaded, RequestError } from "../shared/transport.ts";
 
 const RETRY_MS = 5_000;
 
-const loadConsole = () => import("./console.tsx");
+const loadConsole = () => loaded(import("./console.tsx"));
 const Console = lazy(loadConsole);
 
 export function App() {
@@ -16,6 +17,8 @@ export function App() {
   const userId = session?.user.id;
   // Each person gets a client of their own, so that nobody sees what another has read.
   const client = useMemo(newClient, [userId]);
+  const [refusal, setRefusal] = useState<Error | null>(null);
+  useEffect(() => IS_EMBEDDED ? listenToAncestor(setRefusal) : undefined, []);
   // Loads while the person types. If that fails, the console tries again when it is needed.
   useEffect(() => {
     if (session === null) loadConsole().catch(() => {});
@@ -23,9 +26,10 @@ export function App() {
   return (
     <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}
-      {session === null && (IS_EMBEDDED
-        ? <Loading what="your session from the page around this one" />
-        : <SignIn reason={reason} />)}
+      {session === null && !IS_EMBEDDED && <SignIn reason={reason} />}
+      {session === null && IS_EMBEDDED && (refusal
+        ? <Failure error={refusal} onRetry={askAncestor} />
+        : <Loading what="your session from the page around this one" />)}
       {session && needsSecondFactor(session) && <SecondFactor session={session} />}
       {session && !needsSecondFactor(session) && (
         <Suspense fallback={<Loading what="the console" />}>

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { lazy, Suspense, useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
 import { useOrganization, useReadable } from "../data/organizations.ts";
-import { Keys } from "../keys/keys.tsx";
-import { Empty, Head } from "../shared/parts.tsx";
-import { STORAGE } from "../shared/transport.ts";
+import { Empty, Head, Loading } from "../shared/parts.tsx";
+import { loaded, STORAGE } from "../shared/transport.ts";
+
+const Keys = lazy(() => loaded(import("../keys/keys.tsx")));
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
@@ -74,6 +75,12 @@ export function Readable() {
 /** Leads those who may only read to the log. */
 export function KeysOfAdministrators() {
   const { id, is_admin } = useOrganization();
-  if (is_admin) return <Keys />;
+  if (is_admin) {
+    return (
+      <Suspense fallback={<Loading what="the screen" />}>
+        <Keys />
+      </Suspense>
+    );
+  }
   return <Navigate to="/$organizationId/log" params={{ organizationId: id }} replace />;
 }

@@ -134,6 +134,10 @@ function Switcher({ chosen }: { chosen: string | undefined }) {
       value={chosen ?? null}
       searchable={readable.length > 10}
       openOnFocus={false}
+      nothingFoundMessage="No such organization"
+      // What is typed takes the place of the present name.
+      onFocus={({ currentTarget }) => currentTarget.select()}
+      onClick={({ currentTarget }) => currentTarget.select()}
       checkIconPosition="right"
       // Keeps the list inside the header's landmark, for screen readers.
       comboboxProps={{ withinPortal: false }}

@@ -85,6 +85,29 @@ describe("hostile data", () => {
     emoji: "👩‍👩‍👧‍👦".repeat(40),
   };
 
+  it("shows control and bidirectional characters as such, which never act", async () => {
+    const turned = "\u202egnp.exe\u0007";
+    const { view, page } = await openScreen("log", async ({ id }) => {
+      await sql`update audit_log.organizations set name = ${turned} where id = ${id}`;
+      const data = { [turned]: turned };
+      const action = "feedback_given";
+      const entry = { action, agent_name: turned, user_email: `${turned}@example.com`, data };
+      await writeEntries(id, [{ created_at: new Date().toISOString(), ...entry }]);
+    });
+    const shown = String.raw`\u202egnp.exe\u0007`;
+    await view.row(`${shown}@example.com`).click();
+    // The person, the agent, the name of the field and its value.
+    await view.entry.getByText(shown).nth(3).waitFor();
+    await view.press("Only this person");
+    await view.button(`Person: ${shown}@example.com`).waitFor();
+    await view.row(shown).click();
+    await view.entry.getByRole("tab", { name: "JSON" }).click();
+    await view.entry.getByRole("group", { name: "JSON" }).getByText(shown).waitFor();
+    await view.press("Export", `of ${shown}@example.com`);
+    const text = await page.evaluate<string>("document.body.innerText");
+    for (const hidden of ["\u202e", "\u0007"]) assert(!text.includes(hidden));
+  });
+
   it("is shown, never run, and breaks no layout", async () => {
     const { view, page } = await openLog(
       Object.entries(hostile).map(([name, text], n) => ({

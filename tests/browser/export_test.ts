@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";
-import { openScreen, type Page, type Route, shell, type View } from "./browser.ts";
+import { openScreen, type Page, type Route, shell, today, type View } from "./browser.ts";
 
 /** Opens the export of a day with so many entries of Ada, every other one feedback, and one of Bob. */
 async function openExport(count: number, filter = "") {
@@ -55,16 +55,22 @@ describe("an export, accessible in each state", () => {
     const { name, text } = await exportAs(view, "CSV");
     assertEquals(name, "audit-log_2026-03-01_2026-03-01_feedback_given.csv");
     const lines = text.split("\r\n");
-    assertEquals(lines[0], "id,created_at,action,user_email,agent_name,data");
+    // With its byte order mark, Excel reads umlauts.
+    assertEquals(lines[0], "\ufeffid,created_at,action,user_email,agent_name,data");
     assertEquals(lines.length, 4);
     assertStringIncludes(lines[1] ?? "", ',"=1+""4"",\n","{""big"": 12345678901234567890.10}"');
     for (const name of ["id", "agent_name", "data"]) {
       await page.getByRole("checkbox", { name, exact: true }).uncheck();
     }
     assertEquals((await exportAs(view, "CSV")).text.split("\r\n").slice(0, 2), [
-      "created_at,action,user_email",
+      "\ufeffcreated_at,action,user_email",
       '"2026-03-01T06:00:00.000Z","feedback_given","ada@example.com"',
     ]);
+  });
+
+  it("has today's entries alone while the log is followed", async () => {
+    const { view } = await openExport(1, "&follow=true");
+    await view.shows(`from ${today()} to ${today()} (UTC)`);
   });
 
   it("shows its progress, can be cancelled, and begins anew after a failure", async () => {

@@ -160,6 +160,7 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
       await route.fulfill(NO_DATABASE);
     }, { times: 1 });
     const calls = view.recordCalls();
+    const asked = page.waitForRequest("**/rpc/create_api_key");
     await startCreating(view, "SIEM");
     await page.evaluate(`for (let i = 0; i < 3; i++) document.forms[0].requestSubmit()`);
     await page.getByRole("button", { name: "Cancel", disabled: true }).waitFor();
@@ -167,9 +168,10 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
     await page.evaluate("history.back()");
     await view.shows("If you leave now, the token is lost");
     await view.press("Stay");
-    assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
+    await asked;
     answer.resolve();
     await view.shows("The database does not answer. Try again in a minute. The key may exist");
+    assertEquals(calls.filter((name) => name === "create_api_key").length, 1);
     await loseAnswer(page, "create_api_key");
     await nameField(view).press("Enter");
     await view.shows(
@@ -201,6 +203,14 @@ describe("rotating a key, accessible in each state", () => {
     await view.row("Expires soon").getByRole("link", { name: hint }).click();
     await view.shows(/^1 key$/);
     await page.getByRole("rowheader").getByText(hint).waitFor();
+    // The two keys have one name, so it confirms the end of neither.
+    await view.openMenu(hint, "Revoke …");
+    const confirmation = page.getByLabel(/^Another key has this name/);
+    await confirmation.fill("test");
+    assert(await view.button("Revoke key").isDisabled());
+    await confirmation.fill(hint.replace("…", "..."));
+    assert(await view.button("Revoke key").isEnabled());
+    await view.press("Cancel");
     await loseAnswer(page, "rotate_api_key");
     await view.openMenu("test", "Rotate …");
     await view.press("Rotate key", "The key may exist all the same");

@@ -115,7 +115,7 @@ describe("the log, accessible in each state", () => {
     await view.row(`agent of ${yesterday}`).waitFor();
     assertEquals(await agents(page), [`agent of ${yesterday}`]);
     await view.chooseRange("Today");
-    await page.clock.install({ time: `${yesterday}T23:00:00Z` });
+    await view.setTime(`${yesterday}T23:00:00Z`);
     await page.reload();
     await view.button(`Days ${yesterday}`).waitFor();
     await view.row(`agent of ${yesterday}`).waitFor();
@@ -124,6 +124,17 @@ describe("the log, accessible in each state", () => {
     await view.button(`Days ${day}`).waitFor();
     await view.row(`agent of ${day}`).waitFor();
     assertEquals(await agents(page), [`agent of ${day}`]);
+  });
+
+  it("has the entries of today also where the browser's clock is 26 hours slow", async () => {
+    const { view } = await openScreen(
+      "log",
+      ({ id }) => writeEntries(id, [{ created_at: `${today()}T00:00:00Z`, agent_name: "agent" }]),
+      { prepare: (page) => page.clock.install({ time: Date.now() - 26 * 3_600_000 }) },
+    );
+    await view.shows("1–1 of 1 entry");
+    await view.chooseRange("Today");
+    await view.button(`Days ${today()}`).waitFor();
   });
 
   it("ignores wrong parts of an address, but never a filter, and names a filter where it finds nothing", async () => {

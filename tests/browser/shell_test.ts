@@ -28,20 +28,49 @@ describe("by keyboard alone", () => {
     assertMatch(await view.focused(), /00:00:03\.000/);
   });
 
-  it("a select opens when asked, lists organizations in numeric order (2 before 10), and keeps the focus", async () => {
+  it("a select opens when asked, lists organizations in numeric order (2 before 10), finds one by what is typed, and keeps the focus", async () => {
     const { admin } = await newAdmin("Of many");
     const names = Array.from({ length: 12 }, (_, n) => `Customer ${n + 1}`);
     await Promise.all(names.map((name) => newOrganization(admin, name)));
     const view = await openConsole(admin);
     await view.tabTo(/^Organization$/);
-    const options = view.page.getByRole("option", { name: /^Customer/ });
+    const { page } = view;
+    const options = page.getByRole("option", { name: /^Customer/ });
     assertEquals(await options.count(), 0);
     await view.key("ArrowDown");
     await options.first().waitFor();
     assertEquals(await options.allInnerTexts(), names);
+    // What a person types takes the place of the present name.
+    await page.keyboard.type("customer 12");
+    assertEquals(await options.allInnerTexts(), ["Customer 12"]);
     await options.last().click();
     await view.shows("No entries");
     assertEquals(await view.focused(), "Organization");
+  });
+});
+
+describe("a dialog", () => {
+  it("gives the focus back when it closes, also when its menu or its row is gone", async () => {
+    const { view, page } = await openLog([]);
+    const opened: [button: string, item?: string][] = [
+      ["Export"],
+      ["Create key"],
+      ["Actions for test", "Connect …"],
+      ["Actions for test", "Rotate …"],
+    ];
+    for (const [name, item] of opened) {
+      if (name === "Create key") await view.goTo("API keys");
+      await view.button(name).click();
+      if (item) await page.getByRole("menuitem", { name: item }).click();
+      await page.locator("section[role=dialog] :focus").waitFor();
+      await view.close();
+      assertMatch(await view.focused(), new RegExp(`^${name}`), item);
+    }
+    await view.openMenu("test", "Revoke …");
+    await page.keyboard.type("test");
+    await view.key("Enter");
+    await view.shows("is revoked");
+    assertEquals(await page.locator("main:focus").count(), 1);
   });
 });
 

@@ -82,19 +82,25 @@ describe("with VITE_AUTH_STORAGE_KEY", () => {
 });
 
 describe("the console in a frame", () => {
-  /** Opens a page of another origin with the console in a frame. It sends the console a person's session. */
-  async function openFramed(consoleUrl: string, origin: string) {
+  /**
+   * Opens a page of another origin with the console in a frame. It sends the console a person's session, or this
+   * token first.
+   */
+  async function openFramed(consoleUrl: string, origin: string, wrongToken?: string) {
     const { admin } = await newAdmin();
     const { data } = await admin.client.auth.getSession();
     const body = `<iframe src="${consoleUrl}" width=900 height=700></iframe><script>
       const frame = document.querySelector("iframe");
-      const access_token = "${data.session?.access_token}";
-      const session = { type: "audit-log-console:session", access_token };
-      addEventListener("message", ({ data, source }) => {
+      const tokens = ${JSON.stringify([wrongToken, data.session?.access_token])}.filter(Boolean);
+      function send() {
+        const access_token = tokens.length > 1 ? tokens.shift() : tokens[0];
+        frame.contentWindow.postMessage({ type: "audit-log-console:session", access_token }, "*");
+      }
+      addEventListener("message", ({ data }) => {
         window.said = data;
-        source.postMessage(session, "*");
+        send();
       });
-      frame.addEventListener("load", () => frame.contentWindow.postMessage(session, "*"));
+      if (${!wrongToken}) frame.addEventListener("load", send);
     </script>`;
     const { page } = await openPage(`${origin}/`, {
       prepare: async (page) => {
@@ -130,6 +136,21 @@ describe("the console in a frame", () => {
       String(ownerDocument.getSelection())
     );
     assertEquals(selected, link);
+  });
+
+  it("exports a file, and says so when the session that it gets is not valid", async () => {
+    const header = btoa(JSON.stringify({ alg: "HS256", typ: "JWT" }));
+    const ofAnother = `${header}.${btoa('{"exp":4102444800}')}.${"x".repeat(43)}`;
+    for (const wrong of ["nonsense", ofAnother.replaceAll("=", "")]) {
+      const { page, frame } = await openFramed(VARIANT_URL, PLATFORM, wrong);
+      await frame.getByText("a session that has ended or is not valid").waitFor();
+      await frame.getByRole("button", { name: "Try again" }).click();
+      await frame.getByText("No entries").waitFor();
+      await frame.getByRole("button", { name: "Export" }).click();
+      const download = page.waitForEvent("download");
+      await frame.getByRole("button", { name: "Export NDJSON" }).click();
+      assertStringIncludes((await download).suggestedFilename(), "audit-log_");
+    }
   });
 
   it("takes nothing from a page of another origin, and tells it nothing", async () => {

@@ -68,13 +68,14 @@ describe("signing in", () => {
 });
 
 describe("signing out, from an accessible menu", () => {
-  it("ends the session of this browser only. Signing out everywhere ends all, and the other browsers say why", async () => {
-    const { admin } = await newAdmin();
+  it("ends the session of this browser only. Signing out everywhere ends all, and the other browsers say why and make no key", async () => {
+    const { admin, id } = await newAdmin();
     const here = await openConsole(null);
     await here.signIn(admin);
     await here.assertAccessible("account", () => here.press(admin.email, "Sign out everywhere"));
     await here.key("Escape");
-    const elsewhere = await openConsole(admin);
+    const elsewhere = await openConsole(admin, `#/${id}/keys`);
+    const third = await openConsole(admin, `#/${id}/keys`);
     await here.signOut(admin.email);
     const check = elsewhere.page.waitForResponse("**/auth/v1/user");
     await elsewhere.page.reload();
@@ -85,6 +86,16 @@ describe("signing out, from an accessible menu", () => {
     await elsewhere.setVisibility("visible");
     await elsewhere.shows("You were signed out elsewhere. Sign in again.");
     assertEquals(await elsewhere.session(), null);
+    // A browser that was open all the time makes no key, although its token has not expired.
+    await third.press("Create key");
+    await third.page.getByRole("dialog").getByLabel("Name").fill("after the end");
+    await third.key("Enter");
+    await third.shows("You were signed out elsewhere. Sign in again.");
+    const names = (await sql`
+      select name from audit_log_private.api_keys where organization_id = ${id}`).map(({ name }) =>
+      name
+    );
+    assertEquals(names, ["test"]);
   });
 
   it("leaves nothing of the first person in any tab when another signs in", async () => {

@@ -18,7 +18,7 @@ describe("usage, accessible in each state", () => {
       { says: /^caught up 2h ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
       { says: /^not caught up yet$/, used: ago(3_000), caughtUp: null },
       { says: /^reads by pages$/, used: ago(3_000), reads: "pages", caughtUp: ago(24 * hour) },
-      { says: /^silent for 6 days$/, used: ago(156 * hour), caughtUp: ago(156 * hour) },
+      { says: /^silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
     ];
     for (const [n, { used, reads = "feed", caughtUp }] of keys.entries()) {
       const key = await createApiKey(admin, id, `key ${n}`);
@@ -47,5 +47,6 @@ describe("usage, accessible in each state", () => {
         await view.row(`key ${n}`).getByText(says).waitFor();
       }
     }
+    await view.row("silent").getByText("1 day ago").waitFor();
   });
 });
