@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import type { Seal } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
@@ -22,17 +22,25 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
     const file = `${folder}/${day}.ndjson`;
     const own = existsSync(file) ? await hashOf(file) : undefined;
     if (own?.sha256 === sha256) continue;
-    if (own && (own.entries > entries || removed > 0)) {
+    const keep = (now: number) =>
       notes.push(
-        `${file} is kept as it is, with ${own.entries} entries: the log has ${entries}, because some were ` +
+        `${file} is kept as it is, with ${own?.entries} entries: the log has ${now}, because some were ` +
           "deleted. To write it anew, move it away",
       );
+    if (own && removed > 0) {
+      keep(entries);
       continue;
     }
     await persist(() => readDay(day, `${file}.new`, options), options);
+    const read = await hashOf(`${file}.new`);
+    if (own && own.entries > read.entries) {
+      rmSync(`${file}.new`);
+      keep(read.entries);
+      continue;
+    }
     renameSync(`${file}.new`, file);
     written++;
-    if ((await hashOf(file)).sha256 !== sha256) {
+    if (read.sha256 !== sha256) {
       notes.push(
         `${file} differs from its seal: entries have come late, or the log was changed. verify says more`,
       );
@@ -62,8 +70,9 @@ async function readDay(day: string, file: string, options: FollowOptions): Promi
     url.search = `start=${day}&end=${day}&limit=${PAGE}&offset=${read}`;
     const answer = await persist(() => ask(url, options, "application/x-ndjson"), options);
     const lines = answer.body.split("\n").length - 1;
-    total ??= Number(answer.headers.get("X-Total-Count") ?? NaN);
-    if (lines !== Math.min(PAGE, total - read)) {
+    const now = Number(answer.headers.get("X-Total-Count") ?? NaN);
+    total ??= now;
+    if (now !== total || lines !== Math.min(PAGE, total - read)) {
       throw new Temporary(`${day} was not read whole, or has changed meanwhile`);
     }
     writeDurably(file, "a", answer.body);

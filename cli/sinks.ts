@@ -28,7 +28,7 @@ export interface SinkOptions {
   headers?: string | undefined;
   /** For https: `ndjson` (the default), or `array`, a JSON array. */
   body?: string | undefined;
-  /** For elasticsearch: a file for entries that it refuses. */
+  /** For elasticsearch: a file for entries that it cannot map. */
   refused?: string | undefined;
 }
 
@@ -152,12 +152,14 @@ function elasticsearch(url: URL, token: string, refused?: string): Sink {
     );
     const busy = failures.find(({ status }) => status === 429 || status >= 500);
     if (busy) throw new Temporary(`${url.host}: status ${busy.status} for an entry`);
-    for (const { error, n } of failures) {
+    for (const { status, error, n } of failures) {
       const { id = "", created_at = "" } = items[n] ?? {};
       const reason = JSON.stringify(error);
       const message = `${url.host} refuses the entry ${id} of ${created_at}: ${
         visible(reason.slice(0, 500))
       }`;
+      // Any other status is of the index or of the token: the next entry would be refused, too.
+      if (status !== 400) refuse(`${message}. Correct the index or the token.`);
       if (!refused) {
         refuse(`${message}. Correct the index's mapping, or give --refused=FILE for such entries.`);
       }

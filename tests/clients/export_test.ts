@@ -143,7 +143,7 @@ describe("public-audit-log export", () => {
 
   it("writes each sealed day as its seal has it with --days, reads only what is new, and keeps what the log has deleted", async () => {
     const log = await newLog();
-    const days = { "2026-11-18": 2, "2026-11-19": 1000, "2026-11-20": 1201 };
+    const days = { "2026-11-18": 2, "2026-11-19": 1000, "2026-11-20": 2000 };
     for (const [day, count] of Object.entries(days)) await insertEntries(sql, log.id, day, count);
     await runUpkeep(sql);
     const folder = newFolder();
@@ -167,6 +167,10 @@ describe("public-audit-log export", () => {
     const [differs, summary] = await exportDays();
     assertMatch(differs ?? "", /2026-11-20\.ndjson differs from its seal: entries have come late/);
     assertEquals(summary, said(3));
+    assertEquals(read(`${folder}/2026-11-20.ndjson`).split("\n").length, 2002);
+    // Nothing was deleted: until it is sealed, the late entry is only a difference.
+    const [stillDiffers] = await exportDays();
+    assertEquals(stillDiffers, differs);
     await runUpkeep(sql);
     await run("verify", folder);
     const asked = proxy.requestedAt.length;

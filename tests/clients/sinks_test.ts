@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { AUDIT_LOG_URL, sql } from "../helpers.ts";
@@ -93,6 +93,26 @@ describe("public-audit-log forward", () => {
     const { code, stderr: why } = await forward(log.token, to);
     assertEquals(code, 2);
     assertMatch(why, /refuses the entry .*Correct the index's mapping, or give --refused=FILE/);
+  });
+
+  it("puts no entry into --refused that Elasticsearch does not refuse for its fields, and stops", async () => {
+    const log = await newFilledLog(3);
+    // As for a write block, a missing right, or an index that must not be made.
+    const error = { type: "cluster_block_exception" };
+    for (const status of [403, 404]) {
+      await using sink = receive((body) => {
+        const items = Array(body.trimEnd().split("\n").length / 2).fill({
+          create: { status, error },
+        });
+        return Response.json({ errors: true, items });
+      });
+      const refused = `${newFolder()}/refused.ndjson`;
+      const to = `elasticsearch:${sink.url}/audit`;
+      const { code, stderr } = await forward(log.token, to, `--refused=${refused}`);
+      assertEquals(code, 2);
+      assertMatch(stderr, /refuses the entry .*cluster_block_exception.*Correct the index/);
+      assertThrows(() => Deno.statSync(refused), Deno.errors.NotFound);
+    }
   });
 
   it("refuses headers that are none, without showing them, and options of other sinks", async () => {

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHash } from "node:crypto";
+import { checkChain, sealOf } from "../../seals/seal_chain.ts";
 import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
 import { type Entry, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
 import { call, newOrganization, pageQuery, signUp } from "../people.ts";
@@ -76,6 +77,25 @@ describe("the upkeep", () => {
       return await codeOf(run`select audit_log_private.run_upkeep()`);
     });
     assertEquals(code, "55000");
+  });
+
+  it("continues the chain when the database's clock is set back: no seal is older than the one before", async () => {
+    const { id, token } = await sealedDay();
+    const { items: [made] } = await getSeals(token);
+    // As if the clock had been a day ahead when the seal was made.
+    const sealed_at = new Date(Date.now() + 24 * 60 * 60 * 1000).toISOString();
+    const ahead = { ...made as Seal, sealed_at };
+    await silently(async (transaction) =>
+      await transaction.unsafe(
+        "update audit_log_private.seals set sealed_at = $2, seal = $3 where organization_id = $1",
+        [id, sealed_at, await sealOf(ahead)],
+      )
+    );
+    await writeEntries(id, [...entriesOn("2026-03-01", 1), ...entriesOn("2026-03-02", 1)]);
+    await runUpkeep(sql);
+    const { items } = await getSeals(token);
+    assertEquals(items.map(({ sealed_at }) => sealed_at), Array(3).fill(sealed_at));
+    assertEquals((await checkChain(items)).problems, []);
   });
 
   it("checks each sealed day again within 30 nights, and few days in one night", async () => {
