@@ -229,7 +229,7 @@ comment on function audit_log_private.revoke_api_key is 'audit_log.revoke_api_ke
 create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language sql volatile set search_path = pg_catalog, pg_temp
 as $$ select audit_log_private.revoke_api_key(organization_id, api_key_id) $$;
-comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is 401. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, no request with it is accepted; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
