@@ -23,6 +23,11 @@ await build({
   // Relative, so that the files may lie in any folder of a host.
   base: "./",
   plugins: [react()],
+  resolve: {
+    alias: {
+      "react-remove-scroll": fileURLToPath(new URL("shared/no_scroll_lock.tsx", import.meta.url)),
+    },
+  },
   logLevel: "warn",
   css: {
     postcss: {
