@@ -10,7 +10,7 @@ const ORGANIZATION = z.object({
   is_admin: z.boolean(),
   may_read: z.boolean(),
 });
-type Organization = z.infer<typeof ORGANIZATION>;
+export type Organization = z.infer<typeof ORGANIZATION>;
 
 /** The person's organizations by name, each with whether the person may administer or read it now. */
 export const ORGANIZATIONS = queryOptions({

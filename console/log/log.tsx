@@ -2,6 +2,7 @@ import { ActionIcon, Button } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
+import { linkTo } from "../auth/embedding.ts";
 import { readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
@@ -49,7 +50,7 @@ export function Log() {
     to: ".",
     search: { ...search, range: undefined, ...days, entry: undefined, at: undefined },
   });
-  const link = `${location.origin}${router.history.createHref(href)}`;
+  const link = linkTo(href);
   // The link names the zone, so it is deferred with it: the rows are drawn again once, not twice.
   const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, Navigate, Outlet, useParams } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
-import { useOrganization, useReadable } from "../data/organizations.ts";
+import { useReadable } from "../data/organizations.ts";
 import { Empty, Head, Loading } from "../shared/parts.tsx";
 import { loaded, STORAGE } from "../shared/transport.ts";
+import { screensFor } from "./screens.ts";
 
-const Keys = lazy(() => loaded(import("../keys/keys.tsx")));
+const LazyKeys = lazy(() => loaded(import("../keys/keys.tsx")));
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
@@ -40,6 +41,7 @@ function Nothing() {
 /** The screens of the organization that the address names. */
 export function Readable() {
   const { organizationId } = useParams({ from: "/$organizationId" });
+  const screen = useLocation().pathname.split("/")[2];
   const readable = useReadable();
   const found = readable.find(({ id }) => id === organizationId);
   useEffect(() => {
@@ -47,6 +49,12 @@ export function Readable() {
   }, [found?.id]);
   if (readable.length === 0) return <Nothing />;
   if (found) {
+    const screens = screensFor(found);
+    if (!screens.some(({ path }) => path === screen)) {
+      const [first] = screens;
+      if (first) return <Navigate to={first.to} params={{ organizationId }} replace />;
+      return <Empty title="For administrators">Only they manage API keys.</Empty>;
+    }
     return (
       <OrganizationContext value={found}>
         <Outlet key={found.id} />
@@ -72,15 +80,10 @@ export function Readable() {
   );
 }
 
-/** Leads those who may only read to the log. */
-export function KeysOfAdministrators() {
-  const { id, is_admin } = useOrganization();
-  if (is_admin) {
-    return (
-      <Suspense fallback={<Loading what="the screen" />}>
-        <Keys />
-      </Suspense>
-    );
-  }
-  return <Navigate to="/$organizationId/log" params={{ organizationId: id }} replace />;
+export function Keys() {
+  return (
+    <Suspense fallback={<Loading what="the screen" />}>
+      <LazyKeys />
+    </Suspense>
+  );
 }

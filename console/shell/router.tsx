@@ -4,14 +4,13 @@ import {
   createRoute,
   createRouter,
   Navigate,
-  redirect,
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Seals } from "../seals/seals.tsx";
 import { Broken } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
 import { Usage } from "../usage/usage.tsx";
-import { Home, KeysOfAdministrators, Readable } from "./organization.tsx";
+import { Home, Keys, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
@@ -26,19 +25,13 @@ const organization = createRoute({
   component: Readable,
 });
 const screen = { getParentRoute: () => organization };
-const index = createRoute({
-  ...screen,
-  path: "/",
-  beforeLoad: ({ params }) => {
-    throw redirect({ to: "/$organizationId/log", params, replace: true });
-  },
-});
+const index = createRoute({ ...screen, path: "/" });
 const log = createRoute({ ...screen, path: "log", validateSearch: LOG_SEARCH, component: Log });
 const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: KeysOfAdministrators,
+  component: Keys,
 });
 const usage = createRoute({
   ...screen,

@@ -6,27 +6,24 @@ import { createContext, useContext, useState } from "react";
 import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
 import { useAlteredDays } from "../data/log_days.ts";
-import { ORGANIZATIONS, useReadable } from "../data/organizations.ts";
+import { type Organization, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { count } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
+import { isOffered, screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
 
-const SCREENS = [
-  { to: "/$organizationId/log", name: "Log", icon: "log" },
-  { to: "/$organizationId/keys", name: "API keys", icon: "key" },
-  { to: "/$organizationId/usage", name: "Usage", icon: "people" },
-  { to: "/$organizationId/seals", name: "Seals", icon: "seal" },
-] as const;
-
 /** How often Auth is asked about the session. */
 const CHECK_MS = 60_000;
 
-/** The frame of all screens: a sidebar; on a phone, a bar at the top. */
+/**
+ * The frame of all screens: a sidebar; on a phone, a bar at the top. Inside another page there are only tabs: that page
+ * chooses the organization by the address, and signs people in and out.
+ */
 export function Shell() {
   const { organizationId } = useParams({ strict: false });
   const organizations = useQuery(ORGANIZATIONS);
@@ -40,44 +37,29 @@ export function Shell() {
     refetchOnWindowFocus: "always",
   });
   return (
-    <div className={styles.shell}>
-      <header className={styles.side}>
-        <a
-          className={styles.skip}
-          href="#content"
-          onClick={(event) => {
-            // The router would take #content for an address of its own.
-            event.preventDefault();
-            document.querySelector("main")?.focus();
-          }}
-        >
-          Skip to the content
-        </a>
-        <Group className={styles.brand ?? ""} gap="xs" px={6} fz={15} fw={600}>
-          <img src="./icon.svg" alt="" width={22} height={22} />
-          <span>Audit log</span>
-        </Group>
-        {readable.length > 0 && <Switcher chosen={chosen?.id} />}
-        {chosen && (
-          <nav aria-label="Screens">
-            {SCREENS.filter(({ icon }) => chosen.is_admin || icon !== "key").map((
-              { to, name, icon },
-            ) => (
-              <Link
-                key={to}
-                className={styles.link}
-                to={to}
-                params={{ organizationId: chosen.id }}
-                activeOptions={{ includeSearch: false }}
-              >
-                <Icon name={icon} />
-                {name}
-              </Link>
-            ))}
-          </nav>
-        )}
-        <Account />
-      </header>
+    <div className={IS_EMBEDDED ? styles.embedded : styles.shell}>
+      {IS_EMBEDDED ? chosen && <Screens organization={chosen} /> : (
+        <header className={styles.side}>
+          <a
+            className={styles.skip}
+            href="#content"
+            onClick={(event) => {
+              // The router would take #content for an address of its own.
+              event.preventDefault();
+              document.querySelector("main")?.focus();
+            }}
+          >
+            Skip to the content
+          </a>
+          <Group className={styles.brand ?? ""} gap="xs" px={6} fz={15} fw={600}>
+            <img src="./icon.svg" alt="" width={22} height={22} />
+            <span>Audit log</span>
+          </Group>
+          {readable.length > 0 && <Switcher chosen={chosen?.id} />}
+          {chosen && <Screens organization={chosen} />}
+          <Account />
+        </header>
+      )}
       <main id="content" tabIndex={-1}>
         {!online && (
           <Alert color="gray" role="status">
@@ -96,6 +78,28 @@ export function Shell() {
   );
 }
 
+function Screens({ organization }: { organization: Organization }) {
+  const screens = screensFor(organization);
+  // In a frame, one screen needs no navigation.
+  if (IS_EMBEDDED && screens.length === 1) return null;
+  return (
+    <nav aria-label="Screens">
+      {screens.map(({ to, name, icon }) => (
+        <Link
+          key={to}
+          className={styles.link}
+          to={to}
+          params={{ organizationId: organization.id }}
+          activeOptions={{ includeSearch: false }}
+        >
+          <Icon name={icon} />
+          {name}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
 /** Warns on every screen of days that were altered after sealing, of any age, and leads to the first. */
 function Altered({ organizationId }: { organizationId: string }) {
   const { data: [day, ...others] = [] } = useAlteredDays(organizationId);
@@ -109,7 +113,7 @@ function Altered({ organizationId }: { organizationId: string }) {
           {others.length > 0 ? ` and ${count(others.length, "other day")} were` : " was"}{" "}
           altered after sealing.
         </span>
-        <Link to="/$organizationId/seals" {...range}>What to do</Link>
+        {isOffered("seals") && <Link to="/$organizationId/seals" {...range}>What to do</Link>}
       </Group>
     </Alert>
   );
@@ -155,8 +159,6 @@ function Account() {
     // Otherwise the next person would start where this one was.
     onSuccess: () => location.replace("#/"),
   });
-  // In a frame, the page around it signs people in and out.
-  if (IS_EMBEDDED) return <div className={styles.account}>{email}</div>;
   return (
     <div className={styles.account}>
       <Menu width={220} position="top-start">

@@ -6,7 +6,7 @@ import { API_URL, PUBLISHABLE_KEY } from "../helpers.ts";
 import { CONSOLE_URL, newAdmin, openPage, type Page, storedSession } from "./browser.ts";
 
 const STORAGE_KEY = "sb-platform-auth-token";
-const PLATFORM = "http://platform.example";
+const PLATFORM = "https://platform.example";
 /** Where the browser finds the console that is built with other choices. */
 const VARIANT_URL = `${CONSOLE_URL}variant/`;
 
@@ -125,9 +125,8 @@ describe("the console in a frame", () => {
   });
 
   it("takes the session from a page of that origin, needs no storage, and shows what it may not copy, selected", async () => {
-    const { admin, frame } = await openFramed(VARIANT_URL, PLATFORM);
+    const { frame } = await openFramed(VARIANT_URL, PLATFORM);
     await frame.getByText("No entries").waitFor();
-    await frame.getByText(admin.email).waitFor();
     await frame.getByRole("button", { name: "Copy link" }).click();
     const field = frame.getByLabel("The browser refused. Copy this:");
     const link = await field.inputValue();
@@ -151,6 +150,45 @@ describe("the console in a frame", () => {
       await frame.getByRole("button", { name: "Export NDJSON" }).click();
       assertStringIncludes((await download).suggestedFilename(), "audit-log_");
     }
+  });
+
+  it("is a part of the page that docs/operating.md shows: tabs of chosen screens, copies that work, and links to that page", async () => {
+    const { admin, id } = await newAdmin();
+    const { data: { session } } = await admin.client.auth.getSession();
+    const guide = await Deno.readTextFile(new URL("../../docs/operating.md", import.meta.url));
+    const example = guide.match(/```html\n(<iframe.*?)```/s)?.[1] ?? "";
+    const body = `<script>
+      const ORGANIZATION_ID = "${id}";
+      const data = ${JSON.stringify({ session })};
+      const supabase = { auth: { getSession: async () => ({ data }), onAuthStateChange() {} } };
+    </script>${example.replace("https://console.example.com/", VARIANT_URL)}`;
+    const settings = `${PLATFORM}/settings`;
+    const { page } = await openPage(settings, {
+      prepare: async (page) => {
+        await page.route(
+          settings,
+          (route) => route.fulfill({ contentType: "text/html", body }),
+        );
+        await prepare(page);
+      },
+    });
+    const frame = page.frameLocator("iframe");
+    await frame.getByText("No entries").waitFor();
+    assertEquals(await frame.getByRole("link").allInnerTexts(), ["Log", "Seals"]);
+    assertEquals(await frame.getByRole("banner").count(), 0);
+    assertEquals(await frame.getByText(admin.email).count(), 0);
+    await frame.getByRole("link", { name: "Seals" }).click();
+    await frame.getByText("Nothing to seal").waitFor();
+    await page.waitForURL(`${settings}#/${id}/seals`);
+    const deep = `${settings}#/${id}/log?start=2026-03-01&end=2026-03-02`;
+    await page.goto(deep);
+    await page.reload();
+    await frame.getByText("2026-03-01 – 2026-03-02").waitFor();
+    await frame.getByRole("button", { name: "Copy link" }).click();
+    await frame.getByText("Copied").waitFor();
+    assertEquals(await page.evaluate("navigator.clipboard.readText()"), deep);
+    await frame.locator("html").evaluate((_, address) => location.hash = address, `#/${id}/keys`);
+    await page.waitForURL(`${settings}#/${id}/log`);
   });
 
   it("takes nothing from a page of another origin, and tells it nothing", async () => {
