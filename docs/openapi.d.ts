@@ -338,9 +338,9 @@ export interface operations {
         start?: string;
         /** @description The last day, in UTC, inclusive; not before `start`. Required without `since`, `until` and `after` */
         end?: string;
-        /** @description Only entries from this time on (RFC 3339, with a zone) */
+        /** @description Only entries from this time on: RFC 3339, with a zone, as 2026-11-20T15:04:05Z */
         since?: string;
-        /** @description Only entries before this time (RFC 3339, with a zone) */
+        /** @description Only entries before this time, written as in `since` */
         until?: string;
         /** @description Only entries with one of these actions: up to 20 codes of `/actions`, joined by commas */
         action?: string;

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import document from "../../docs/openapi.json" with { type: "json" };
 import { redocly } from "../../tasks/openapi/redocly.ts";
 
 const DOCS = fileURLToPath(new URL("../../docs/", import.meta.url));
@@ -54,6 +55,12 @@ function lineOf({ path, property, verdicts, base, revision }: Change): string {
 }
 
 describe("the contract", () => {
+  it("has times to ask for as plain strings: as date-times, clients would send +0000 or nanoseconds", () => {
+    const { parameters } = document.paths["/public-audit-log"].get;
+    const times = parameters.filter(({ name }) => ["since", "until"].includes(name));
+    assertEquals(times.map(({ schema }) => schema), [{ type: "string" }, { type: "string" }]);
+  });
+
   it("changes only by additions since the last release", async () => {
     const releases = Array.from(Deno.readDirSync(`${DOCS}releases`), ({ name }) => name)
       .filter((name) => name.endsWith(".json"))
