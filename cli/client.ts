@@ -115,7 +115,11 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
     url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
     const { headers, page } = await persist(async () => {
       const { headers, body } = await ask(url, options);
-      return { headers, page: parsePage(body) };
+      const page = parsePage(body);
+      if (page.hasMore && page.cursor === after) {
+        throw new Temporary(`${url.host}: the page before again (does a proxy cache answers?)`);
+      }
+      return { headers, page };
     }, options);
     yield page;
     after = page.cursor;

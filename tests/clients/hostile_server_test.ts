@@ -6,6 +6,7 @@ import { AUDIT_LOG_URL, newLog } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { runProgram } from "../run_program.ts";
 import { installCli, mustRun, newFolder } from "./cli.ts";
+import { newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 import { startCli } from "./run_cli.ts";
 
@@ -88,6 +89,19 @@ describe("a command beside a broken or hostile server", () => {
       for await (const _ of pages);
     }, "enough");
     assertEquals(waits.map((ms) => ms / 1000), [1, 3600, 3600, 1, 3600, 1, 3600]);
+  });
+
+  it("takes no page twice, as from a proxy that caches", async () => {
+    const { token: key } = await newFilledLog(1_001);
+    let cached: Promise<string> | undefined;
+    await using proxy = startProxy(async (_number, forward) => {
+      cached ??= forward().then((answer) => answer.text());
+      return new Response(await cached);
+    });
+    const pages = follow({ url: proxy.url, key, wait: () => Promise.resolve() });
+    assertEquals((await pages.next()).value?.lines.length, 1_000);
+    await assertRejects(() => pages.next(), AuditLogError, "does a proxy cache answers");
+    assertEquals(proxy.requestedAt.length, 1 + 10);
   });
 
   it("gives up an endless body: of a page, of an error, and of a sink's answer", async () => {
