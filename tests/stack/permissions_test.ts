@@ -185,9 +185,6 @@ describe("installing", () => {
 
 const SEED = await Deno.readTextFile(new URL("../../supabase/seed.sql", import.meta.url));
 const STATEMENTS = SEED.split(/(?<=;)\n\n/);
-/** The secret that `supabase start` gives its database, unless told otherwise. */
-const SUPABASE_START_SECRET = "super-secret-jwt-token-with-at-least-32-characters-long";
-
 /** Counts what the seed would have written. */
 async function seeded(): Promise<string[]> {
   return await lines(sql`
@@ -211,12 +208,5 @@ describe("seed.sql", () => {
       session.release();
     }
     assertEquals(await seeded(), before);
-  });
-
-  it("begins in a stack of supabase start, which is known by its secret", async () => {
-    await rolledBack(sql, async (run) => {
-      await run`select set_config('app.settings.jwt_secret', ${SUPABASE_START_SECRET}, true)`;
-      await run.unsafe(STATEMENTS[0] ?? "");
-    });
   });
 });
