@@ -71,7 +71,7 @@ begin
   -- Times as text would depend on the session.
   return concat_ws(
     ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
-    (select string_agg(a, ',' order by a) from unnest(query.actions) as a), to_json(query.user_email)
+    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
   );
 end $$;
 comment on function audit_log_private.feed_scope is 'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives it.';
