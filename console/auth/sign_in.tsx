@@ -1,5 +1,6 @@
 import {
   Alert,
+  Anchor,
   Box,
   Button,
   Divider,
@@ -153,6 +154,7 @@ export function SignIn({ reason }: { reason: string }) {
         </>
       )}
       {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
+      {isFirst && <Anchor href="?pack" fz="inherit">Check an evidence pack</Anchor>}
     </Page>
   );
 }

@@ -47,7 +47,7 @@ const AUDIT_ENTRY = z.object({
 });
 export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
-const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
+export const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
 export interface LogPage {
   offset: number;
   total: number;
@@ -82,10 +82,13 @@ const FEED_PAGE_SIZE = 1000;
 export async function readFeed(filter: LogFilter, after: string, signal: AbortSignal) {
   const query = queryOf(filter, { page_limit: FEED_PAGE_SIZE, after });
   const { items, ...page } = await call(FEED_PAGE, "read_audit_log", query, signal);
-  // Each line is one entry, because the JSON of an entry has no line breaks.
-  const lines = items.trim().slice(1, -1).split("\n").filter(Boolean)
+  return { ...page, items: linesOf(items) };
+}
+
+/** The entries of a page, each as the text of its JSON. It has no line breaks, so each line is one. */
+export function linesOf(items: string): string[] {
+  return items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
-  return { ...page, items: lines };
 }
 
 /** Parses a JSON array of entries. Where the browser can, their numbers keep every digit. */

@@ -113,7 +113,7 @@ export function useLogDays(filter: LogFilter) {
   });
 }
 
-const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
+export const ALL_DAYS = { start: "0001-01-01", end: "9999-12-31" };
 
 /** The days of the whole log whose entries were changed after sealing. */
 export function useAlteredDays(organizationId: string) {

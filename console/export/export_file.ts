@@ -1,12 +1,14 @@
 import { type ColumnName, csvRecord } from "../../cli/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
+import { retried } from "../data/call.ts";
+
+/** What a file takes. */
+type Written = string | Uint8Array<ArrayBuffer>;
 
 export type Format = "ndjson" | "csv";
 
-const RETRY_MS = 1_000;
-
 /** Opens a file on the disk where the browser allows it, else a download. Null means that the person cancelled. */
-export async function openFile(name: string): Promise<WritableStream<string> | null> {
+export async function openFile(name: string): Promise<WritableStream<Written> | null> {
   if (self.showSaveFilePicker) {
     try {
       const handle = await self.showSaveFilePicker({ suggestedName: name });
@@ -21,8 +23,8 @@ export async function openFile(name: string): Promise<WritableStream<string> | n
   // The browser keeps a Blob outside the page's memory, and a large one on disk.
   let blob = new Blob();
   return new WritableStream({
-    write: (text) => {
-      blob = new Blob([blob, text]);
+    write: (piece) => {
+      blob = new Blob([blob, piece]);
     },
     close: () => {
       const link = document.createElement("a");
@@ -53,7 +55,10 @@ export function exportText(options: ExportOptions): ReadableStream<string> {
       if (columns) stream.enqueue(`\ufeff${columns.join(",")}\r\n`);
     },
     pull: async (stream) => {
-      const { items, total, cursor, has_more } = await readPage(filter, after, signal);
+      const { items, total, cursor, has_more } = await retried(
+        () => readFeed(filter, after, signal),
+        signal,
+      );
       const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
       stream.enqueue(text.join(""));
       written += items.length;
@@ -62,16 +67,4 @@ export function exportText(options: ExportOptions): ReadableStream<string> {
       if (!has_more) stream.close();
     },
   });
-}
-
-/** Reads a page, and tries twice more. Otherwise one lost answer would cost the whole export. */
-async function readPage(filter: LogFilter, after: string, signal: AbortSignal) {
-  for (let retries = 2;; retries--) {
-    try {
-      return await readFeed(filter, after, signal);
-    } catch (error) {
-      if (retries === 0 || signal.aborted) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
 }

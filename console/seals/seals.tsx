@@ -1,15 +1,17 @@
-import { Alert, Box, Group } from "@mantine/core";
+import { Alert, Box, Button, Group } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import {
   type LogDay,
   type LogDays,
-  type Seal,
   SEAL_STATES,
   type SealState,
   useLatestSeal,
   useLogDays,
 } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
+import { readChain, sealsJson } from "../data/period.ts";
+import { openFile } from "../export/export_file.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count, countDays, formatDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
@@ -17,6 +19,7 @@ import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search.ts";
 import { type Column, Table } from "../shared/table.tsx";
+import { keptSeal } from "./pack.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
@@ -27,9 +30,21 @@ export function Seals() {
   const { data: latest, error, refetch } = useLatestSeal(organizationId);
   const range = daysOf(search, "30d");
   const days = useLogDays({ organizationId, ...range });
+  const download = useMutation({ mutationFn: () => downloadSeals(organizationId) });
   return (
     <>
-      <Head title="Seals" />
+      <Head title="Seals">
+        <Button loading={download.isPending} onClick={() => download.mutate()}>
+          Download seals.json
+        </Button>
+        <Button
+          variant="filled"
+          onClick={() =>
+            navigate({ to: "/$organizationId/seals/prove", params: { organizationId } })}
+        >
+          Prove a period
+        </Button>
+      </Head>
       <Printed
         facts={[
           `Days: ${formatDays(range)} (UTC)`,
@@ -44,6 +59,7 @@ export function Seals() {
         Audit Log says how.
       </Lead>
       <Failure error={error} onRetry={refetch} />
+      <Failure error={download.error} />
       {latest && (
         <Copyable
           title={`Latest seal, number ${latest.sequence.toLocaleString("en")}, of ${latest.day}`}
@@ -67,9 +83,17 @@ export function Seals() {
   );
 }
 
-/** A seal as `public-audit-log verify --kept` takes it. */
-function keptSeal({ sequence, seal }: Seal): string {
-  return `${sequence}:${seal}`;
+/** Writes the whole chain to a file, as an evidence pack has it. */
+async function downloadSeals(organizationId: string): Promise<void> {
+  const file = await openFile("seals.json");
+  const text = new ReadableStream<string>({
+    pull: async (stream) => {
+      const chain = await readChain(organizationId, new AbortController().signal);
+      stream.enqueue(sealsJson(organizationId, chain));
+      stream.close();
+    },
+  });
+  if (file) await text.pipeTo(file);
 }
 
 const COLUMNS: Column<LogDay>[] = [

@@ -11,6 +11,10 @@ const RETRY_MS = 5_000;
 
 const loadConsole = () => loaded(import("./console.tsx"));
 const Console = lazy(loadConsole);
+const WithoutSignIn = lazy(async () => ({ default: (await loadConsole()).WithoutSignIn }));
+
+/** The address of what needs nobody's data. */
+const IS_CHECK = location.search === "?pack";
 
 export function App() {
   const { session, reason } = useSession();
@@ -23,6 +27,15 @@ export function App() {
   useEffect(() => {
     if (session === null) loadConsole().catch(() => {});
   }, [session === null]);
+  if (IS_CHECK) {
+    return (
+      <QueryClientProvider client={client}>
+        <Suspense fallback={<Loading what="the check" />}>
+          <WithoutSignIn />
+        </Suspense>
+      </QueryClientProvider>
+    );
+  }
   return (
     <QueryClientProvider key={userId} client={client}>
       {session === undefined && <Loading what="your session" />}

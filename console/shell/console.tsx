@@ -1,10 +1,11 @@
 import "../print.css";
 import "./mantine.css";
+import { Box } from "@mantine/core";
 import { RouterProvider } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { tellAddress } from "../auth/embedding.ts";
 import { IS_EMBEDDED } from "../shared/transport.ts";
-import { newRouter } from "./router.tsx";
+import { CheckPack, newRouter } from "./router.tsx";
 import { EmailContext } from "./shell.tsx";
 
 /** All that a person sees after signing in. The sign-in form does not wait for these scripts. */
@@ -18,5 +19,15 @@ export default function Console({ email }: { email: string }) {
     <EmailContext value={email}>
       <RouterProvider router={router} />
     </EmailContext>
+  );
+}
+
+/** The screen of `?pack`: an evidence pack is checked in the browser, for anybody. */
+export function WithoutSignIn() {
+  return (
+    <Box component="main" maw={960} mx="auto" px="md" py="6vh">
+      <CheckPack />
+      <a href="./">Sign in</a>
+    </Box>
   );
 }

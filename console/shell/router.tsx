@@ -5,10 +5,11 @@ import {
   createRouter,
   Navigate,
 } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { Log } from "../log/log.tsx";
-import { Seals } from "../seals/seals.tsx";
-import { Broken } from "../shared/parts.tsx";
+import { Broken, Loading } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
+import { loaded } from "../shared/transport.ts";
 import { Usage } from "../usage/usage.tsx";
 import { Home, Keys, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -16,6 +17,20 @@ import { Shell } from "./shell.tsx";
 // The console's addresses come after the #, because a host of static files knows one path only:
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
+
+/** A screen of seals, which is loaded when it is asked for. */
+function sealScreen(name: "Seals" | "ProvePeriod" | "CheckPack") {
+  const Screen = lazy(async () => ({
+    default: (await loaded(import("../seals/screens.ts")))[name],
+  }));
+  return () => (
+    <Suspense fallback={<Loading what="the screen" />}>
+      <Screen />
+    </Suspense>
+  );
+}
+
+export const CheckPack = sealScreen("CheckPack");
 
 const root = createRootRoute({ component: Shell });
 const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
@@ -39,13 +54,19 @@ const usage = createRoute({
   validateSearch: USAGE_SEARCH,
   component: Usage,
 });
-const seals = createRoute({ ...screen, path: "seals", validateSearch: RANGE, component: Seals });
+const seals = createRoute({
+  ...screen,
+  path: "seals",
+  validateSearch: RANGE,
+  component: sealScreen("Seals"),
+});
+const prove = createRoute({ ...screen, path: "seals/prove", component: sealScreen("ProvePeriod") });
 
 export function newRouter() {
   return createRouter({
     routeTree: root.addChildren([
       home,
-      organization.addChildren([index, log, keys, usage, seals]),
+      organization.addChildren([index, log, keys, usage, seals, prove]),
     ]),
     history: createHashHistory(),
     defaultNotFoundComponent: () => <Navigate to="/" replace />,

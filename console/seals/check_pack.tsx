@@ -1,0 +1,132 @@
+import { Alert, Button, FileButton, Group, Progress, Stack, TextInput } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import { parseKept } from "../../seals/judge.ts";
+import { Copyable } from "../shared/copy.tsx";
+import { count, formatDays } from "../shared/days.ts";
+import { Failure, Head, Hint, Lead } from "../shared/parts.tsx";
+import { visible } from "../shared/visible.ts";
+import { keptSeal, type Proof } from "./pack.ts";
+import { readPack } from "./read_pack.ts";
+import { headlineOf } from "./report.ts";
+import { useWork } from "./use_work.ts";
+
+/** Checks evidence packs without a sign-in: everything happens in the browser. */
+export function CheckPack() {
+  return (
+    <>
+      <Head title="Check an evidence pack" />
+      <PackForm />
+    </>
+  );
+}
+
+export function PackForm() {
+  const [text, setText] = useState("");
+  const [file, setFile] = useState<File | null>(null);
+  const kept = parseKept(text);
+  const work = useWork((file: File, options) => readPack(file, { ...options, kept }));
+  const isWrong = text !== "" && !kept;
+  const named = work.data?.named;
+  return (
+    <Stack align="flex-start">
+      <Lead>
+        Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
+        kept yourself makes it more than a file that agrees with itself.
+      </Lead>
+      <KeptField text={text} isDisabled={work.isPending} onChange={setText} />
+      <Group gap="xs">
+        <FileButton
+          accept=".zip"
+          inputProps={{ "aria-label": "Evidence pack" }}
+          onChange={(chosen) => {
+            setFile(chosen);
+            if (chosen) work.mutate(chosen);
+          }}
+        >
+          {(props) => (
+            <Button {...props} variant="filled" disabled={work.isPending || isWrong}>
+              Choose a pack …
+            </Button>
+          )}
+        </FileButton>
+        {file && !work.isPending && (
+          <Button disabled={isWrong} onClick={() => work.mutate(file)}>Check again</Button>
+        )}
+      </Group>
+      {work.isPending && <Working share={work.share} label="Checked" onCancel={work.cancel} />}
+      <Failure error={work.error} />
+      {work.data && !work.isPending && (
+        <Verdict proof={work.data}>
+          <Hint>
+            {visible(file?.name ?? "")}, of the organization{" "}
+            {visible(work.data.organizationId.slice(0, 100))} according to its seals.json.
+          </Hint>
+          {named && !work.data.kept && (
+            <p>
+              Whoever made it had the seal{" "}
+              <code>{keptSeal(named)}</code>. Compare it with your own copy.
+            </p>
+          )}
+        </Verdict>
+      )}
+    </Stack>
+  );
+}
+
+interface KeptFieldProps {
+  text: string;
+  isDisabled: boolean;
+  onChange: (text: string) => void;
+}
+
+export function KeptField({ text, isDisabled, onChange }: KeptFieldProps) {
+  return (
+    <TextInput
+      label="Seal that you kept elsewhere"
+      placeholder="312:51789c7b7ee0…"
+      description="Its number, a colon, and 64 characters. One that you copy from the log today proves nothing."
+      w="min(640px, 100%)"
+      disabled={isDisabled}
+      value={text}
+      error={text !== "" && !parseKept(text) &&
+        "A seal is a number, a colon, and 64 characters from 0 to f"}
+      onChange={({ currentTarget: { value } }) => onChange(value.trim())}
+    />
+  );
+}
+
+interface WorkingProps {
+  share: number;
+  label: string;
+  onCancel: () => void;
+}
+
+export function Working({ share, label, onCancel }: WorkingProps) {
+  return (
+    <Stack w="min(640px, 100%)" gap="xs" align="flex-start">
+      <Progress w="100%" value={Math.min(100, share * 100)} aria-label={label} />
+      <Button onClick={onCancel}>Cancel</Button>
+    </Stack>
+  );
+}
+
+/** What a pack proves, and why. */
+export function Verdict({ proof, children }: { proof: Proof; children?: ReactNode }) {
+  const { verdict: { problems, notes, last }, entries } = proof;
+  const { title, text, colour } = headlineOf(proof);
+  const total = [...entries.values()].reduce((sum, number) => sum + number, 0);
+  return (
+    <Stack w="100%" gap="xs">
+      <Alert color={colour} role="status" title={title}>
+        {formatDays(proof)}, {count(entries.size, "day")} with {count(total, "entry", "entries")}.
+        {" "}
+        {text}
+      </Alert>
+      {children}
+      {problems.length + notes.length > 0 && (
+        <ul>{[...problems, ...notes].map((line) => <li key={line}>{line}</li>)}</ul>
+      )}
+      {last && <Copyable title="Latest seal, to keep elsewhere" text={keptSeal(last)} />}
+    </Stack>
+  );
+}
