@@ -111,7 +111,7 @@ describe("a turn", () => {
       if (n % 2) turn?.settle(false);
       else turn?.[Symbol.dispose]();
       await settle();
-      // After a refusal, the next turn comes 10 ms later.
+      // After a refusal, the next turn comes 5 ms later.
       assertEquals(come.length, n % 2 ? n + 2 : n + 3);
       await asked[n + 2];
       assertEquals(come, strangers.slice(0, n + 3));

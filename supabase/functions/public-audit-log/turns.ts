@@ -15,7 +15,7 @@ const LONGEST_ENTRY = 7_500;
 const STRANGERS = { large: 1, small: 2 };
 
 /** How long the place of a refused stranger stays empty, in milliseconds: it bounds how many a second are looked up. */
-const PAUSE = 10;
+const PAUSE = 5;
 
 /** The token hashes that are remembered as accepted. The one that was used longest ago is forgotten first. */
 const MOST_ACCEPTED = 10_000;
