@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { measureCold } from "./cold.ts";
 import { measureDistance } from "./distance.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./reads.ts";
@@ -25,6 +26,7 @@ const parts = {
   writes: () => measureWrites(options),
   memory: measureMemory,
   distance: measureDistance,
+  cold: () => measureCold(options),
 };
 for (const name of positionals.length > 0 ? positionals : ["reads"]) {
   const run = Object.entries(parts).find(([part]) => part === name)?.[1];

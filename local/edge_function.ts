@@ -7,6 +7,8 @@ export interface EdgeFunctionOptions {
   secretKey: string;
   /** The entry file. Benchmarks and tests of faults run others. */
   main?: URL;
+  /** More flags for Deno. */
+  flags?: string[];
   log: (line: string) => void;
 }
 
@@ -19,11 +21,11 @@ export interface EdgeFunction extends ChildProcess {
  * Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, main = MAIN, log } = options;
+  const { apiUrl, secretKey, main = MAIN, flags = [], log } = options;
   const listening = Promise.withResolvers<number>();
   let lastLines = "";
   const process = startChildProcess(Deno.execPath(), {
-    args: ["run", ...permissionFlags(apiUrl), main.href],
+    args: ["run", ...permissionFlags(apiUrl), ...flags, main.href],
     env: {
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),

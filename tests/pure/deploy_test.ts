@@ -7,7 +7,7 @@ import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/plan_installation.ts";
 import { patchConfig } from "../../cli/install/patch_config.ts";
 import { serveOnLoopback } from "../loopback.ts";
-import { runDeno } from "../run_program.ts";
+import { runDeno, runProgram } from "../run_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FUNCTION = "supabase/functions/public-audit-log";
@@ -20,14 +20,20 @@ async function write(path: string, text: string): Promise<void> {
   await Deno.writeTextFile(join(folder, path), text);
 }
 
+const theirs = join(folder, "theirs");
+
+/** Installs the service into a new project, and deploys it from there. */
+async function installAndDeploy() {
+  await write("theirs/supabase/config.toml", 'project_id = "theirs"\n');
+  applyChanges(theirs, planInstallation(ROOT, theirs, { version: "1.2.0" }).changes);
+  return await deploy();
+}
+
 /**
- * Installs the service into a new project, and deploys it from there to a stand-in for Supabase on loopback.
- * Returns what the stand-in is sent: the metadata, and the files by their path in the project.
+ * Deploys the project to a stand-in for Supabase on loopback. Returns what the stand-in is sent: the metadata, and the
+ * files by their path in the project.
  */
 async function deploy() {
-  await write("theirs/supabase/config.toml", 'project_id = "theirs"\n');
-  const theirs = join(folder, "theirs");
-  applyChanges(theirs, planInstallation(ROOT, theirs, { version: "1.2.0" }).changes);
   const uploads: FormData[] = [];
   await using standIn = serveOnLoopback(async (request) => {
     if (request.method !== "POST") return Response.json({});
@@ -60,7 +66,7 @@ function packagesOf(lockfile = "{}"): Record<string, { integrity?: string }> {
 }
 
 describe("supabase functions deploy", () => {
-  const deployed = deploy();
+  const deployed = installAndDeploy();
 
   it("uploads the function's files, its deno.json and its lockfile, without the JWT check", async () => {
     const { files, metadata } = await deployed;
@@ -99,5 +105,26 @@ describe("supabase functions deploy", () => {
       cwd: join(folder, "uploaded", FUNCTION),
     });
     assertEquals(code, 0, stderr);
+  });
+
+  it("uploads one file without imports instead, made and named as docs/operating.md says", async () => {
+    await deployed;
+    const guide = await Deno.readTextFile(join(ROOT, "docs/operating.md"));
+    const command = guide.match(/^cd supabase.* deno bundle(?:.|\n)*?(?=```)/m)?.[0] ?? "";
+    const bundled = await runProgram("bash", { args: ["-c", command], cwd: theirs });
+    assertEquals(bundled.code, 0, bundled.stderr);
+    const config = await Deno.readTextFile(join(theirs, "supabase/config.toml"));
+    const entrypoint = guide.match(/`(entrypoint = .*?)`/)?.[1] ?? "";
+    const section = "[functions.public-audit-log]\n";
+    await write(
+      "theirs/supabase/config.toml",
+      config.replace(section, `${section}${entrypoint}\n`),
+    );
+    const { files, metadata } = await deploy();
+    const file = "supabase/.temp/public-audit-log.js";
+    assertEquals([...files.keys()].sort(), [file, `${FUNCTION}/deno.lock`]);
+    assertEquals(metadata["entrypoint_path"], file);
+    const bundle = files.get(file) ?? "";
+    assertEquals([bundle.includes("Deno.serve("), /^import/m.test(bundle)], [true, false]);
   });
 });

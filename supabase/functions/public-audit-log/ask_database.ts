@@ -1,5 +1,5 @@
 import { createClient, type PostgrestError, type SupabaseClient } from "@supabase/supabase-js";
-import { z } from "zod";
+import * as z from "zod";
 import type { Database } from "./database.types.ts";
 import type { Environment } from "./environment.ts";
 import type { Resource } from "./parse_query.ts";

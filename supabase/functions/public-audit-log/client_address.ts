@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const Address = z.union([z.ipv4(), z.ipv6()]);
 

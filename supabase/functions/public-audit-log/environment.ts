@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const SecretKeys = z.string().transform((text, context) => {
   try {

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { CODE, EntriesQuery, SealsQuery } from "./query_schema.ts";
 
 const time = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { MAX_UNKNOWN, ParameterError } from "./parse_query.ts";
 
 /** What can go wrong, by the code that clients may rely on. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const DAY = "must be a real day, YYYY-MM-DD, of the years 0001 to 9999";
 
