@@ -25,7 +25,7 @@ await build({
   plugins: [react()],
   resolve: {
     alias: {
-      "react-remove-scroll": fileURLToPath(new URL("shared/no_scroll_lock.tsx", import.meta.url)),
+      "react-remove-scroll": fileURLToPath(new URL("no_scroll_lock.tsx", import.meta.url)),
     },
   },
   logLevel: "warn",

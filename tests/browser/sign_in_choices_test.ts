@@ -181,7 +181,8 @@ describe("the console in a frame", () => {
     await frame.getByText("Nothing to seal").waitFor();
     await page.waitForURL(`${settings}#/${id}/seals`);
     const deep = `${settings}#/${id}/log?start=2026-03-01&end=2026-03-02`;
-    await page.goto(deep);
+    await page.evaluate(`location.href = "${deep}"`);
+    await frame.getByText("2026-03-01 – 2026-03-02").waitFor();
     await page.reload();
     await frame.getByText("2026-03-01 – 2026-03-02").waitFor();
     await frame.getByRole("button", { name: "Copy link" }).click();
