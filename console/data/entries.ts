@@ -1,18 +1,33 @@
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
-import type { Filter } from "../shared/search.ts";
+import { actionsOf, type Filter } from "../shared/search.ts";
 import { call, check } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
-const ACTIONS = z.array(z.object({ code: z.string(), deprecated_at: z.nullable(z.string()) }));
+const ACTIONS = z.array(
+  z.object({ code: z.string(), description: z.string(), deprecated_at: z.nullable(z.string()) }),
+);
+export type Action = z.infer<typeof ACTIONS>[number];
 
 export function useActions() {
   const { id } = useOrganization();
   return useQuery({
     queryKey: ["actions", id],
     queryFn: ({ signal }) => call(ACTIONS, "list_actions", { organization_id: id }, signal),
+  });
+}
+
+/** Finds the first ten persons of the log whose address begins with a text, whatever its capitals. */
+export function personsQuery(organizationId: string, prefix: string) {
+  return queryOptions({
+    queryKey: ["persons", organizationId, prefix],
+    queryFn: ({ signal }) => {
+      const args = { organization_id: organizationId, prefix };
+      return call(z.array(z.string()), "find_persons", args, signal);
+    },
+    staleTime: 60_000,
   });
 }
 
@@ -25,12 +40,12 @@ type PageQuery = Database["audit_log"]["CompositeTypes"]["page_query"];
 
 /** Makes the arguments for a filter's page, counts, seals or export. The Data API takes null for what is not given. */
 export function queryOf(filter: LogFilter, page: Partial<PageQuery> = {}) {
-  const { organizationId, start, end, action, person } = filter;
+  const { organizationId, start, end, action, user_email } = filter;
   const query = {
     start_date: start,
     end_date: end,
-    actions: action?.split(","),
-    user_email: person,
+    actions: action === undefined ? undefined : actionsOf(filter),
+    user_email,
     ...page,
   };
   return { organization_id: organizationId, query: query as PageQuery };

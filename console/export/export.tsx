@@ -2,13 +2,14 @@ import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } f
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { type ColumnName, COLUMNS } from "../../cli/csv.ts";
-import { type LogFilter, queryOf } from "../data/entries.ts";
+import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { curl } from "../keys/collectors.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
+import { actionsOf } from "../shared/search.ts";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { visible } from "../shared/visible.ts";
 import { exportText, type Format, openFile } from "./export_file.ts";
@@ -46,10 +47,12 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
         The file gets all entries of <bdi>{organization.name}</bdi> from {filter.start} to{" "}
-        {filter.end} (UTC){filter.action && ` with the action “${actionName(filter.action)}”`}
-        {filter.person && (
+        {filter.end} (UTC){filter.action && ` with ${
+          actionsOf(filter).map((code) => `“${actionName(code)}”`).join(" or ")
+        }`}
+        {filter.user_email && (
           <>
-            {" "}of <bdi>{visible(filter.person)}</bdi>
+            {" "}of <bdi>{visible(filter.user_email)}</bdi>
           </>
         )}, oldest first.
       </p>
@@ -115,12 +118,10 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
 }
 
 function command(filter: LogFilter, format: Format): string {
-  const { start_date: _start, end_date: _end, ...filters } = queryOf(filter).query;
-  const query = new URLSearchParams({ start: filter.start, end: filter.end, limit: "1000" });
-  // The API calls its filters as the database does.
-  for (const [name, value] of Object.entries(filters)) {
-    if (value) query.set(name, String(value));
-  }
+  const { start, end, action, user_email } = filter;
+  const query = new URLSearchParams({ start, end, limit: "1000" });
+  if (action) query.set("action", action);
+  if (user_email) query.set("user_email", user_email);
   const accept = format === "ndjson" ? '--header "Accept: application/x-ndjson" ' : "";
   return curl(`${AUDIT_LOG_URL}?${query}`, accept);
 }

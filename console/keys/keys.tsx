@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "react";
 import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
-import { count, presetDays } from "../shared/days.ts";
+import { count, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
@@ -32,7 +32,7 @@ export default function Keys() {
   const [opened, setOpened] = useState<Opened | null>(null);
   const [news, setNews] = useState("");
   const keys = useApiKeys();
-  const usage = useUsage(presetDays("30d"));
+  const usage = useUsage(lastDays(30));
   const usageOf = (key: ApiKey) => usage.data?.filter(({ api_key_id }) => api_key_id === key.id);
   const change = (changes: Partial<KeysSearch>, replace = false) =>
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });

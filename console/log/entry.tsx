@@ -155,7 +155,7 @@ function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
           </Field>
           <Field name="Person">
             <bdi>{visible(entry.user_email)}</bdi>{" "}
-            <TextButton onClick={() => change({ person: entry.user_email })}>
+            <TextButton onClick={() => change({ user_email: entry.user_email })}>
               Only this person
             </TextButton>
           </Field>

@@ -1,4 +1,4 @@
-import { Group, Paper, Text } from "@mantine/core";
+import { Box, Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
 import { type LogDays, SEAL_STATES, type SealState } from "../data/log_days.ts";
 import { addDays, count, countDays, type Days, formatDays } from "../shared/days.ts";
@@ -47,8 +47,11 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   const [from, to] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
   const [first, final] = [bars[from], bars[to]];
   const chosen = first && final && { start: first.start, end: final.end };
-  let caption = count(total, "entry", "entries");
-  if (hand !== null && chosen) caption = anchor === null ? labelOf(final) : formatDays(chosen);
+  const between = bars.slice(from, to + 1).reduce((sum, { entries }) => sum + entries, 0);
+  const caption = hand !== null && chosen &&
+    (anchor === null
+      ? labelOf(final)
+      : `${formatDays(chosen)}: ${count(between, "entry", "entries")}`);
 
   function choose(): void {
     setAnchor(null);
@@ -76,7 +79,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
   return (
     <Paper component="figure" withBorder px="sm" py={8}>
       <Group component="figcaption" justify="space-between" gap={0}>
-        <strong>{caption}</strong>
+        <strong>{count(total, "entry", "entries")}</strong>
         <Text className={styles.ticks ?? ""} fz={11} c="dimmed" aria-hidden>
           highest {highest.toLocaleString("en")}
           {STATES.filter((state) => state !== "empty" && bars.some((bar) => bar.state === state))
@@ -87,44 +90,47 @@ export function Histogram({ days, onSelect }: HistogramProps) {
             ))}
         </Text>
       </Group>
-      <div
-        ref={list}
-        className={styles.bars}
-        role="listbox"
-        aria-orientation="horizontal"
-        aria-multiselectable
-        aria-label={`Entries by ${
-          days.hours ? "hour" : "day"
-        }. Choose days with the arrow keys and Shift, then press Enter.`}
-        onKeyDown={move}
-        onPointerDown={(event) => {
-          if (event.button !== 0) return;
-          event.currentTarget.setPointerCapture(event.pointerId);
-          setAnchor(barUnder(event));
-          setHand(barUnder(event));
-        }}
-        onPointerMove={(event) => setHand(barUnder(event))}
-        onPointerUp={() => anchor !== null && choose()}
-        onPointerCancel={() => setAnchor(null)}
-        onPointerLeave={() => anchor === null && setHand(null)}
-      >
-        {bars.map((bar, index) => (
-          <div
-            key={index}
-            role="option"
-            aria-label={labelOf(bar)}
-            aria-selected={anchor !== null && index >= from && index <= to}
-            tabIndex={index === at ? 0 : -1}
-            style={{ borderColor: SEAL_STATES[bar.state].colour }}
-            onFocus={() => setHand(index)}
-            onBlur={() => anchor === null && setHand(null)}
-          >
+      <Box pos="relative">
+        <div
+          ref={list}
+          className={styles.bars}
+          role="listbox"
+          aria-orientation="horizontal"
+          aria-multiselectable
+          aria-label={`Entries by ${
+            days.hours ? "hour" : "day"
+          }. Choose days with the arrow keys and Shift, then press Enter.`}
+          onKeyDown={move}
+          onPointerDown={(event) => {
+            if (event.button !== 0) return;
+            event.currentTarget.setPointerCapture(event.pointerId);
+            setAnchor(barUnder(event));
+            setHand(barUnder(event));
+          }}
+          onPointerMove={(event) => setHand(barUnder(event))}
+          onPointerUp={() => anchor !== null && choose()}
+          onPointerCancel={() => setAnchor(null)}
+          onPointerLeave={() => anchor === null && setHand(null)}
+        >
+          {bars.map((bar, index) => (
             <div
-              style={{ height: `${bar.entries ? Math.max(2, bar.entries / highest * 100) : 0}%` }}
-            />
-          </div>
-        ))}
-      </div>
+              key={index}
+              role="option"
+              aria-label={labelOf(bar)}
+              aria-selected={anchor !== null && index >= from && index <= to}
+              tabIndex={index === at ? 0 : -1}
+              style={{ borderColor: SEAL_STATES[bar.state].colour }}
+              onFocus={() => setHand(index)}
+              onBlur={() => anchor === null && setHand(null)}
+            >
+              <div
+                style={{ height: `${bar.entries ? Math.max(2, bar.entries / highest * 100) : 0}%` }}
+              />
+            </div>
+          ))}
+        </div>
+        {caption && <Caption text={caption} at={(at + 0.5) / bars.length * 100} />}
+      </Box>
       <Group className={styles.ticks ?? ""} gap={0} wrap="nowrap" fz={11} c="dimmed" aria-hidden>
         {bars.map(({ tick }, index) =>
           index % tickEvery === 0 && (
@@ -141,6 +147,27 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           )
         )}
       </Group>
+    </Paper>
+  );
+}
+
+/** Follows the pointer over the ticks, `at` percent of the width. */
+function Caption({ text, at }: { text: string; at: number }) {
+  return (
+    <Paper
+      withBorder
+      shadow="sm"
+      pos="absolute"
+      top="100%"
+      left={`${at}%`}
+      maw="100%"
+      px={8}
+      py={1}
+      fz={12}
+      // Keeps it within the chart.
+      style={{ transform: `translateX(-${at}%)`, pointerEvents: "none", zIndex: 1 }}
+    >
+      <Text inherit truncate>{text}</Text>
     </Paper>
   );
 }

@@ -12,7 +12,7 @@ import { count, formatDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
-import { daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
+import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";
@@ -85,8 +85,8 @@ export function Log() {
       <Printed
         facts={[
           isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
-          search.action && `Action: ${actionName(search.action)}`,
-          search.person && `Person: ${search.person}`,
+          search.action && `Actions: ${actionsOf(search).map(actionName).join(", ")}`,
+          search.user_email && `Person: ${search.user_email}`,
           entries.data && `Total: ${count(entries.data.total, "entry", "entries")}`,
         ]}
       />

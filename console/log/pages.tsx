@@ -15,8 +15,7 @@ export function Pages({ data: { offset, total, items } }: { data: LogPage }) {
       <Empty title="No entries">
         <p>
           {isFiltered
-            ? "No entry of these days matches this filter. To find a person, type the whole e-mail " +
-              "address, with the same capitals. Or choose"
+            ? "No entry of these days matches this filter. Choose"
             : "These days have none. Choose"} other days, or look at the last 90.
         </p>
         <Group gap="xs" mt="sm">

@@ -1,18 +1,22 @@
-import { Button, Group, NativeSelect, Stack, TextInput } from "@mantine/core";
-import { useInputState } from "@mantine/hooks";
-import { useActions } from "../data/entries.ts";
+import { Button, Group } from "@mantine/core";
+import { lazy } from "react";
 import { Icon } from "../shared/icons.tsx";
-import { Dropdown } from "../shared/dropdown.tsx";
+import { Dropdown, Late } from "../shared/dropdown.tsx";
 import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import type { Filter } from "../shared/search.ts";
+import { actionsOf } from "../shared/search.ts";
+import { loaded } from "../shared/transport.ts";
 import { visible } from "../shared/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
+
+/** Loaded when it opens. */
+const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { action, person, follow, time = "utc" } = search;
+  const { action, user_email, follow, time = "utc" } = search;
+  const actions = actionsOf(search);
   return (
     <Group gap="xs">
       <RangePicker
@@ -25,69 +29,32 @@ export function Toolbar() {
       />
       <Dropdown icon="filter" label="Filter">
         {(close) => (
-          <FilterForm
-            filter={{ action, person }}
-            onSubmit={(filter) => {
-              close();
-              change(filter);
-            }}
-          />
+          <Late height={300}>
+            <FilterForm
+              filter={{ action, user_email }}
+              onSubmit={(filter) => {
+                close();
+                change(filter);
+              }}
+            />
+          </Late>
         )}
       </Dropdown>
-      {action && (
+      {actions.map((code) => (
         <Chip
-          text={`Action: ${actionName(action)}`}
-          onRemove={() => change({ action: undefined })}
+          key={code}
+          text={`Action: ${actionName(code)}`}
+          onRemove={() =>
+            change({ action: actions.filter((other) => other !== code).join(",") || undefined })}
+        />
+      ))}
+      {user_email !== undefined && (
+        <Chip
+          text={`Person: ${user_email}`}
+          onRemove={() => change({ user_email: undefined })}
         />
       )}
-      {person && <Chip text={`Person: ${person}`} onRemove={() => change({ person: undefined })} />}
     </Group>
-  );
-}
-
-function FilterForm({ filter, onSubmit }: { filter: Filter; onSubmit: (filter: Filter) => void }) {
-  const { data = [], error } = useActions();
-  const [action, setAction] = useInputState(filter.action ?? "");
-  const [person, setPerson] = useInputState(filter.person ?? "");
-  const optionsOf = (isDeprecated: boolean) =>
-    data.filter(({ deprecated_at }) => (deprecated_at !== null) === isDeprecated)
-      .map(({ code }) => ({ value: code, label: actionName(code) }));
-  const isUnknown = action !== "" && !data.some(({ code }) => code === action);
-  return (
-    <Stack
-      component="form"
-      gap="xs"
-      w={260}
-      onSubmit={(event) => {
-        event.preventDefault();
-        onSubmit({ action: action || undefined, person: person.trim() || undefined });
-      }}
-    >
-      <TextInput
-        label="Person"
-        description="The whole e-mail address, with the same capitals as in the entries."
-        placeholder="ada@example.com"
-        inputMode="email"
-        data-autofocus
-        value={person}
-        onChange={setPerson}
-      />
-      <NativeSelect
-        label="Action"
-        data={[
-          { value: "", label: "All actions" },
-          ...isUnknown ? [{ value: action, label: actionName(action) }] : [],
-          ...optionsOf(false),
-          { group: "Deprecated", items: optionsOf(true) },
-        ]}
-        value={action}
-        error={error?.message}
-        onChange={setAction}
-      />
-      <Group justify="flex-end">
-        <Button type="submit" variant="filled">Show</Button>
-      </Group>
-    </Stack>
   );
 }
 

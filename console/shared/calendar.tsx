@@ -1,14 +1,17 @@
 import "@mantine/dates/styles.css";
 import { DatePicker } from "@mantine/dates";
+import { useState } from "react";
+import { type Days, today } from "./days.ts";
 
 interface CalendarProps {
   start: string | null;
   end: string | null;
-  /** `end` is empty until the second day is chosen. */
-  onChange: (start: string, end: string) => void;
+  onChange: (days: Days) => void;
 }
 
+/** A press chooses a day. The next press chooses all days between the two. */
 export default function Calendar({ start, end, onChange }: CalendarProps) {
+  const [first, setFirst] = useState<string | null>(null);
   return (
     <DatePicker
       type="range"
@@ -17,8 +20,17 @@ export default function Calendar({ start, end, onChange }: CalendarProps) {
       mih={260}
       allowSingleDateInRange
       {...end ? { defaultDate: end } : {}}
-      value={[start, end]}
-      onChange={([start, end]) => onChange(start ?? "", end ?? "")}
+      value={first ? [first, null] : [start, end]}
+      onChange={([start, end]) => {
+        if (!start) return;
+        setFirst(end ? null : start);
+        onChange({ start, end: end ?? start });
+      }}
+      // Mantine's own mark is the viewer's day, not that of UTC.
+      getDayProps={(day) =>
+        day === today()
+          ? { "aria-current": "date", style: { boxShadow: "inset 0 -3px currentColor" } }
+          : {}}
       hideOutsideDates
       weekendDays={[]}
       ariaLabels={{ previousMonth: "Previous month", nextMonth: "Next month" }}

@@ -8,13 +8,16 @@ export interface Days {
   end: string;
 }
 
-/** Ranges that move with the calendar, by their name in the address: the first and the last day, counted from today. */
+/** Ranges that move with the calendar, by their name in the address. */
 export const PRESETS = {
-  today: { name: "Today", first: 0, last: 0 },
-  yesterday: { name: "Yesterday", first: -1, last: -1 },
-  "7d": { name: "7 days", first: -6, last: 0 },
-  "30d": { name: "30 days", first: -29, last: 0 },
-  "90d": { name: "90 days", first: -89, last: 0 },
+  today: { name: "Today", days: () => lastDays(1) },
+  yesterday: { name: "Yesterday", days: () => lastDays(1, addDays(today(), -1)) },
+  "7d": { name: "7 days", days: () => lastDays(7) },
+  "last-week": { name: "Last week", days: () => lastDays(7, lastSunday()) },
+  "30d": { name: "30 days", days: () => lastDays(30) },
+  "90d": { name: "90 days", days: () => lastDays(90) },
+  month: { name: "This month", days: () => ({ start: firstOfMonth(today()), end: today() }) },
+  "last-month": { name: "Last month", days: lastMonth },
 } as const;
 export type Preset = keyof typeof PRESETS;
 
@@ -34,9 +37,21 @@ export function now(): number {
   return Date.now() + slowness;
 }
 
-export function presetDays(preset: Preset): Days {
-  const { first, last } = PRESETS[preset];
-  return { start: addDays(today(), first), end: addDays(today(), last) };
+export function lastDays(count: number, end = today()): Days {
+  return { start: addDays(end, 1 - count), end };
+}
+
+function lastSunday(): string {
+  return addDays(today(), -(new Date(now()).getUTCDay() || 7));
+}
+
+function firstOfMonth(day: string): string {
+  return `${day.slice(0, 7)}-01`;
+}
+
+function lastMonth(): Days {
+  const end = addDays(firstOfMonth(today()), -1);
+  return { start: firstOfMonth(end), end };
 }
 
 export function formatDays({ start, end }: Days): string {

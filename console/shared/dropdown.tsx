@@ -1,6 +1,8 @@
-import { Button, Popover } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { Box, Button, Popover } from "@mantine/core";
+import { CatchBoundary } from "@tanstack/react-router";
+import { type ReactNode, Suspense, useState } from "react";
 import { Icon, type IconName } from "./icons.tsx";
+import { Broken } from "./parts.tsx";
 import styles from "./parts.module.css";
 
 export interface DropdownProps {
@@ -32,5 +34,14 @@ export function Dropdown({ icon, label, children }: DropdownProps) {
       </Popover.Target>
       <Popover.Dropdown>{children(() => setIsOpen(false))}</Popover.Dropdown>
     </Popover>
+  );
+}
+
+/** Shows a part that is loaded when it is needed, or why it cannot be. */
+export function Late({ height, children }: { height: number; children: ReactNode }) {
+  return (
+    <CatchBoundary getResetKey={() => 0} errorComponent={Broken}>
+      <Suspense fallback={<Box h={height} />}>{children}</Suspense>
+    </CatchBoundary>
   );
 }

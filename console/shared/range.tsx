@@ -1,4 +1,5 @@
 import {
+  Alert,
   Box,
   Button,
   Group,
@@ -8,8 +9,7 @@ import {
   TextInput,
   VisuallyHidden,
 } from "@mantine/core";
-import { CatchBoundary } from "@tanstack/react-router";
-import { type FormEvent, lazy, Suspense, useState } from "react";
+import { type FormEvent, lazy, useState } from "react";
 import {
   type Days,
   formatDays,
@@ -19,9 +19,9 @@ import {
   TIME_ZONE,
   type Zone,
 } from "./days.ts";
-import { Dropdown } from "./dropdown.tsx";
-import { Broken, Hint } from "./parts.tsx";
-import { daysOf, DEFAULT_PRESET, type Range } from "./search.ts";
+import { Dropdown, Late } from "./dropdown.tsx";
+import { Hint } from "./parts.tsx";
+import { daysOf, DEFAULT_PRESET, hasImpossibleDays, type Range } from "./search.ts";
 import { loaded } from "./transport.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
@@ -45,7 +45,7 @@ export function RangePicker(props: RangePickerProps) {
   const days = daysOf(search, preset);
   const isFixed = search.start === days.start && search.end === days.end;
   const chosen = isFixed || label ? null : search.range ?? preset;
-  return (
+  const control = (
     <Dropdown
       icon="calendar"
       label={
@@ -62,11 +62,17 @@ export function RangePicker(props: RangePickerProps) {
         };
         return (
           <>
-            <Group gap={4} mb="sm" maw="calc(100vw - 64px)">
+            <Box
+              display="grid"
+              mb="sm"
+              maw="min(360px, calc(100vw - 64px))"
+              style={{ gridTemplateColumns: "repeat(auto-fit, minmax(80px, 1fr))", gap: 4 }}
+            >
               {PRESET_NAMES.map((range) => (
                 <Button
                   key={range}
                   size="compact-sm"
+                  px={4}
                   variant={chosen === range ? "light" : "default"}
                   aria-pressed={chosen === range}
                   onClick={() => submit({ range, start: undefined, end: undefined })}
@@ -74,8 +80,12 @@ export function RangePicker(props: RangePickerProps) {
                   {PRESETS[range].name}
                 </Button>
               ))}
-            </Group>
-            <DaysForm days={days} onSubmit={(days) => submit({ range: undefined, ...days })} />
+            </Box>
+            <DaysForm
+              days={days}
+              onPick={(days) => onChange({ range: undefined, ...days })}
+              onSubmit={(days) => submit({ range: undefined, ...days })}
+            />
             {onZone && (
               <SegmentedControl<Zone>
                 aria-label={`Time zone: UTC, or local time in ${TIME_ZONE}`}
@@ -92,9 +102,27 @@ export function RangePicker(props: RangePickerProps) {
       }}
     </Dropdown>
   );
+  if (!hasImpossibleDays(search)) return control;
+  return (
+    <>
+      {control}
+      <Alert color="yellow" role="alert" w="100%">
+        The days in this address are not possible:{" "}
+        <bdi>{search.start ?? "no first day"} – {search.end ?? "no last day"}</bdi>. You see{" "}
+        {formatDays(days)} instead.
+      </Alert>
+    </>
+  );
 }
 
-function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => void }) {
+interface DaysFormProps {
+  days: Days;
+  /** Called at each press of a day. */
+  onPick: (days: Days) => void;
+  onSubmit: (days: Days) => void;
+}
+
+function DaysForm({ days, onPick, onSubmit }: DaysFormProps) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);
   const [isSent, setIsSent] = useState(false);
@@ -125,21 +153,20 @@ function DaysForm({ days, onSubmit }: { days: Days; onSubmit: (days: Days) => vo
           />
         ))}
       </Group>
-      <CatchBoundary getResetKey={() => 0} errorComponent={Broken}>
-        <Suspense fallback={<Box h={260} />}>
-          <Calendar
-            start={isDay(start) ? start : null}
-            end={isDay(end) ? end : null}
-            onChange={(start, end) => {
-              setStart(start);
-              setEnd(end);
-            }}
-          />
-        </Suspense>
-      </CatchBoundary>
-      <Group justify="space-between" gap="xs">
-        <Hint>Days are UTC, both included.</Hint>
-        <Button type="submit" variant="filled">Show</Button>
+      <Late height={260}>
+        <Calendar
+          start={isDay(start) ? start : null}
+          end={isDay(end) ? end : null}
+          onChange={(days) => {
+            setStart(days.start);
+            setEnd(days.end);
+            onPick(days);
+          }}
+        />
+      </Late>
+      <Group justify="space-between" gap="xs" wrap="nowrap">
+        <Hint>Press a day, then perhaps another: all days between, in UTC.</Hint>
+        <Button type="submit" variant="filled" flex="none">Show</Button>
       </Group>
     </Stack>
   );

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { type Days, isDay, type Preset, presetDays, PRESETS } from "./days.ts";
+import { type Days, isDay, type Preset, PRESETS } from "./days.ts";
 
 // What the address of each screen says after its "?". Each part is optional, and a wrong one counts as absent.
 
@@ -7,35 +7,49 @@ function optional<T extends z.ZodMiniType>(schema: T) {
   return z.catch(z.optional(schema), undefined as z.output<T> | undefined);
 }
 
-const DAY = optional(z.string().check(z.refine(isDay)));
+/** The router gives what looks like a number as one. */
+const TEXT = optional(z.coerce.string());
 const PAGE = optional(z.int().check(z.gte(1)));
 
 /** Days: a preset, which moves with the calendar, or two fixed days. */
 export const RANGE = z.object({
   range: optional(z.enum(Object.keys(PRESETS) as Preset[])),
-  start: DAY,
-  end: DAY,
+  start: TEXT,
+  end: TEXT,
 });
 export type Range = z.infer<typeof RANGE>;
 
 export const DEFAULT_PRESET: Preset = "7d";
 
-export function daysOf({ range, start, end }: Range, preset = DEFAULT_PRESET): Days {
-  return start && end && start <= end ? { start, end } : presetDays(range ?? preset);
+function fixedDays({ start = "", end = "" }: Range): Days | undefined {
+  return isDay(start) && isDay(end) && start <= end ? { start, end } : undefined;
+}
+
+export function daysOf(range: Range, preset = DEFAULT_PRESET): Days {
+  return fixedDays(range) ?? PRESETS[range.range ?? preset].days();
+}
+
+/** Whether an address names days that are not a range, such as 2026-02-30. */
+export function hasImpossibleDays(range: Range): boolean {
+  return (range.start ?? range.end) !== undefined && !fixedDays(range);
 }
 
 /** The column by which a table is sorted. */
 const SORTING = z.object({ sort: optional(z.string()), descending: optional(z.literal(true)) });
 export type Sorting = z.infer<typeof SORTING>;
 
-/** Which of the days' entries. A person may give each filter in the form and remove it as a chip. */
-const FILTER = z.object({ action: optional(z.string()), person: optional(z.string()) });
+/** Which of the days' entries, as the API calls it. `action` is one code, or several with commas between them. */
+const FILTER = z.object({ action: TEXT, user_email: TEXT });
 export type Filter = z.infer<typeof FILTER>;
 
-export const NO_FILTER: Required<Filter> = { action: undefined, person: undefined };
+export const NO_FILTER: Required<Filter> = { action: undefined, user_email: undefined };
 
 export function filterOf(search: LogSearch): Filter {
   return z.parse(FILTER, search);
+}
+
+export function actionsOf({ action }: Filter): string[] {
+  return action?.split(",") ?? [];
 }
 
 export const PAGE_SIZES = [50, 100, 1000] as const;
@@ -57,7 +71,7 @@ export const KEY_STATES = ["active", "expiring", "expired", "revoked"] as const;
 
 export const KEYS_SEARCH = z.object({
   ...SORTING.shape,
-  text: optional(z.coerce.string()),
+  text: TEXT,
   state: optional(z.enum(KEY_STATES)),
   page: PAGE,
 });

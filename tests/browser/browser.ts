@@ -131,7 +131,7 @@ export class View {
 
   async chooseAction(name: string): Promise<void> {
     await this.button("Filter", true).click();
-    await this.choose("Action", name);
+    await this.page.getByRole("checkbox", { name, exact: true }).check();
     await this.button("Show", true).click();
   }
 

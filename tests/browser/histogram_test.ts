@@ -32,7 +32,7 @@ describe("the chart of days", () => {
     assertStringIncludes(page.url(), `?start=${daysAgo(3)}&end=${daysAgo(2)}`);
   });
 
-  it("has a bar for each hour of up to 7 days, names the bar under the pointer, and leads to that hour's page", async () => {
+  it("has a bar for each hour of up to 7 days, names the bar beside the pointer and keeps the total, and leads to that hour's page", async () => {
     const day = daysAgo(1);
     const noon = { created_at: `${day}T12:00:00Z` };
     const { view, page } = await openLog([
@@ -47,7 +47,11 @@ describe("the chart of days", () => {
     const chart = page.locator("figure");
     await chart.getByText(daysAgo(6), { exact: true }).waitFor();
     await nine.hover();
-    await chart.getByText(`${day} 09:00 UTC: 2 entries, not yet sealed`).waitFor();
+    const caption = chart.getByText(`${day} 09:00 UTC: 2 entries, not yet sealed`);
+    await caption.waitFor();
+    const [named, bar] = [await caption.boundingBox(), await nine.boundingBox()];
+    assert(named && bar && named.x <= bar.x && bar.x <= named.x + named.width);
+    await chart.getByText("53 entries", { exact: true }).waitFor();
     await nine.click();
     await chart.getByText("20:00", { exact: true }).waitFor();
     assertEquals(await bars(page).count(), 24);

@@ -47,7 +47,7 @@ describe("on paper, also from a dark screen", () => {
       created_at: `${today()}T00:00:00.${100 + n}Z`,
       agent_name: `An agent whose long name no column of a sheet has room for in one line, ${n}`,
     }));
-    const { view, page } = await openLog(entries, "range=today&person=ada@example.com");
+    const { view, page } = await openLog(entries, "range=today&user_email=ada@example.com");
     await page.emulateMedia({ colorScheme: "dark" });
     await view.row("one line, 7").first().click();
     await view.entry.getByText("p-1").or(view.entry.getByText("m-1")).first().waitFor();
