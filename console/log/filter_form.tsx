@@ -55,7 +55,6 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
     <Stack
       component="form"
       gap="sm"
-      w="min(320px, calc(100vw - 64px))"
       onSubmit={(event) => void submit(event)}
     >
       <Autocomplete

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Box, Button, Group } from "@mantine/core";
 import { lazy } from "react";
 import { Icon } from "../shared/icons.tsx";
 import { Dropdown, Late } from "../shared/dropdown.tsx";
@@ -29,15 +29,17 @@ export function Toolbar() {
       />
       <Dropdown icon="filter" label="Filter">
         {(close) => (
-          <Late height={300}>
-            <FilterForm
-              filter={{ action, user_email }}
-              onSubmit={(filter) => {
-                close();
-                change(filter);
-              }}
-            />
-          </Late>
+          <Box w="min(320px, calc(100vw - 64px))">
+            <Late height={300}>
+              <FilterForm
+                filter={{ action, user_email }}
+                onSubmit={(filter) => {
+                  close();
+                  change(filter);
+                }}
+              />
+            </Late>
+          </Box>
         )}
       </Dropdown>
       {actions.map((code) => (

@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect } from "react";
+import { type ComponentType, lazy, Suspense, useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
 import { useReadable } from "../data/organizations.ts";
 import { Empty, Head, Loading } from "../shared/parts.tsx";
 import { loaded, STORAGE } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
 
-const LazyKeys = lazy(() => loaded(import("../keys/keys.tsx")));
+export const Keys = screen(() => import("../keys/keys.tsx"));
+export const Usage = screen(() => import("../usage/usage.tsx"));
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
@@ -80,10 +81,14 @@ export function Readable() {
   );
 }
 
-export function Keys() {
-  return (
-    <Suspense fallback={<Loading what="the screen" />}>
-      <LazyKeys />
-    </Suspense>
-  );
+/** A screen that is loaded when it is needed. */
+function screen(load: () => Promise<{ default: ComponentType }>) {
+  const Part = lazy(() => loaded(load()));
+  return function Screen() {
+    return (
+      <Suspense fallback={<Loading what="the screen" />}>
+        <Part />
+      </Suspense>
+    );
+  };
 }

@@ -10,8 +10,7 @@ import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
 import { loaded } from "../shared/transport.ts";
-import { Usage } from "../usage/usage.tsx";
-import { Home, Keys, Readable } from "./organization.tsx";
+import { Home, Keys, Readable, Usage } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:

@@ -44,7 +44,7 @@ const COLUMNS: Column<Reader>[] = [
 
 const route = getRouteApi("/$organizationId/usage");
 
-export function Usage() {
+export default function Usage() {
   const organization = useOrganization();
   const search = route.useSearch();
   const navigate = route.useNavigate();
