@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useRouter } from "@tanstack/react-router";
 import { useDeferredValue, useState } from "react";
 import { linkTo } from "../auth/embedding.ts";
-import { readLog } from "../data/entries.ts";
+import { type LogPage, readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Export } from "../export/export.tsx";
@@ -87,7 +87,9 @@ export function Log() {
           isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
           search.action && `Actions: ${actionsOf(search).map(actionName).join(", ")}`,
           search.user_email && `Person: ${search.user_email}`,
-          entries.data && `Total: ${count(entries.data.total, "entry", "entries")}`,
+          isFollowing
+            ? `Total so far: ${count(feed.received, "entry", "entries")}`
+            : entries.data && totalOf(entries.data),
         ]}
       />
       <Toolbar />
@@ -139,6 +141,12 @@ export function Log() {
       )}
     </>
   );
+}
+
+/** For paper, where a page of the list may look like all of it. */
+function totalOf({ offset, total, items }: LogPage): string {
+  const here = items.length < total ? `, here ${offset + 1} to ${offset + items.length}` : "";
+  return `Total: ${count(total, "entry", "entries")}${here}`;
 }
 
 function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) {

@@ -43,7 +43,7 @@ describe("on paper, also from a dark screen", () => {
   });
 
   it("the log has its filters and total in the heading, repeats the head of its table, and has no controls", async () => {
-    const entries = Array.from({ length: 50 }, (_, n) => ({
+    const entries = Array.from({ length: 51 }, (_, n) => ({
       created_at: `${today()}T00:00:00.${100 + n}Z`,
       agent_name: `An agent whose long name no column of a sheet has room for in one line, ${n}`,
     }));
@@ -56,7 +56,7 @@ describe("on paper, also from a dark screen", () => {
       "Organization: Test",
       `Days: ${today()} (UTC)`,
       "Person: ada@example.com",
-      "Total: 50 entries",
+      "Total: 51 entries, here 1 to 50",
       "Printed at …",
     ]);
     assertEquals(await page.getByRole("button").filter({ visible: true }).count(), 0);
