@@ -126,7 +126,9 @@ export function Verdict({ proof, children }: { proof: Proof; children?: ReactNod
       {problems.length + notes.length > 0 && (
         <ul>{[...problems, ...notes].map((line) => <li key={line}>{line}</li>)}</ul>
       )}
-      {last && <Copyable title="Latest seal, to keep elsewhere" text={keptSeal(last)} />}
+      {last && problems.length === 0 && (
+        <Copyable title="Latest seal, to keep elsewhere" text={keptSeal(last)} />
+      )}
     </Stack>
   );
 }

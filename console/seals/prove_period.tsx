@@ -22,6 +22,7 @@ export function ProvePeriod() {
   const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
   const isMonth = isDay(`${month}-01`) && `${month}-01` <= today();
   const [known, setKnown] = useState(month);
+  const [kept, setKept] = useState("");
   const days = useLogDays({ organizationId, ...monthDays(known) });
   return (
     <>
@@ -48,6 +49,8 @@ export function ProvePeriod() {
             key={data.start}
             {...data}
             isReady={isMonth && !days.isPlaceholderData}
+            text={kept}
+            onText={setKept}
           />
         )}
       </Answer>
@@ -58,10 +61,16 @@ export function ProvePeriod() {
   );
 }
 
+interface ProveProps extends LogDays {
+  isReady: boolean;
+  /** The seal that was kept, which outlives a change of the month. */
+  text: string;
+  onText: (text: string) => void;
+}
+
 /** Makes the pack of a month. */
-function Prove({ start, end, days, isReady }: LogDays & { isReady: boolean }) {
+function Prove({ start, end, days, isReady, text, onText }: ProveProps) {
   const organization = useOrganization();
-  const [text, setText] = useState("");
   const kept = parseKept(text);
   const past = days.filter(({ day }) => day < today());
   const entries = past.reduce((sum, { entries }) => sum + entries, 0);
@@ -78,7 +87,7 @@ function Prove({ start, end, days, isReady }: LogDays & { isReady: boolean }) {
         {count(past.length, "day")} with {count(entries, "entry", "entries")},{" "}
         {past.filter(({ seal }) => seal).length} of them sealed.
       </p>
-      <KeptField text={text} isDisabled={work.isPending} onChange={setText} />
+      <KeptField text={text} isDisabled={work.isPending} onChange={onText} />
       <Group gap="xs">
         <Button
           variant="filled"
@@ -92,7 +101,7 @@ function Prove({ start, end, days, isReady }: LogDays & { isReady: boolean }) {
           accept=".zip"
           inputProps={{ "aria-label": "Earlier pack" }}
           onChange={(file) =>
-            file && earlier.mutate(file, { onSuccess: (seal) => seal && setText(keptSeal(seal)) })}
+            file && earlier.mutate(file, { onSuccess: (seal) => seal && onText(keptSeal(seal)) })}
         >
           {(props) => (
             <Button {...props} disabled={work.isPending}>Take the seal of an earlier pack …</Button>

@@ -29,7 +29,7 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
   const proven = states.filter((state) => state === "proven").length;
   const problems = verdict.problems.length;
   if (problems > 0) {
-    const text = `${count(problems, "problem")}: what they can mean is in docs/verifying.md.`;
+    const text = `${count(problems, "problem")}. docs/verifying.md says what each can mean.`;
     return { title: "Not as it was sealed", text, colour: "red" };
   }
   if (kept && proven === states.length) {
@@ -86,8 +86,10 @@ export function reportOf(report: Report): string {
 <p>${text}</p>
 ${list([...verdict.problems, ...verdict.notes])}
 <p>The seal that was kept: <code>${kept ? keptSeal(kept) : "none"}</code></p>
-<p>The latest seal, to keep where nobody who can write to the database can change it:
-<code>${verdict.last ? keptSeal(verdict.last) : "none"}</code></p>
+<p>The latest seal of the chain: <code>${
+    verdict.last ? keptSeal(verdict.last) : "none"
+  }</code>. Keep
+it where nobody who can write to the database can change it.</p>
 <h2>What this proves</h2>
 <p>To somebody who has kept a seal: since it was made, no entry of the days that were sealed up to
 it was changed, inserted or deleted, except as a later seal of the day declares. They need to trust
@@ -106,7 +108,8 @@ ${
 ${
     list([
       `In a browser, without signing in: open ${location.origin}${location.pathname}?pack and ` +
-      "choose the ZIP. It stays on your machine.",
+      "choose the ZIP. It stays on your machine. The page comes from the platform: if you do not " +
+      "trust it, use one of the next two ways.",
       "Without network: unzip it, and run public-audit-log verify days --seals=seals.json " +
       `--start=${start} --end=${end} --kept=YOUR_SEAL`,
       "By hand, with sha256sum and jq: docs/verifying.md of Public Audit Log.",

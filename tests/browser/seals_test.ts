@@ -1,7 +1,94 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { fileURLToPath } from "node:url";
 import { insertEntries, runUpkeep, sql, writeEntries } from "../helpers.ts";
-import { CONSOLE_URL, newAdmin, openConsole, openScreen } from "./browser.ts";
+import { runDeno, runProgram } from "../run_program.ts";
+import { CONSOLE_URL, newAdmin, openConsole, openScreen, type Page, type View } from "./browser.ts";
+
+const CASES = fileURLToPath(new URL("../../seals/cases/", import.meta.url));
+const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
+const FOLDER = await Deno.makeTempDir();
+
+/** The seal with this number of an organization, or its last, as people keep it. */
+async function sealOf(id: string, sequence = 1_000): Promise<string> {
+  const [seal] = await sql`
+    select sequence, seal from audit_log_private.seals
+    where organization_id = ${id} and sequence <= ${sequence} order by sequence desc limit 1`;
+  return `${seal?.["sequence"]}:${seal?.["seal"]}`;
+}
+
+/**
+ * Opens the screen that proves a month, of an organization with three sealed days in March 2026. A seal is typed in
+ * while the month is still loading.
+ */
+async function openProof(sequence?: number) {
+  const opened = await openScreen("seals", async ({ id }) => {
+    await insertEntries(sql, id, "2026-03-01", 1249);
+    await insertEntries(sql, id, "2026-03-02", 3, { action: "feedback_given" });
+    await runUpkeep(sql);
+    await insertEntries(sql, id, "2026-03-31", 2);
+    await runUpkeep(sql);
+  });
+  const { view, page, id } = opened;
+  // Without the dialog for a file, which nobody answers here, the browser downloads.
+  await page.evaluate("window.showSaveFilePicker = undefined");
+  await view.press("Prove a period");
+  await view.shows("0 days with 0 entries");
+  const counts = Promise.withResolvers<void>();
+  await page.route("**/rpc/daily_entry_counts", async (route) => {
+    await counts.promise;
+    await route.continue();
+  });
+  await page.getByLabel("Month").fill("2026-03");
+  const kept = sequence ? await sealOf(id, sequence) : "";
+  await page.getByLabel("Seal that you kept elsewhere").first().fill(kept);
+  counts.resolve();
+  await view.shows("3 days with 1,254 entries, 3 of them sealed.");
+  await page.unroute("**/rpc/daily_entry_counts");
+  return { ...opened, kept };
+}
+
+/** Presses a button, and returns the path of what the browser downloads. */
+async function download(view: View, button: string, as: string): Promise<string> {
+  const downloaded = view.page.waitForEvent("download");
+  await view.press(button);
+  const path = `${FOLDER}/${crypto.randomUUID()}-${as}`;
+  const file = await downloaded;
+  assertEquals(file.suggestedFilename(), as);
+  await file.saveAs(path);
+  return path;
+}
+
+/** Makes a ZIP by commands of Python, in which `z` is the ZIP. */
+async function newZip(name: string, commands: string): Promise<string> {
+  const path = `${FOLDER}/${name}.zip`;
+  const script = `import zipfile, json, glob, os
+with zipfile.ZipFile(${JSON.stringify(path)}, "w", zipfile.ZIP_DEFLATED) as z:
+  ${commands.replaceAll("\n", "\n  ")}`;
+  const { code, stderr } = await runProgram("python3", { args: ["-W", "ignore", "-c", script] });
+  assertEquals(code, 0, stderr);
+  return path;
+}
+
+/** Commands that put a case's days and seals into a ZIP. */
+function caseFiles(name: string, seals = name): string {
+  return `for path in glob.glob("${CASES}${name}/*.ndjson"): z.write(path, "days/" + os.path.basename(path))
+z.write("${CASES}${seals}/seals.json", "seals.json")`;
+}
+
+async function check(page: Page, path: string, kept = ""): Promise<void> {
+  const field = page.getByLabel("Seal that you kept elsewhere");
+  if (await field.inputValue() !== kept) await field.fill(kept);
+  await page.getByLabel("Evidence pack", { exact: true }).setInputFiles(path);
+  await page.getByRole("progressbar").waitFor({ state: "hidden" });
+}
+
+async function openCheck(): Promise<View> {
+  const view = await openConsole(null);
+  await view.page.getByRole("link", { name: "Check an evidence pack" }).click();
+  await view.page.getByRole("heading", { name: "Check an evidence pack" }).waitFor();
+  return view;
+}
 
 describe("seals, accessible in each state", () => {
   it("are shown by day as sealed, not yet sealed or altered, and the latest is copied", async () => {
@@ -67,5 +154,180 @@ describe("seals, accessible in each state", () => {
     );
     await view.row("2022-10-01").getByText("Sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
+  });
+
+  it("are downloaded as one answer of the API, however many they are", async () => {
+    const { view, page, id } = await openScreen("seals", async ({ id }) => {
+      await insertEntries(sql, id, "2020-01-01", 1005, { every: "1 day" });
+      await runUpkeep(sql);
+    });
+    await page.evaluate("window.showSaveFilePicker = undefined");
+    const path = await download(view, "Download seals.json", "seals.json");
+    const { items, total, organization_id } = JSON.parse(await Deno.readTextFile(path));
+    assertEquals([items.length, total, organization_id], [1005, 1005, id]);
+    assertEquals(`1005:${items.at(-1).seal}`, await sealOf(id, 2_000));
+  });
+});
+
+describe("an evidence pack", () => {
+  it("proves a month, and verify takes it without network; a byte that changes in it is seen", async () => {
+    const { view, page, kept } = await openProof(3);
+    await view.assertAccessible("prove");
+    const path = await download(view, "Make the pack", "evidence_2026-03.zip");
+    await page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
+    await view.shows("2026-03-01 – 2026-03-31, 3 days with 1,254 entries. Since somebody kept");
+    await view.assertAccessible("proved");
+
+    const folder = `${path}.d`;
+    const unzip = await runProgram("python3", { args: ["-m", "zipfile", "-e", path, folder] });
+    assertEquals(unzip.code, 0, unzip.stderr);
+    const report = await Deno.readTextFile(`${folder}/report.html`);
+    assertStringIncludes(report, "<h2>Proven</h2>");
+    assertStringIncludes(report, "<td>feedback_given</td><td>628</td>");
+    assertStringIncludes(report, "<td>2026-03-01</td><td>proven</td><td>1249</td>");
+    assertEquals(await Deno.readTextFile(`${folder}/kept.txt`), `${kept}\n`);
+    const verify = ["verify", "days", "--seals=seals.json", "--start=2026-03-01"];
+    const verified = await runDeno({
+      args: [
+        "run",
+        "--allow-all",
+        "--deny-net",
+        CLI,
+        ...verify,
+        "--end=2026-03-31",
+        `--kept=${kept}`,
+      ],
+      cwd: folder,
+    });
+    assertEquals([verified.code, verified.stdout.split("\n").length], [0, 2], verified.stderr);
+
+    const other = await openCheck();
+    const calls = other.recordCalls();
+    await check(other.page, path, kept);
+    await other.page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
+    assertEquals(calls, []);
+    const changed = await newZip(
+      "changed",
+      `for path in glob.glob("${folder}/days/*"):
+  z.writestr("days/" + os.path.basename(path), open(path).read().replace('ada@', 'eda@', 1))
+z.write("${folder}/seals.json", "seals.json")`,
+    );
+    await check(other.page, changed, kept);
+    await other.shows("Not as it was sealed");
+    await other.shows("2026-03-01 differs from seal 1: 1249 entries were sealed, here are 1249");
+    const bytes = await Deno.readFile(path);
+    bytes[1000] = (bytes[1000] ?? 0) ^ 1;
+    await Deno.writeFile(`${path}.zip`, bytes);
+    await check(other.page, `${path}.zip`, kept);
+    await other.page.getByRole("alert").or(other.page.getByText("Not as it was sealed")).waitFor();
+    await other.assertAccessible("pack");
+  });
+
+  it("agrees with itself without a seal that was kept, and is proven in part with an older one", async () => {
+    const { view, page, id } = await openProof();
+    const path = await download(view, "Make the pack", "evidence_2026-03.zip");
+    await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    const other = await openCheck();
+    await check(other.page, path);
+    await other.page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    await other.page.getByLabel("Seal that you kept elsewhere").fill(await sealOf(id, 2));
+    await other.press("Check again");
+    await other.shows("Proven in part");
+    await other.shows("2 of 3 days were sealed up to the seal 2");
+    // The last pack has a seal to keep.
+    await page.getByLabel("Earlier pack").setInputFiles(path);
+    await page.locator(`input[value="${await sealOf(id)}"]`).waitFor();
+  });
+
+  it("is not left half when it is cancelled, and is made after a lost answer", async () => {
+    const { view, page } = await openProof();
+    let isHeld = true;
+    await page.route("**/rpc/read_audit_log", async (route) => {
+      if (!route.request().postData()?.includes('"page_offset":1000')) {
+        return await route.continue();
+      }
+      if (isHeld) return;
+      isHeld = true;
+      await route.abort();
+      await page.unroute("**/rpc/read_audit_log");
+    });
+    await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>
+      (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`);
+    const size = () =>
+      page.evaluate<number>(`navigator.storage.getDirectory()
+        .then((folder) => folder.getFileHandle("evidence_2026-03.zip"))
+        .then((handle) => handle.getFile()).then((file) => file.size)`);
+    await view.press("Make the pack");
+    await page.locator("[role=progressbar]:not([aria-valuenow='0'])").waitFor();
+    await view.press("Cancel");
+    await page.getByRole("progressbar").waitFor({ state: "hidden" });
+    assertEquals(await size(), 0);
+    assertEquals(await page.getByRole("alert").count(), 0);
+    isHeld = false;
+    await view.press("Make the pack");
+    await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    assert(await size() > 10_000);
+    assertEquals(view.complaints, []);
+  });
+
+  it("of more entries than the browser can keep is refused before it begins, with another way", async () => {
+    const { view, page } = await openProof();
+    await page.route(
+      "**/rpc/daily_entry_counts",
+      (route) => route.fulfill({ json: { items: [{ day: "2026-02-01", entries: 500_001 }] } }),
+    );
+    await page.getByLabel("Month").fill("2026-02");
+    await view.shows("500,000 entries are the most");
+    assert(await view.button("Make the pack").isDisabled());
+  });
+
+  it("is judged without a sign-in as each case of seals/cases says", async () => {
+    const { page } = await openCheck();
+    for (const name of Array.from(Deno.readDirSync(CASES), ({ name }) => name).sort()) {
+      const { kept, right, wrong, why } = JSON.parse(
+        Deno.readTextFileSync(`${CASES}${name}/expected.json`),
+      );
+      await check(page, await newZip(name, caseFiles(name)), kept);
+      await page.getByText(`${name}.zip`).waitFor();
+      const title = await page.getByText(/^(Proven|Proven in part|Not as it was sealed)$/)
+        .innerText();
+      assertEquals(title !== "Not as it was sealed", right, `${name}: ${why}`);
+      const [first = ""] = await page.getByRole("listitem").allInnerTexts();
+      if (!right) assert(new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`).test(first), first);
+    }
+  });
+
+  it("is refused when somebody made it to do harm, and the page lives", async () => {
+    const view = await openCheck();
+    const good = caseFiles("good");
+    const altered = `seals = json.load(open("${CASES}good/seals.json"))
+seals["altered"] = ["\\x1b[2K\\x1b[1GAll is as it was sealed."]
+z.writestr("seals.json", json.dumps(seals))`;
+    const hostile: [string, string, string][] = [
+      ["names", `${good}\nz.writestr("../x", "x")`, "Unsafe filename"],
+      [
+        "others",
+        `${good}\nz.writestr("days/run\\u202e.exe", "x")`,
+        "no pack has: days/run\\u202e.exe",
+      ],
+      ["twice", `${good}\n${good}`, "Ambiguous archive"],
+      ["bomb", `z.writestr("days/2026-03-01.ndjson", b"\\n" * 300_000_000)`, "is larger than any"],
+      ["empty", `for n in range(70000): z.writestr(f"days/{n}", "")`, "no pack has: days/0"],
+      ["many", `for n in range(200): z.mkdir("days/")`, "more than 100 files"],
+      ["escapes", `${good.split("\n")[0]}\n${altered}`, "is not what …/seals answers"],
+      ["nothing", "pass", "Its seals.json is missing"],
+    ];
+    for (const [name, commands, message] of hostile) {
+      await check(view.page, await newZip(name, commands));
+      assertStringIncludes(await view.page.getByRole("alert").innerText(), message);
+    }
+    await Deno.writeTextFile(`${FOLDER}/text.zip`, "no ZIP".repeat(1_000));
+    await check(view.page, `${FOLDER}/text.zip`);
+    await view.shows("This is no evidence pack, or a damaged one.");
+    // The seals of another organization: the kept seal is not in them.
+    const { kept } = JSON.parse(await Deno.readTextFile(`${CASES}good/expected.json`));
+    await check(view.page, await newZip("foreign", caseFiles("good", "made-anew")), kept);
+    await view.shows("is not the one that you kept");
+    assertEquals(view.complaints, []);
   });
 });
