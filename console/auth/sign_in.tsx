@@ -42,16 +42,16 @@ export function SignIn({ reason }: { reason: string }) {
       name="email"
       type="email"
       autoComplete="username"
-      defaultValue={email}
+      value={email}
+      onChange={({ currentTarget: { value } }) => setEmail(value)}
       required
       autoFocus
     />
   );
   const askForCode = (send: typeof sendCode, next: Step, purpose: string): AuthFormProps => ({
     action: "Send code",
-    onSubmit: async (field) => {
-      await send(field("email"));
-      setEmail(field("email"));
+    onSubmit: async () => {
+      await send(email);
       setStep(next);
     },
     text: `You get a message with a code to ${purpose}.`,
@@ -122,8 +122,21 @@ export function SignIn({ reason }: { reason: string }) {
   return (
     <Page>
       {reason && isFirst && <Alert color="yellow" role="status">{reason}</Alert>}
+      {(step !== "sign in" || methods.password) && <AuthForm key={step} {...forms[step]} />}
+      {isFirst && methods.password && (
+        <>
+          {methods.code && (
+            <TextButton onClick={() => setStep("ask for code")}>
+              E-mail me a code instead
+            </TextButton>
+          )}
+          <TextButton onClick={() => setStep("forgotten")}>Forgot your password?</TextButton>
+        </>
+      )}
       {isFirst && hasOthers && (
+        // Below the form, which would otherwise move while a person types.
         <Stack gap="xs">
+          {(methods.password || methods.code) && <Divider label="or" />}
           {methods.providers.map(({ id, name }) => (
             <Button
               key={id}
@@ -139,23 +152,27 @@ export function SignIn({ reason }: { reason: string }) {
               Continue with single sign-on
             </Button>
           )}
-          {(methods.password || methods.code) && <Divider label="or" />}
         </Stack>
       )}
-      {(step !== "sign in" || methods.password) && <AuthForm key={step} {...forms[step]} />}
-      {isFirst && methods.password && (
-        <>
-          {methods.code && (
-            <TextButton onClick={() => setStep("ask for code")}>
-              E-mail me a code instead
-            </TextButton>
-          )}
-          <TextButton onClick={() => setStep("forgotten")}>Forgot your password?</TextButton>
-        </>
-      )}
+      {step === "type code" && <Resend send={() => sendCode(email)} />}
+      {step === "set password" && <Resend send={() => sendResetCode(email)} />}
       {!isFirst && <TextButton onClick={() => setStep("sign in")}>Back to sign-in</TextButton>}
       {isFirst && <Anchor href="?pack" fz="inherit">Check an evidence pack</Anchor>}
     </Page>
+  );
+}
+
+/** Sends a code once more. */
+function Resend({ send }: { send: () => Promise<void> }) {
+  const sending = useMutation({ mutationFn: send });
+  return (
+    <>
+      <TextButton onClick={() => sending.mutate()}>Send another code</TextButton>
+      <div role="status">
+        {sending.isSuccess && "Another code is on its way. Only the last one works."}
+      </div>
+      <Failure error={sending.error} />
+    </>
   );
 }
 

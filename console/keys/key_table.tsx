@@ -6,7 +6,6 @@ import { addDays, count, dayOf, formatRelative, lastDays, today } from "../share
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import type { KeysSearch } from "../shared/search.ts";
-import styles from "../shared/table.module.css";
 import { type Column, sorted, Table } from "../shared/table.tsx";
 import { explainState, STATES } from "./key_state.tsx";
 
@@ -32,7 +31,7 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
-      width: "minmax(0, 1.7fr)",
+      width: "minmax(150px, 1.7fr)",
       isRowHeader: true,
       value: ({ name }) => name,
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
@@ -40,13 +39,13 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     },
     {
       name: "State",
-      width: "150px",
+      width: "minmax(104px, 150px)",
       cell: ({ state }) => <State {...STATES[state]} />,
       hint: (key) => explainState(key, all),
     },
     {
       name: "Created",
-      width: "minmax(0, 1fr)",
+      width: "minmax(84px, 1fr)",
       value: ({ created_at }) => Date.parse(created_at),
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
       hint: ({ created_by_email, maker_left_at }) =>
@@ -56,7 +55,7 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     },
     {
       name: "Expires",
-      width: "96px",
+      width: "minmax(80px, 96px)",
       value: ({ expires_at }) => Date.parse(expires_at ?? "9999-12-31"),
       cell: ({ expires_at }) =>
         expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
@@ -65,14 +64,18 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     },
     {
       name: "Last used",
-      width: "148px",
+      width: "minmax(96px, 148px)",
       value: ({ last_used_at }) => Date.parse(last_used_at ?? "0001-01-01"),
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ requests_last_minute, quota }) =>
         requests_last_minute > 0 && `${requests_last_minute} of ${quota} in the last minute`,
     },
-    { name: "Last 30 days", width: "136px", cell: (key) => <Chart usage={usageOf(key)} /> },
+    {
+      name: "Last 30 days",
+      width: "minmax(90px, 136px)",
+      cell: (key) => <Chart usage={usageOf(key)} />,
+    },
     {
       name: "Actions",
       width: "32px",
@@ -120,7 +123,10 @@ function Chart({ usage }: { usage: Usage[] | undefined }) {
   return (
     <>
       <svg
-        className={styles.chart}
+        width="100%"
+        height={18}
+        fill="var(--chart)"
+        style={{ display: "block", maxWidth: 120, borderBottom: "1px solid var(--line)" }}
         viewBox={`0 0 ${bars.length * 3} 20`}
         preserveAspectRatio="none"
         role="img"

@@ -151,6 +151,7 @@ function SearchField(
     <TextInput
       ref={ref}
       aria-label="Search keys"
+      aria-keyshortcuts="/"
       placeholder="Name, pck_… or person"
       type="search"
       maw={240}

@@ -6,6 +6,7 @@ import { type AuditEntry, readEntry } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { Copy, Written } from "../shared/copy.tsx";
 import { dayOf, formatTime, formatTimes } from "../shared/days.ts";
+import { isDialogOpen } from "../shared/dialog.tsx";
 import { Icon, type IconName } from "../shared/icons.tsx";
 import {
   ActionName,
@@ -58,7 +59,7 @@ export function EntryPanel(props: EntryPanelProps) {
     ["j", () => older && open(older)],
     ["k", () => newer && open(newer)],
     ["Escape", () => {
-      if (!document.querySelector("section[role=dialog], [role=menu]")) close();
+      if (!isDialogOpen()) close();
     }],
   ]);
   return (

@@ -24,8 +24,8 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       {
         name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
         width: zone === "utc" ? "180px" : "240px",
-        cell: (entry) => (
-          <a href={entryLink(link, entry)}>
+        cell: (entry, tabIndex) => (
+          <a href={entryLink(link, entry)} tabIndex={tabIndex}>
             <time dateTime={entry.created_at}>{formatTime(entry.created_at, zone)}</time>
           </a>
         ),

@@ -27,7 +27,7 @@ export function Toolbar() {
         zone={time}
         onZone={(zone) => change({ ...search, time: zone === "local" ? "local" : undefined })}
       />
-      <Dropdown icon="filter" label="Filter">
+      <Dropdown icon="filter" label="Filter" shortcut="/">
         {(close) => (
           <Box w="min(320px, calc(100vw - 64px))">
             <Late height={300}>

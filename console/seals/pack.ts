@@ -1,6 +1,7 @@
 import type { Verdict } from "../../seals/judge.ts";
 import type { Kept } from "../../seals/seal_chain.ts";
 import { addDays, type Days } from "../shared/days.ts";
+import { loaded } from "../shared/transport.ts";
 
 // An evidence pack is a ZIP with the proof of a month: days/YYYY-MM-DD.ndjson, seals.json, kept.txt if somebody has kept
 // a seal, and report.html. Unzipped, it is what `public-audit-log verify` takes.
@@ -22,7 +23,7 @@ export interface PackOptions {
 
 /** The library comes only now. Its workers would need what the page's policy forbids. */
 export async function loadZip() {
-  const library = await import("@zip.js/zip.js/lib/zip-core-custom.js");
+  const library = await loaded(import("@zip.js/zip.js/lib/zip-core-custom.js"));
   library.configure({ useWebWorkers: false });
   return library;
 }

@@ -97,25 +97,25 @@ async function downloadSeals(organizationId: string): Promise<void> {
 }
 
 const COLUMNS: Column<LogDay>[] = [
-  { name: "Day (UTC)", width: "112px", isRowHeader: true, cell: DayLink },
+  { name: "Day (UTC)", width: "minmax(80px, 112px)", isRowHeader: true, cell: DayLink },
   {
     name: "State",
-    width: "minmax(0, 1fr)",
+    width: "minmax(110px, 1fr)",
     cell: ({ state }) => <State {...SEAL_STATES[state]} />,
     hint: ({ entries, state, seal }) =>
       state === "sealed" && seal && seal.entries !== entries &&
       `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
         "The next seal will say how many were added or removed",
   },
-  { name: "Entries", width: "96px", isNumber: true, value: ({ entries }) => entries },
+  { name: "Entries", width: "minmax(80px, 96px)", isNumber: true, value: ({ entries }) => entries },
   {
     name: "Sealed at (UTC)",
-    width: "164px",
+    width: "minmax(84px, 164px)",
     cell: ({ seal }) => seal && <Time value={seal.sealed_at} />,
   },
   {
     name: "Seal",
-    width: "170px",
+    width: "minmax(150px, 170px)",
     cell: ({ day, seal }) =>
       seal && (
         <Group gap="xs" wrap="nowrap">

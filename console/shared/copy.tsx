@@ -1,6 +1,5 @@
-import { Button, Group, InputBase } from "@mantine/core";
+import { Box, Button, Group, InputBase } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
-import styles from "./parts.module.css";
 import { Icon } from "./icons.tsx";
 import { visible } from "./visible.ts";
 
@@ -62,8 +61,21 @@ export function Copyable({ title, text }: { title: string; text: string }) {
 
 export function Written({ title, text }: { title: string; text: string }) {
   return (
-    <pre className={styles.text} tabIndex={0} role="group" aria-label={title}>
+    <Box
+      component="pre"
+      mt={6}
+      px={12}
+      py={10}
+      mah="50vh"
+      bd="1px solid var(--line)"
+      bdrs={6}
+      bg="var(--soft)"
+      style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere", overflowY: "auto" }}
+      tabIndex={0}
+      role="group"
+      aria-label={title}
+    >
       {text.split("\n").map(visible).join("\n")}
-    </pre>
+    </Box>
   );
 }

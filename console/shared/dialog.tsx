@@ -10,6 +10,10 @@ addEventListener("focusin", ({ target }) => {
   }
 });
 
+export function isDialogOpen(): boolean {
+  return document.querySelector("section[role=dialog], [role=menu]") !== null;
+}
+
 /** Gives the focus back where it was: to a button, or to the one whose menu opened the dialog. */
 function giveFocusBack(): void {
   const target = focused?.isConnected ? focused : document.querySelector("main");

@@ -8,10 +8,12 @@ import styles from "./parts.module.css";
 export interface DropdownProps {
   icon: IconName;
   label: ReactNode;
+  /** The key that presses the button. */
+  shortcut?: "/";
   children: (close: () => void) => ReactNode;
 }
 
-export function Dropdown({ icon, label, children }: DropdownProps) {
+export function Dropdown({ icon, label, shortcut, children }: DropdownProps) {
   const [isOpen, setIsOpen] = useState(false);
   return (
     <Popover
@@ -27,6 +29,7 @@ export function Dropdown({ icon, label, children }: DropdownProps) {
           className={styles.dropdown ?? ""}
           style={{ justifySelf: "start" }}
           leftSection={<Icon name={icon} />}
+          aria-keyshortcuts={shortcut}
           onClick={() => setIsOpen(!isOpen)}
         >
           {label}

@@ -34,11 +34,21 @@ export interface StateProps {
   colour: string;
 }
 
+const DOT = {
+  display: "inline-block",
+  width: 8,
+  height: 8,
+  marginRight: 8,
+  borderRadius: "50%",
+  // Forced colours would take the dot away.
+  forcedColorAdjust: "none",
+} as const;
+
 /** A text after a dot in its colour. */
 export function State({ name, colour }: StateProps) {
   return (
     <span>
-      <span className={styles.dot} style={{ background: colour }} />
+      <span style={{ ...DOT, background: colour }} />
       {name}
     </span>
   );

@@ -1,5 +1,7 @@
-import { VisuallyHidden } from "@mantine/core";
-import { memo, type MouseEvent, type ReactNode } from "react";
+import { UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { useHotkeys } from "@mantine/hooks";
+import { type KeyboardEvent, memo, type MouseEvent, type ReactNode, useRef, useState } from "react";
+import { isDialogOpen } from "./dialog.tsx";
 import { Hint } from "./parts.tsx";
 import type { Sorting } from "./search.ts";
 import styles from "./table.module.css";
@@ -11,7 +13,8 @@ export interface Column<T> {
   width: string;
   /** Sorts the rows, and fills the cell if there is no `cell`. */
   value?: (row: T) => number | string;
-  cell?: (row: T) => ReactNode;
+  /** In a table whose rows can be pressed, a link takes `tabIndex`. */
+  cell?: (row: T, tabIndex: number) => ReactNode;
   /** Small print below the cell. */
   hint?: (row: T) => ReactNode;
   isRowHeader?: boolean;
@@ -49,10 +52,29 @@ export interface TableProps<T> {
 
 /**
  * The console's one table. On a phone each row is a card. The browser skips rows that are out of sight, and still
- * finds text in them. The roles are needed because elements laid out as a grid lose theirs.
+ * finds text in them. The roles are needed because elements laid out as a grid lose theirs. Tab reaches one of the rows
+ * that can be pressed, and the arrows or J and K the others.
  */
 export function Table<T>(props: TableProps<T>) {
   const { label, columns, rows, idOf, sorting = {}, onSort, openId, onPress } = props;
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [focusedId, setFocusedId] = useState<string>();
+  const ids = rows.map(idOf);
+  const tabbed = [openId, focusedId].find((id) => id !== undefined && ids.includes(id)) ?? ids[0];
+  function focusRow(step: 1 | -1): void {
+    if (isDialogOpen()) return;
+    const links = [...body.current?.querySelectorAll("a") ?? []];
+    const at = links.findIndex((link) => link === document.activeElement);
+    links[at < 0 ? links.findIndex(({ tabIndex }) => tabIndex === 0) : at + step]?.focus();
+  }
+  function moveFocus(event: KeyboardEvent): void {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    focusRow(event.key === "ArrowDown" ? 1 : -1);
+    event.preventDefault();
+  }
+  // Beside an open entry, these keys lead to another one.
+  const hasKeys = onPress !== undefined && openId === undefined;
+  useHotkeys(hasKeys ? [["j", () => focusRow(1)], ["k", () => focusRow(-1)]] : []);
   return (
     <table
       role="table"
@@ -69,19 +91,33 @@ export function Table<T>(props: TableProps<T>) {
         </tr>
       </thead>
       <tbody
+        ref={body}
         role="rowgroup"
+        onKeyDown={onPress && moveFocus}
+        onFocus={onPress && (({ target }) => {
+          const row = target.closest("tr");
+          if (row) setFocusedId(ids[row.sectionRowIndex]);
+        })}
         onClick={onPress && ((event) => {
           const row = event.target instanceof Element && event.target.closest("tr");
           if (row) onPress(row.sectionRowIndex, event);
         })}
       >
-        {rows.map((row) => (
-          <Row key={idOf(row)} row={row} columns={columns} isOpen={idOf(row) === openId} />
+        {rows.map((row, index) => (
+          <Row
+            key={ids[index]}
+            row={row}
+            columns={columns}
+            isOpen={ids[index] === openId}
+            tabIndex={ids[index] === tabbed ? 0 : -1}
+          />
         ))}
       </tbody>
     </table>
   );
 }
+
+const ARROWS = { ascending: "↑", descending: "↓" };
 
 type OnSort = TableProps<unknown>["onSort"];
 type HeadingProps<T> = { column: Column<T>; sorting: Sorting; onSort: OnSort };
@@ -97,14 +133,16 @@ function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
   const descending = isSorted && !sorting.descending ? true : undefined;
   return (
     <th {...attributes} aria-sort={isSorted ? order : "none"}>
-      <button type="button" onClick={() => onSort({ sort: name, descending })}>{name}</button>
+      <UnstyledButton fz="inherit" onClick={() => onSort({ sort: name, descending })}>
+        {name} <span aria-hidden>{isSorted ? ARROWS[order] : "↕"}</span>
+      </UnstyledButton>
     </th>
   );
 }
 
-type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean };
+type RowProps<T> = { row: T; columns: Column<T>[]; isOpen: boolean; tabIndex: number };
 
-const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
+const Row = memo(function Row<T,>({ row, columns, isOpen, tabIndex }: RowProps<T>) {
   return (
     <tr role="row" aria-selected={isOpen || undefined}>
       {columns.map(({ name, isRowHeader, isNumber, isNameHidden, value, cell, hint }) => {
@@ -117,7 +155,7 @@ const Row = memo(function Row<T,>({ row, columns, isOpen }: RowProps<T>) {
             data-name={isNameHidden ? undefined : name}
             data-number={isNumber}
           >
-            {cell ? cell(row) : visible(value?.(row).toLocaleString("en") ?? "")}
+            {cell ? cell(row, tabIndex) : visible(value?.(row).toLocaleString("en") ?? "")}
             {small && <Hint>{small}</Hint>}
           </Cell>
         );

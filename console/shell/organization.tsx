@@ -1,14 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
-import { type ComponentType, lazy, Suspense, useEffect } from "react";
+import { useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
 import { useReadable } from "../data/organizations.ts";
-import { Empty, Head, Loading } from "../shared/parts.tsx";
-import { loaded, STORAGE } from "../shared/transport.ts";
+import { Empty, Head } from "../shared/parts.tsx";
+import { STORAGE } from "../shared/transport.ts";
+import { useOtherScreens } from "./lazy_screen.tsx";
 import { screensFor } from "./screens.ts";
-
-export const Keys = screen(() => import("../keys/keys.tsx"));
-export const Usage = screen(() => import("../usage/usage.tsx"));
 
 /** Where the browser keeps the id of the last organization. */
 const LAST_ORGANIZATION = "audit-log-console-organization";
@@ -41,6 +39,7 @@ function Nothing() {
 
 /** The screens of the organization that the address names. */
 export function Readable() {
+  useOtherScreens();
   const { organizationId } = useParams({ from: "/$organizationId" });
   const screen = useLocation().pathname.split("/")[2];
   const readable = useReadable();
@@ -79,16 +78,4 @@ export function Readable() {
       </Empty>
     </>
   );
-}
-
-/** A screen that is loaded when it is needed. */
-function screen(load: () => Promise<{ default: ComponentType }>) {
-  const Part = lazy(() => loaded(load()));
-  return function Screen() {
-    return (
-      <Suspense fallback={<Loading what="the screen" />}>
-        <Part />
-      </Suspense>
-    );
-  };
 }

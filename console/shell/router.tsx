@@ -5,28 +5,19 @@ import {
   createRouter,
   Navigate,
 } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
 import { Log } from "../log/log.tsx";
-import { Broken, Loading } from "../shared/parts.tsx";
+import { Broken } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
-import { loaded } from "../shared/transport.ts";
-import { Home, Keys, Readable, Usage } from "./organization.tsx";
+import { lazyScreen } from "./lazy_screen.tsx";
+import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
 // The console's addresses come after the #, because a host of static files knows one path only:
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
 
-/** A screen of seals, which is loaded when it is asked for. */
 function sealScreen(name: "Seals" | "ProvePeriod" | "CheckPack") {
-  const Screen = lazy(async () => ({
-    default: (await loaded(import("../seals/screens.ts")))[name],
-  }));
-  return () => (
-    <Suspense fallback={<Loading what="the screen" />}>
-      <Screen />
-    </Suspense>
-  );
+  return lazyScreen(async () => ({ default: (await import("../seals/screens.ts"))[name] }));
 }
 
 export const CheckPack = sealScreen("CheckPack");
@@ -45,13 +36,13 @@ const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: Keys,
+  component: lazyScreen(() => import("../keys/keys.tsx")),
 });
 const usage = createRoute({
   ...screen,
   path: "usage",
   validateSearch: USAGE_SEARCH,
-  component: Usage,
+  component: lazyScreen(() => import("../usage/usage.tsx")),
 });
 const seals = createRoute({
   ...screen,

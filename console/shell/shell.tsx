@@ -13,6 +13,7 @@ import { Failure, Loading } from "../shared/parts.tsx";
 import { IS_EMBEDDED, IS_SESSION_SHARED } from "../shared/transport.ts";
 import { isOffered, screensFor } from "./screens.ts";
 import styles from "./shell.module.css";
+import { Shortcuts } from "./shortcuts.tsx";
 
 /** The e-mail of the person who has signed in. */
 export const EmailContext = createContext("");
@@ -60,6 +61,7 @@ export function Shell() {
           <Account />
         </header>
       )}
+      <Shortcuts />
       <main id="content" tabIndex={-1}>
         {!online && (
           <Alert color="gray" role="status">

@@ -13,32 +13,46 @@ import { type Column, sorted, Table } from "../shared/table.tsx";
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
-    width: "minmax(0, 1fr)",
+    width: "minmax(120px, 1fr)",
     isRowHeader: true,
     value: ({ name }) => name,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
     hint: ({ kind }) => kind,
   },
-  { name: "Keeps up", width: "176px", cell: ({ key }) => key && <KeepsUp apiKey={key} /> },
-  { name: "Requests", width: "88px", isNumber: true, value: ({ requests }) => requests },
   {
-    name: "With a mistake",
-    width: "112px",
-    isNumber: true,
-    value: (reader) => reader.invalid_requests,
+    name: "Last",
+    width: "minmax(96px, 140px)",
+    value: ({ last_at }) => Date.parse(last_at),
+    cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
+    hint: ({ last_address }) => last_address && `from ${last_address}`,
   },
-  { name: "Entries read", width: "100px", isNumber: true, value: ({ entries }) => entries },
   {
     name: "First",
     width: "78px",
     cell: ({ first_at }) => <Time value={first_at}>{dayOf(first_at)}</Time>,
   },
   {
-    name: "Last",
-    width: "140px",
-    value: ({ last_at }) => Date.parse(last_at),
-    cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
-    hint: ({ last_address }) => last_address && `from ${last_address}`,
+    name: "Keeps up",
+    width: "minmax(110px, 176px)",
+    cell: ({ key }) => key && <KeepsUp apiKey={key} />,
+  },
+  {
+    name: "Requests",
+    width: "minmax(80px, 88px)",
+    isNumber: true,
+    value: ({ requests }) => requests,
+  },
+  {
+    name: "With a mistake",
+    width: "minmax(78px, 112px)",
+    isNumber: true,
+    value: (reader) => reader.invalid_requests,
+  },
+  {
+    name: "Entries read",
+    width: "minmax(74px, 100px)",
+    isNumber: true,
+    value: ({ entries }) => entries,
   },
 ];
 
@@ -64,18 +78,7 @@ export default function Usage() {
         ]}
       />
       <Lead>
-        These keys and people have read the log of <bdi>{organization.name}</bdi>.{" "}
-        {organization.is_admin && (
-          <>
-            A key that read nothing on these days is only in the{" "}
-            <Link from="/$organizationId/usage" to="/$organizationId/keys">list of API keys</Link>.
-            {" "}
-          </>
-        )}
-        “Keeps up” says whether a key that follows the log has read its newest entries. It says
-        nothing of a key that reads by pages. “With a mistake” counts requests that were answered
-        with 400. Requests answered with 401 or 429 are not counted. Requests are counted by day
-        (UTC), and the counts are kept for 400 days.
+        Who read the log of <bdi>{organization.name}</bdi>, and when.
       </Lead>
       <RangePicker search={search} preset="30d" onChange={change} />
       <Answer query={usage} what="readers">
@@ -96,6 +99,20 @@ export default function Usage() {
                 onSort={change}
               />
               <span role="status">{count(readers.length, "reader")}</span>
+              <Lead>
+                “Keeps up” says whether a key that follows the log has read its newest entries. It
+                says nothing of a key that reads by pages. “With a mistake” counts requests that the
+                API could not understand. Requests without a valid key, and those above the rate
+                limit, are not counted. Requests are counted by day (UTC), and the counts are kept
+                for 400 days.{organization.is_admin && (
+                  <>
+                    {" "}A key that read nothing on these days is only in the{" "}
+                    <Link from="/$organizationId/usage" to="/$organizationId/keys">
+                      list of API keys
+                    </Link>.
+                  </>
+                )}
+              </Lead>
             </>
           );
         }}

@@ -1,10 +1,27 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { addMember, newOrganization, signUp, sql } from "../helpers.ts";
-import { CONSOLE_URL, newAdmin, openConsole, openLog, openScreen, today } from "./browser.ts";
+import {
+  addMember,
+  createApiKey,
+  get,
+  newOrganization,
+  signUp,
+  sql,
+  writeEntries,
+} from "../helpers.ts";
+import {
+  CONSOLE_URL,
+  daysAgo,
+  hourly,
+  newAdmin,
+  openConsole,
+  openLog,
+  openScreen,
+  today,
+} from "./browser.ts";
 
 describe("by keyboard alone", () => {
-  it("a person skips the navigation, and opens, leafs through and closes entries, also when text is selected", async () => {
+  it("a person skips the navigation, reaches the list by one Tab and its rows by arrows and J, opens, leafs through and closes entries, also when text is selected, and asks for all keys", async () => {
     const { view, page } = await openLog([1, 2, 3].map((n) => ({
       created_at: `${today()}T00:00:0${n}Z`,
       agent_name: `agent ${n}`,
@@ -17,7 +34,11 @@ describe("by keyboard alone", () => {
     assertEquals(await view.focused(), "Follow");
     assertEquals(page.url(), address);
     await page.getByRole("heading", { name: "Log" }).selectText();
-    await view.tabTo(/^20\d\d-.* 00:00:02\.000/);
+    await view.tabTo(/^20\d\d-.* 00:00:03\.000/);
+    await view.key("Tab");
+    assertEquals(await view.focused(), "Entries on a page");
+    await view.key("Shift+Tab", "ArrowDown", "ArrowDown", "ArrowUp");
+    assertMatch(await view.focused(), /00:00:02\.000/);
     await view.key("Enter");
     await view.entry.getByText("agent 2").waitFor();
     await view.key("j");
@@ -26,6 +47,18 @@ describe("by keyboard alone", () => {
     await view.entry.getByText("agent 3").waitFor();
     await view.close();
     assertMatch(await view.focused(), /00:00:03\.000/);
+    await page.evaluate("document.activeElement.blur()");
+    await view.key("j", "j", "k", "j");
+    assertMatch(await view.focused(), /00:00:02\.000/);
+    await view.key("/");
+    await view.button("Show", true).waitFor();
+    await view.key("Escape", "?");
+    await view.shows("Next row of the log");
+    await view.assertAccessible("keyboard");
+    await view.close();
+    await view.goTo("API keys");
+    await view.key("/");
+    assertEquals(await view.focused(), "Search keys");
   });
 
   it("a select opens when asked, lists organizations in numeric order (2 before 10), finds one by what is typed, and keeps the focus", async () => {
@@ -40,6 +73,8 @@ describe("by keyboard alone", () => {
     await view.key("ArrowDown");
     await options.first().waitFor();
     assertEquals(await options.allInnerTexts(), names);
+    await page.getByRole("heading", { name: "Log" }).click();
+    await page.getByRole("combobox", { name: "Organization" }).click();
     // What a person types takes the place of the present name.
     await page.keyboard.type("customer 12");
     assertEquals(await options.allInnerTexts(), ["Customer 12"]);
@@ -71,6 +106,50 @@ describe("a dialog", () => {
     await view.key("Enter");
     await view.shows("is revoked");
     assertEquals(await page.locator("main:focus").count(), 1);
+  });
+});
+
+describe("with forced colours", () => {
+  it("dots, bars, the present screen and page, and the open row can be told", async () => {
+    const { view, page } = await openLog(hourly(daysAgo(1), 60));
+    await page.emulateMedia({ forcedColors: "active" });
+    await page.getByRole("row").nth(1).click();
+    await view.entry.waitFor();
+    const outlined = ["nav [aria-current]", "button[aria-current]", "tr[aria-selected]"];
+    const style = (selector: string, property: string) =>
+      page.evaluate<string>(
+        `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).${property}`,
+      );
+    for (const selector of outlined) {
+      assertEquals(await style(selector, "outlineStyle"), "solid", selector);
+    }
+    const paper = await style("body", "backgroundColor");
+    for (const coloured of ["[role=option] > div:not([style='height: 0%;'])", "td > span > span"]) {
+      assertNotEquals(await style(coloured, "backgroundColor"), paper, coloured);
+    }
+  });
+});
+
+describe("on a tablet", () => {
+  it("tables that have the room show a row as a row, and on a phone as a card", async () => {
+    const { view, page } = await openScreen("keys", async ({ admin, id, token }) => {
+      await get(token);
+      await createApiKey(admin, id, "W".repeat(100));
+      await writeEntries(id, hourly(daysAgo(1), 3));
+    });
+    for (const screen of ["API keys", "Usage", "Seals"] as const) {
+      await view.goTo(screen);
+      await page.locator("tbody tr").first().waitFor();
+      for (
+        const [width, isRow] of [[780, true], [1000, true], [1199, true], [600, false]] as const
+      ) {
+        await page.setViewportSize({ width, height: 900 });
+        const heads = page.getByRole("columnheader").first();
+        assertEquals(await heads.isVisible(), isRow, `${screen} at ${width}`);
+        const height = await view.highestRow();
+        assert(!isRow || height <= 75, `${screen} at ${width}: a row of ${height} pixels`);
+      }
+    }
   });
 });
 

@@ -61,6 +61,24 @@ describe("the ways to sign in", () => {
     assertEquals(view.page.url().replace(/#\/?$/, ""), CONSOLE_URL);
   });
 
+  it("do not move the form when they come", async () => {
+    const asked = Promise.withResolvers<void>();
+    const view = await openPage(CONSOLE_URL, {
+      prepare: async (page) => {
+        await prepare(page);
+        await page.route("**/auth/v1/settings", async (route) => {
+          await asked.promise;
+          await route.fallback();
+        });
+      },
+    });
+    const field = view.page.getByLabel("Password", { exact: true });
+    const before = await field.boundingBox();
+    asked.resolve();
+    await view.button("Continue with Google").waitFor();
+    assertEquals(await field.boundingBox(), before);
+  });
+
   it("are narrowed by VITE_SIGN_IN", async () => {
     const view = await openPage(VARIANT_URL, { prepare });
     await view.button("Continue with Google").waitFor();

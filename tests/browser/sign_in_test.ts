@@ -41,10 +41,16 @@ describe("signing in", () => {
     const { admin } = await newAdmin();
     const view = await openConsole(null);
     await view.assertAccessible("sign-in");
+    await view.page.getByLabel("E-mail").fill(admin.email);
     await view.press("Forgot your password?");
     await view.assertAccessible("password-code");
-    await view.page.getByLabel("E-mail").fill(admin.email);
+    // What was typed before is kept.
+    assertEquals(await view.page.getByLabel("E-mail").inputValue(), admin.email);
     await view.press("Send code", `If ${admin.email} has an account`);
+    const again = view.page.waitForRequest("**/auth/v1/recover**");
+    await view.press("Send another code");
+    assertEquals((await again).postDataJSON().email, admin.email);
+    await view.page.getByText(/Another code is on its way|too many attempts/).waitFor();
     // Plants a code as Auth stores it, GoTrue and Supabase Lite each in its way. The message goes nowhere here.
     await sql`
       update auth.users
@@ -185,8 +191,10 @@ describe("without a connection", () => {
     });
     const noAnswer = page.getByText("No answer from the server");
     await noAnswer.waitFor();
+    const loaded = page.waitForResponse("**/assets/keys-*.js");
     await view.shows("No entries");
     await noAnswer.waitFor({ state: "hidden" });
+    await (await loaded).finished();
     await page.context().setOffline(true);
     await view.shows("You are offline");
     await view.goTo("API keys");
