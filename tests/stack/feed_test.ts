@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { addKeys, askFeed, AUDIT_LOG_URL, type Entry, get } from "../helpers.ts";
 import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
 import { goOn, newOrganization, type Page, pageQuery, type Query, queryOf } from "../helpers.ts";
-import { randomFrom, type Run } from "../helpers.ts";
+import type { Run } from "../helpers.ts";
 import { rolledBack, signUp, sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
@@ -111,38 +111,6 @@ describe("the feed", () => {
         assertEquals(await readAll(session, id, after, query), inside);
       }
     });
-  });
-
-  it("gives what a snapshot had not seen, with up to 450 transactions in progress", async () => {
-    const { id } = await newLog();
-    const random = randomFrom(7);
-    const xmax = await valueOf<number>(sql`
-      select pg_snapshot_xmax(pg_current_snapshot())::text::int
-      from (select pg_current_xact_id()) as newest`);
-    // The owner may choose the transaction of an entry.
-    const oldest = Math.max(3, xmax - 450);
-    await sql`
-      insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, transaction_id)
-      select ${id}, 'agent_added', 'ada@example.com', x, x::text::xid8
-      from generate_series(${oldest}::int, ${xmax - 1}::int) as x, generate_series(1, 2)`;
-    const transactions = Array.from({ length: xmax - oldest }, (_, n) => oldest + n);
-    for (const density of [0, 1, 30, 60, 100]) {
-      for (const limit of [30, 100, 1000]) {
-        const [low, high] = [oldest + random(50), xmax - random(100)];
-        const inProgress = transactions.filter((x) =>
-          x >= low && x < high && random(100) < density
-        );
-        const snapshot = `${low}:${high}:${inProgress}`;
-        const cursor = await valueOf<string>(sql`
-          select audit_log_private.encode_cursor(
-            (${snapshot}::pg_snapshot, null, null, null, null),
-            ${cursorKey(id)}
-          )`);
-        const names = await readAll(sql, id, cursor, { page_limit: limit });
-        const unseen = transactions.filter((x) => inProgress.includes(x) || x >= high);
-        assertEquals(names, unseen.flatMap((x) => [`${x}`, `${x}`]), snapshot);
-      }
-    }
   });
 
   it("misses and repeats nothing when retention deletes entries between two polls", async () => {
