@@ -33,7 +33,7 @@ export function PackForm() {
         Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
         kept yourself makes it more than a file that agrees with itself.
       </Lead>
-      <KeptField text={text} isDisabled={work.isPending} onChange={setText} />
+      <KeptField text={text} onChange={setText} />
       <Group gap="xs">
         <FileButton
           accept=".zip"
@@ -75,18 +75,16 @@ export function PackForm() {
 
 interface KeptFieldProps {
   text: string;
-  isDisabled: boolean;
   onChange: (text: string) => void;
 }
 
-export function KeptField({ text, isDisabled, onChange }: KeptFieldProps) {
+export function KeptField({ text, onChange }: KeptFieldProps) {
   return (
     <TextInput
       label="Seal that you kept elsewhere"
       placeholder="312:51789c7b7ee0…"
       description="Its number, a colon, and 64 characters. One that you copy from the log today proves nothing."
       w="min(640px, 100%)"
-      disabled={isDisabled}
       value={text}
       error={text !== "" && !parseKept(text) &&
         "A seal is a number, a colon, and 64 characters from 0 to f"}

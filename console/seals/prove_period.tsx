@@ -1,7 +1,8 @@
-import { Alert, Button, FileButton, Group, Stack, TextInput } from "@mantine/core";
+import { Alert, Button, FileButton, Stack, TextInput } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
+import type { Kept } from "../../seals/seal_chain.ts";
 import { type LogDays, useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { openFile } from "../export/export_file.ts";
@@ -20,10 +21,12 @@ const MOST_WITHOUT_FILE = 500_000;
 export function ProvePeriod() {
   const { id: organizationId } = useOrganization();
   const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
-  const isMonth = isDay(`${month}-01`) && `${month}-01` <= today();
   const [known, setKnown] = useState(month);
-  const [kept, setKept] = useState("");
+  const [text, setText] = useState("");
+  const kept = parseKept(text);
   const days = useLogDays({ organizationId, ...monthDays(known) });
+  const earlier = useWork((file: File, { signal }) => lastSealOf(file, signal));
+  const isReady = month === known && !days.isPlaceholderData && (text === "" || Boolean(kept));
   return (
     <>
       <Head title="Prove a period" />
@@ -37,22 +40,24 @@ export function ProvePeriod() {
         w={160}
         maxLength={7}
         value={month}
-        error={!isMonth && "Type a month as YYYY-MM"}
+        error={month !== known && "Type a month as YYYY-MM"}
         onChange={({ currentTarget: { value } }) => {
           setMonth(value);
           if (isDay(`${value}-01`) && `${value}-01` <= today()) setKnown(value);
         }}
       />
+      <KeptField text={text} onChange={setText} />
+      <FileButton
+        accept=".zip"
+        inputProps={{ "aria-label": "Earlier pack" }}
+        onChange={(file) =>
+          file && earlier.mutate(file, { onSuccess: (seal) => seal && setText(keptSeal(seal)) })}
+      >
+        {(props) => <Button {...props} w="fit-content">Take the seal of an earlier pack …</Button>}
+      </FileButton>
+      <Failure error={earlier.error} />
       <Answer query={days} what="the month">
-        {(data) => (
-          <Prove
-            key={data.start}
-            {...data}
-            isReady={isMonth && !days.isPlaceholderData}
-            text={kept}
-            onText={setKept}
-          />
-        )}
+        {(data) => <Prove key={data.start} {...data} kept={kept} isReady={isReady} />}
       </Answer>
       <h2>Check an evidence pack</h2>
       <PackForm />
@@ -61,24 +66,16 @@ export function ProvePeriod() {
   );
 }
 
-interface ProveProps extends LogDays {
-  isReady: boolean;
-  /** The seal that was kept, which outlives a change of the month. */
-  text: string;
-  onText: (text: string) => void;
-}
-
 /** Makes the pack of a month. */
-function Prove({ start, end, days, isReady, text, onText }: ProveProps) {
+function Prove(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
+  const { start, end, days, kept, isReady } = props;
   const organization = useOrganization();
-  const kept = parseKept(text);
   const past = days.filter(({ day }) => day < today());
   const entries = past.reduce((sum, { entries }) => sum + entries, 0);
   const work = useWork(async (_: void, options) => {
     const file = await openFile(`evidence_${start.slice(0, 7)}.zip`);
     return file && writePack(file, { organization, start, end, days: past }, { ...options, kept });
   });
-  const earlier = useWork((file: File, { signal }) => lastSealOf(file, signal));
   // Chromium refuses the dialog in a frame of another origin.
   const isTooLarge = entries > MOST_WITHOUT_FILE && (IS_EMBEDDED || !self.showSaveFilePicker);
   return (
@@ -87,27 +84,13 @@ function Prove({ start, end, days, isReady, text, onText }: ProveProps) {
         {count(past.length, "day")} with {count(entries, "entry", "entries")},{" "}
         {past.filter(({ seal }) => seal).length} of them sealed.
       </p>
-      <KeptField text={text} isDisabled={work.isPending} onChange={onText} />
-      <Group gap="xs">
-        <Button
-          variant="filled"
-          disabled={!isReady || work.isPending || past.length === 0 || isTooLarge ||
-            (text !== "" && !kept)}
-          onClick={() => work.mutate()}
-        >
-          Make the pack
-        </Button>
-        <FileButton
-          accept=".zip"
-          inputProps={{ "aria-label": "Earlier pack" }}
-          onChange={(file) =>
-            file && earlier.mutate(file, { onSuccess: (seal) => seal && onText(keptSeal(seal)) })}
-        >
-          {(props) => (
-            <Button {...props} disabled={work.isPending}>Take the seal of an earlier pack …</Button>
-          )}
-        </FileButton>
-      </Group>
+      <Button
+        variant="filled"
+        disabled={!isReady || work.isPending || past.length === 0 || isTooLarge}
+        onClick={() => work.mutate()}
+      >
+        Make the pack
+      </Button>
       {isTooLarge && (
         <Alert color="yellow" role="status">
           This browser cannot write to a file here, so {MOST_WITHOUT_FILE.toLocaleString("en")}{" "}
@@ -116,7 +99,7 @@ function Prove({ start, end, days, isReady, text, onText }: ProveProps) {
         </Alert>
       )}
       {work.isPending && <Working share={work.share} label="Written" onCancel={work.cancel} />}
-      <Failure error={work.error ?? earlier.error} />
+      <Failure error={work.error} />
       {work.data && <Verdict proof={work.data} />}
     </Stack>
   );

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { insertEntries, runUpkeep, sql, writeEntries } from "../helpers.ts";
@@ -19,7 +19,7 @@ async function sealOf(id: string, sequence = 1_000): Promise<string> {
 
 /**
  * Opens the screen that proves a month, of an organization with three sealed days in March 2026. A seal is typed in
- * while the month is still loading.
+ * while months are still loading.
  */
 async function openProof(sequence?: number) {
   const opened = await openScreen("seals", async ({ id }) => {
@@ -32,13 +32,12 @@ async function openProof(sequence?: number) {
   const { view, page, id } = opened;
   // Without the dialog for a file, which nobody answers here, the browser downloads.
   await page.evaluate("window.showSaveFilePicker = undefined");
-  await view.press("Prove a period");
-  await view.shows("0 days with 0 entries");
   const counts = Promise.withResolvers<void>();
   await page.route("**/rpc/daily_entry_counts", async (route) => {
     await counts.promise;
     await route.continue();
   });
+  await view.press("Prove a period");
   await page.getByLabel("Month").fill("2026-03");
   const kept = sequence ? await sealOf(id, sequence) : "";
   await page.getByLabel("Seal that you kept elsewhere").first().fill(kept);
@@ -179,6 +178,8 @@ describe("an evidence pack", () => {
     await view.assertAccessible("proved");
 
     const folder = `${path}.d`;
+    const names = await runProgram("python3", { args: ["-m", "zipfile", "-l", path] });
+    assertMatch(names.stdout, /kept\.txt .*\nreport\.html .*\n$/);
     const unzip = await runProgram("python3", { args: ["-m", "zipfile", "-e", path, folder] });
     assertEquals(unzip.code, 0, unzip.stderr);
     const report = await Deno.readTextFile(`${folder}/report.html`);
