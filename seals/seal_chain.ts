@@ -210,7 +210,9 @@ export class DayHasher {
   }
 
   async #endBlock(): Promise<void> {
-    this.#list += `${await hex(await new Blob(this.#block).bytes())}\n`;
+    // Not bytes(), which the oldest browsers of the console lack.
+    const block = new Uint8Array(await new Blob(this.#block).arrayBuffer());
+    this.#list += `${await hex(block)}\n`;
     this.#block = [];
     this.#size = 0;
   }
