@@ -143,17 +143,17 @@ export async function followUnderLoad(
         await pace;
         continue;
       }
-      const { items, total, limit, cursor } = JSON.parse(text);
+      const { items, total, has_more, cursor } = JSON.parse(text);
       const names: string[] = items.map((item: { agent_name: string }) => item.agent_name);
       if (isHolding) whileHeld += names.length;
       stored = { after: cursor, names: [...stored.names, ...names] };
-      if (isLast && items.length < limit) {
+      if (isLast && !has_more) {
         assertEquals(stored.names.length, total, `${query}: total`);
         // The table has each name once.
         assertEquals(stored.names.toSorted(), await matching(sql, id, query), query);
         return;
       }
-      if (items.length < limit) await pace;
+      if (!has_more) await pace;
     }
   }
 
