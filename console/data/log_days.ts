@@ -1,7 +1,7 @@
 import { keepPreviousData, type QueryClient, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { countDays, type Days } from "../shared/days.ts";
-import { call } from "./call.ts";
+import { call, SHOWN } from "./call.ts";
 import { type LogFilter, queryOf } from "./entries.ts";
 
 const SEAL = z.object({
@@ -18,7 +18,7 @@ const SEAL_PAGE = z.object({
   altered: z.array(z.string()),
   items: z.array(SEAL),
   keep_days: z.nullable(z.number()),
-  holds: z.array(z.object({ reason: z.string(), held_by: z.string(), held_at: z.string() })),
+  holds: z.array(z.object({ reason: SHOWN, held_by: SHOWN, held_at: z.string() })),
 });
 
 const PAGE_SIZE = 1000;

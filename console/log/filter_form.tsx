@@ -6,6 +6,7 @@ import { type Action, personsQuery, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { actionName, Failure } from "../shared/parts.tsx";
 import { actionsOf, type Filter } from "../shared/search.ts";
+import { visible } from "../shared/visible.ts";
 
 /** How many actions one query may name. */
 const MAX_ACTIONS = 20;
@@ -67,6 +68,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
         autoFocus
         openOnFocus={false}
         data={prefix && persons.data ? persons.data : []}
+        renderOption={({ option }) => visible(option.value)}
         // The database has chosen them.
         filter={({ options }) => options}
         comboboxProps={{ withinPortal: false }}
