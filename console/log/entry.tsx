@@ -1,24 +1,16 @@
-import { ActionIcon, Button, Group, Tabs, Text } from "@mantine/core";
+import { ActionIcon, Box, Button, Group, Tabs } from "@mantine/core";
 import { useFocusTrap, useHotkeys, useMediaQuery, useMergedRef } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { type AuditEntry, readEntry } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { Copy, Written } from "../shared/copy.tsx";
-import { dayOf, formatTime, formatTimes } from "../shared/days.ts";
+import { Copy, Copyable } from "../shared/copy.tsx";
+import { dayOf, formatTime } from "../shared/days.ts";
 import { isDialogOpen } from "../shared/dialog.tsx";
 import { Icon, type IconName } from "../shared/icons.tsx";
-import {
-  ActionName,
-  actionName,
-  Empty,
-  Failure,
-  Hint,
-  Loading,
-  TextButton,
-} from "../shared/parts.tsx";
+import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
 import styles from "./entry.module.css";
-import { visible } from "../shared/visible.ts";
+import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
@@ -128,14 +120,12 @@ function Step({ name, icon, to, onOpen }: StepProps) {
 }
 
 function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
-  const { change } = useLogSearch();
   const json = JSON.stringify(entry, null, 2);
-  const [utc, local] = formatTimes(entry.created_at);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
-      <Group gap="xs" my={6}>
+      <Sentence entry={entry} />
+      <Group gap="xs" my={10}>
         <Copy label="id" text={entry.id} />
-        <Copy label="JSON" text={json} />
         <Copy label="link to the entry" text={link} />
       </Group>
       <Tabs.List>
@@ -143,48 +133,13 @@ function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
         <Tabs.Tab value="json">JSON</Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="fields">
-        <dl className={styles.fields}>
-          <Field name="Time">
-            {utc}
-            {local && <Hint>{local}</Hint>}
-          </Field>
-          <Field name="Action">
-            <code>{entry.action}</code>{" "}
-            <TextButton onClick={() => change({ action: entry.action })}>
-              Only this action
-            </TextButton>
-          </Field>
-          <Field name="Person">
-            <bdi>{visible(entry.user_email)}</bdi>{" "}
-            <TextButton onClick={() => change({ user_email: entry.user_email })}>
-              Only this person
-            </TextButton>
-          </Field>
-          <Field name="Agent">
-            <bdi>{visible(entry.agent_name)}</bdi>
-          </Field>
-          {Object.entries(entry.data).map(([name, value]) => (
-            <Field key={name} name={actionName(name)}>
-              <bdi>{visible(typeof value === "string" ? value : JSON.stringify(value))}</bdi>
-            </Field>
-          ))}
-          <Field name="Entry id">
-            <code>{entry.id}</code>
-          </Field>
-        </dl>
+        <EntryFields entry={entry} />
       </Tabs.Panel>
       <Tabs.Panel value="json">
-        <Written title="JSON" text={json} />
+        <Box mt="sm">
+          <Copyable title="JSON" text={json} />
+        </Box>
       </Tabs.Panel>
     </Tabs>
-  );
-}
-
-function Field({ name, children }: { name: string; children: React.ReactNode }) {
-  return (
-    <>
-      <Text component="dt" inherit c="dimmed">{name}</Text>
-      <dd>{children}</dd>
-    </>
   );
 }

@@ -1,13 +1,18 @@
+import { Text } from "@mantine/core";
 import { memo, type MouseEvent, useMemo } from "react";
-import type { AuditEntry } from "../data/entries.ts";
+import { type AuditEntry, useActions } from "../data/entries.ts";
 import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
 import { ActionName } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
+import { changesOf, writtenChange } from "./facts.ts";
 
 /** The address of an entry beside the list at `link`. */
 export function entryLink(link: string, { id, created_at }: AuditEntry): string {
   return `${link}&entry=${id}&at=${encodeURIComponent(created_at)}`;
 }
+
+/** What the platform calls `agent_name`. Empty: it is not shown. */
+export const AGENT_LABEL = import.meta.env.VITE_AGENT_LABEL ?? "Agent";
 
 export interface EntryTableProps {
   link: string;
@@ -19,7 +24,9 @@ export interface EntryTableProps {
 
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
   const { link, entries, zone, openId, onOpen } = props;
+  const { data: catalogue } = useActions();
   const columns = useMemo((): Column<AuditEntry>[] => {
+    const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
     return [
       {
         name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
@@ -33,12 +40,25 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       {
         name: "Action",
         width: "minmax(156px, 1fr)",
-        cell: ({ action }) => <ActionName code={action} />,
+        cell: (entry) => (
+          <span title={descriptions.get(entry.action)}>
+            <ActionName code={entry.action} />
+            <Text span inherit c="dimmed" ml={8}>
+              {changesOf(entry).map(writtenChange).join(", ")}
+            </Text>
+          </span>
+        ),
       },
       { name: "Person", width: "minmax(0, 1.4fr)", value: (entry) => entry.user_email },
-      { name: "Agent", width: "var(--agent, minmax(0, 1fr))", value: (entry) => entry.agent_name },
+      ...AGENT_LABEL
+        ? [{
+          name: AGENT_LABEL,
+          width: "var(--agent, minmax(0, 1fr))",
+          value: (entry: AuditEntry) => entry.agent_name,
+        }]
+        : [],
     ];
-  }, [zone, link]);
+  }, [zone, link, catalogue]);
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

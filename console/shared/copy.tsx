@@ -59,7 +59,7 @@ export function Copyable({ title, text }: { title: string; text: string }) {
   );
 }
 
-export function Written({ title, text }: { title: string; text: string }) {
+function Written({ title, text }: { title: string; text: string }) {
   return (
     <Box
       component="pre"

@@ -56,8 +56,9 @@ export function State({ name, colour }: StateProps) {
 
 const HUES = ["#3b82f6", "#14b8a6", "#8b5cf6", "#f59e0b", "#ec4899", "#22c55e"];
 
-/** An action code in words: "Feedback given". */
+/** An action code in words: "Feedback given". A code that is not words stands as it is. */
 export function actionName(code: string): string {
+  if (!/^[a-z][a-z0-9_]*$/.test(code)) return code;
   const words = visible(code).replaceAll("_", " ");
   return words.slice(0, 1).toUpperCase() + words.slice(1);
 }
@@ -133,6 +134,12 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   );
 }
 
-export function TextButton(props: { onClick: () => void; children: ReactNode }) {
-  return <Anchor component="button" type="button" fz="inherit" {...props} />;
+interface TextButtonProps {
+  title?: string;
+  onClick: () => void;
+  children: ReactNode;
+}
+
+export function TextButton(props: TextButtonProps) {
+  return <Anchor component="button" type="button" fz="inherit" ta="left" {...props} />;
 }

@@ -1,7 +1,15 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntry, sql, writeEntries } from "../helpers.ts";
+import { Buffer } from "node:buffer";
+import { buildConsole } from "../../local/console.ts";
+import { API_URL, PUBLISHABLE_KEY } from "../helpers.ts";
 import { CONSOLE_URL, daysAgo, hourly, openLog, openScreen, today } from "./browser.ts";
+
+/** The cells of a row's text. */
+function cells(row: string): string[] {
+  return row.split("\t").map((cell) => cell.trim());
+}
 
 describe("an entry, accessible in each state", () => {
   it("opens with both times, all digits of its numbers, and copies of its id and JSON", async () => {
@@ -46,6 +54,112 @@ describe("an entry, accessible in each state", () => {
   });
 });
 
+describe("an entry as a sentence", () => {
+  it("says who changed what, from which address, with old and new values side by side and as they are", async () => {
+    const action = `billing.payment-method:${crypto.randomUUID()}`;
+    await sql`insert into audit_log.actions (code, description) values (${action}, 'A plan changed')`;
+    const { view } = await openScreen("log", ({ id }) =>
+      insertEntry(sql, id, {
+        action,
+        data: `{
+          "caller": {"address": "203.0.113.7", "kind": "person"},
+          "changes": {"plan": ["free", "pro"], "note": ["", " x"], "__proto__": [null, "null"]},
+          "empty": "", "is_big": "true", "size": 1.10
+        }`,
+      }));
+    const sentence = 'note: "" → " x", plan: free → pro, __proto__: null → "null"';
+    await view.row(action).getByText(sentence).waitFor();
+    await view.row(action).click();
+    const { entry } = view;
+    assertEquals(
+      await entry.getByRole("paragraph").innerText(),
+      `ada@example.com changed ${sentence} · on Assistant · from 203.0.113.7`,
+    );
+    await entry.getByRole("heading", { name: action }).waitFor();
+    assertEquals(await entry.getByRole("row").allInnerTexts().then((rows) => rows.map(cells)), [
+      ["Changed", "Old", "New"],
+      ["note", '""', '" x"'],
+      ["plan", "free", "pro"],
+      ["__proto__", "null", '"null"'],
+    ]);
+    const facts = await entry.locator("dl").innerText();
+    for (
+      const [name, value] of [
+        ["caller.address", "203.0.113.7"],
+        ["empty", '""'],
+        ["is_big", '"true"'],
+        ["size", "1.10"],
+      ]
+    ) {
+      assertStringIncludes(facts, `${name}\n${value}\n`);
+    }
+    await view.assertAccessible("log-entry-changes");
+  });
+
+  it("has the catalogue's description, and leads to all by this person and to its values", async () => {
+    const at = (second: number) => ({ created_at: `${today()}T00:00:0${second}Z` });
+    const { view, page } = await openLog([
+      { ...at(1), action: "agent_added" },
+      { ...at(2), action: "feedback_given" },
+      { ...at(3), action: "feedback_given", user_email: "bob@example.com" },
+    ], "action=agent_added,message_created");
+    await view.row("Agent added").click();
+    await view.entry.getByText("ada@example.com: An agent was activated for the organization")
+      .waitFor();
+    await view.press("Everything by this person", "1–2 of 2 entries");
+    await view.row("Feedback given").click();
+    await view.entry.getByRole("button", { name: "feedback_given" }).click();
+    await view.shows("1–1 of 1 entry");
+    await view.press("Person: ada@example.com", "1–2 of 2 entries");
+    await view.row("bob@example.com").click();
+    await view.entry.getByRole("button", { name: "bob@example.com" }).click();
+    await view.shows("1–1 of 1 entry");
+    assertStringIncludes(page.url(), "action=feedback_given&user_email=bob");
+  });
+});
+
+describe("with VITE_AGENT_LABEL", () => {
+  for (const [label, columns] of [["Document", ["Document"]], ["", []]] as const) {
+    it(`${label ? "the agent has another name" : "the agent is not shown"}`, async () => {
+      const outDir = await Deno.makeTempDir();
+      const serve = await buildConsole({
+        apiUrl: API_URL,
+        publishableKey: PUBLISHABLE_KEY,
+        outDir,
+        choices: { VITE_AGENT_LABEL: label },
+      });
+      await Deno.remove(outDir, { recursive: true });
+      const { view, page } = await openScreen(
+        "log",
+        ({ id }) => insertEntry(sql, id),
+        {
+          prepare: (page) =>
+            page.route(`${CONSOLE_URL}**`, async (route) => {
+              const response = serve(new URL(route.request().url()).pathname);
+              if (!response) return route.continue();
+              await route.fulfill({
+                headers: Object.fromEntries(response.headers),
+                body: Buffer.from(await response.arrayBuffer()),
+              });
+            }),
+        },
+      );
+      await view.row("ada@example.com").click();
+      await view.entry.getByText("Entry id").waitFor();
+      assertEquals(await page.getByText("Agent", { exact: true }).count(), 0);
+      assertEquals(await page.getByRole("columnheader").allInnerTexts(), [
+        "Time (UTC)",
+        "Action",
+        "Person",
+      ]);
+      assertEquals(await view.entry.getByText("Assistant").count(), label ? 2 : 0);
+      await view.close();
+      const headers = await page.getByRole("columnheader").allInnerTexts();
+      assertEquals(headers.slice(3), [...columns]);
+    });
+  }
+});
+
 describe("a link to an entry, accessible in each state", () => {
   it("asks for that entry alone, and leads to its day when it does not exist, also while following", async () => {
     const { view, page, id } = await openScreen(
@@ -62,7 +176,7 @@ describe("a link to an entry, accessible in each state", () => {
     const calls = view.recordCalls();
     await page.goto("about:blank");
     await page.goto(`${CONSOLE_URL}#/${id}/log?entry=${link}`);
-    await view.entry.getByText("agent old").waitFor();
+    await view.entry.getByText("agent old").first().waitFor();
     await view.shows("1–50 of 60 entries");
     const reads = calls.filter((name) => name.startsWith("read_")).toSorted();
     assertEquals(reads, ["read_audit_log", "read_entry"]);
@@ -98,7 +212,7 @@ describe("hostile data", () => {
     await view.row(`${shown}@example.com`).click();
     // The person, the agent, the name of the field and its value.
     await view.entry.getByText(shown).nth(3).waitFor();
-    await view.press("Only this person");
+    await view.entry.getByRole("button", { name: `${shown}@example.com` }).click();
     await view.button(`Person: ${shown}@example.com`).waitFor();
     await view.row(shown).click();
     await view.entry.getByRole("tab", { name: "JSON" }).click();

@@ -1,0 +1,134 @@
+import { Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import { type AuditEntry, useActions } from "../data/entries.ts";
+import { formatTimes } from "../shared/days.ts";
+import { Hint, TextButton } from "../shared/parts.tsx";
+import { visible } from "../shared/visible.ts";
+import styles from "./entry.module.css";
+import { AGENT_LABEL } from "./entry_table.tsx";
+import { type Change, changesOf, factsOf, written, writtenChange } from "./facts.ts";
+import { useLogSearch } from "./use_log_search.ts";
+
+/** More changes than this make no sentence. */
+const CHANGES_IN_SENTENCE = 3;
+
+/** Who did what, on what, from where. */
+export function Sentence({ entry }: { entry: AuditEntry }) {
+  const { data: catalogue = [] } = useActions();
+  const description = catalogue.find(({ code }) => code === entry.action)?.description;
+  const changes = changesOf(entry);
+  const more = changes.length - CHANGES_IN_SENTENCE;
+  const address = factsOf(entry).find(([name]) => name === "caller.address")?.[1];
+  return (
+    <Text component="p" fz={15} mt={4}>
+      <strong>
+        <bdi>{visible(entry.user_email)}</bdi>
+      </strong>
+      {changes.length === 0 ? ": " : " changed "}
+      <bdi>
+        {changes.length === 0
+          ? description || entry.action
+          : changes.slice(0, CHANGES_IN_SENTENCE).map(writtenChange).join(", ")}
+      </bdi>
+      {more > 0 && ` and ${more} more`}
+      <Text span inherit fz={13.5} c="dimmed">
+        {AGENT_LABEL && (
+          <>
+            {" "}· on <bdi>{visible(entry.agent_name)}</bdi>
+          </>
+        )}
+        {address !== undefined && ` · from ${written(address)}`}
+      </Text>
+    </Text>
+  );
+}
+
+export function EntryFields({ entry }: { entry: AuditEntry }) {
+  const { change } = useLogSearch();
+  const [utc, local] = formatTimes(entry.created_at);
+  const { action, user_email } = entry;
+  const changes = changesOf(entry);
+  return (
+    <>
+      {changes.length > 0 && <Changes changes={changes} />}
+      <dl className={styles.fields}>
+        <Field name="Time">
+          {utc}
+          {local && <Hint>{local}</Hint>}
+        </Field>
+        <Field name="Action">
+          <TextButton title="Only this action" onClick={() => change({ action })}>
+            <code>{action}</code>
+          </TextButton>
+        </Field>
+        <Field name="Person">
+          <TextButton title="Only this person" onClick={() => change({ user_email })}>
+            <bdi>{visible(user_email)}</bdi>
+          </TextButton>
+          <Hint>
+            <TextButton onClick={() => change({ user_email, action: undefined })}>
+              Everything by this person
+            </TextButton>
+          </Hint>
+        </Field>
+        {AGENT_LABEL && (
+          <Field name={AGENT_LABEL}>
+            <bdi>{visible(entry.agent_name)}</bdi>
+          </Field>
+        )}
+        {factsOf(entry).map(([name, value]) => (
+          <Field key={name} name={<code>{visible(name)}</code>}>
+            <Value value={value} />
+          </Field>
+        ))}
+        <Field name="Entry id">
+          <code>{entry.id}</code>
+        </Field>
+      </dl>
+    </>
+  );
+}
+
+function Changes({ changes }: { changes: Change[] }) {
+  return (
+    <table className={styles.changes}>
+      <thead>
+        <tr>
+          {["Changed", "Old", "New"].map((name) => <th key={name} scope="col">{name}</th>)}
+        </tr>
+      </thead>
+      <tbody>
+        {changes.map(({ name, before, after }) => (
+          <tr key={name}>
+            <th scope="row">
+              <code>{visible(name)}</code>
+            </th>
+            <td>
+              <Value value={before} />
+            </td>
+            <td>
+              <Value value={after} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Text stands as it is; all else is JSON, in another type. */
+function Value({ value }: { value: unknown }) {
+  const text = written(value);
+  return typeof value === "string" && text === visible(value)
+    ? <bdi>{text}</bdi>
+    : <code>{text}</code>;
+}
+
+function Field({ name, children }: { name: ReactNode; children: ReactNode }) {
+  return (
+    <>
+      <Text component="dt" inherit c="dimmed">{name}</Text>
+      <dd>{children}</dd>
+    </>
+  );
+}
