@@ -176,7 +176,8 @@ declare
 begin
   data := '{}';
   if me.id is not null then
-    email := audit_log_private.valid_email(me.email);
+    -- Never null: the entry would name the person of the row, who may be somebody else.
+    email := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
   elsif me.email is not null then
     otherwise := audit_log_private.valid_email(me.email);
   end if;
@@ -203,7 +204,7 @@ begin
   end;
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;
-comment on function audit_log_private.request_context is 'Who writes, for an entry. email: of the signed-in person, or null. otherwise: the address if nothing else tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
+comment on function audit_log_private.request_context is 'Who writes, for an entry. email: of the signed-in person, unknown@invalid if they have none; null if nobody is signed in. otherwise: the address if nothing else tells whose it is. data: within a request or for a signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
 
 create function audit_log_private.list_organizations() returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

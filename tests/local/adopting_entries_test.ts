@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";
 import { runUpkeep, valueOf } from "../project.ts";
@@ -99,6 +99,15 @@ describe("the tables that the page logs", () => {
     assertStringIncludes((await check()).stdout, 'public.organizations|42703: record "new" has no');
     await sql`delete from audit_log_private.logging_failures`;
     await sql`delete from public.organizations where id = 'unheard'`;
+
+    await sql`alter table public.memberships rename user_id to person_id`;
+    const { stderr } = await check();
+    assertStringIncludes(stderr, "m.user_id does not exist");
+    const [left] = await sql`delete from public.memberships returning person_id`;
+    assertNotEquals(left, undefined);
+    await sql`alter table public.memberships rename person_id to user_id`;
+    assertStringIncludes((await check()).stdout, 'memberships|42703: record "old" has no');
+    await sql`delete from audit_log_private.logging_failures`;
     assertEquals((await check()).code, 0);
   });
 

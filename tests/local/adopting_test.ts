@@ -101,6 +101,7 @@ describe("2. Your organizations and people", () => {
       [organizations, "name_or_unnamed(t.name)", "name_or_unnamed(t.title)"],
       [organizations, "of name on", "of title on"],
       [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
+      [recipe("people.sql"), "old.user_id is", "old.person_id is"],
       [organizations + events, "e.subject)", "e.topic)"],
     ];
     for (const [text, right, wrong] of renamed) {

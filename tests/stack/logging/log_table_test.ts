@@ -170,6 +170,19 @@ describe("a starter kit's actions are logged", () => {
     });
   });
 
+  it("with nobody else's address for a signed-in person who has none, such as an anonymous user", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { columns: "id integer primary key, mail text", person: "mail" });
+      await run`insert into kit.things values (1, 'ada@example.com', 'a', 'One')`;
+      for (const claims of [{ sub: "anonymous" }, { sub: "phone", email: "" }]) {
+        await run`select set_config('request.jwt.claims', ${JSON.stringify(claims)}, true)`;
+        await run`update kit.things set title = ${claims.sub}`;
+      }
+      const emails = (await written(run)).map(({ user_email }) => user_email);
+      assertEquals(emails, ["ada@example.com", "unknown@invalid", "unknown@invalid"]);
+    });
+  });
+
   it("with the UUIDs of audit_log.organizations, if organization_of returns what it gets", async () => {
     await inKit(async (run) => {
       await makeThings(run, { organization: "id", columns: "id uuid primary key" });
