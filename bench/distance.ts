@@ -59,9 +59,10 @@ function startRelay(target: URL, latency: number): Disposable & { url: string } 
 /** Passes bytes on, in their order. `handshake`: how much later the first come. */
 async function pass(from: Deno.Conn, to: Deno.Conn, latency: number, handshake: number) {
   const writer = to.writable.getWriter();
-  let written = delay(handshake);
+  const openAt = performance.now() + handshake;
+  let written = Promise.resolve();
   for await (const bytes of from.readable) {
-    const arrival = performance.now() + latency;
+    const arrival = Math.max(openAt, performance.now()) + latency;
     written = written.then(async () => {
       await delay(Math.max(0, arrival - performance.now()));
       await writer.write(bytes).catch(() => {});
