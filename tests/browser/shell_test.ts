@@ -40,11 +40,11 @@ describe("by keyboard alone", () => {
     await view.key("Shift+Tab", "ArrowDown", "ArrowDown", "ArrowUp");
     assertMatch(await view.focused(), /00:00:02\.000/);
     await view.key("Enter");
-    await view.entry.getByText("agent 2").waitFor();
+    await view.entry.getByText("agent 2").first().waitFor();
     await view.key("j");
-    await view.entry.getByText("agent 1").waitFor();
+    await view.entry.getByText("agent 1").first().waitFor();
     await view.key("k", "k");
-    await view.entry.getByText("agent 3").waitFor();
+    await view.entry.getByText("agent 3").first().waitFor();
     await view.close();
     assertMatch(await view.focused(), /00:00:03\.000/);
     await page.evaluate("document.activeElement.blur()");
