@@ -85,9 +85,9 @@ export class Turns {
   /**
    * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's.
    *
-   * @throws {Error} after two minutes, or when `left` says that the client has left.
+   * @throws {Error} after two minutes.
    */
-  async next(tokenHash: string, entries: number, left?: AbortSignal): Promise<Turn> {
+  async next(tokenHash: string, entries: number): Promise<Turn> {
     const turns = this.#keys.get(tokenHash) ?? new Budget(1);
     this.#keys.set(tokenHash, turns);
     const { pages, strangers } = entries > SMALL_PAGE ? this.#large : this.#small;
@@ -101,9 +101,6 @@ export class Turns {
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
-    const leave = () => late.abort(new Error("the client left before its turn"));
-    left?.addEventListener("abort", leave);
-    if (left?.aborted) leave();
     try {
       await turns.take(1, late.signal);
       turn = 1;
@@ -119,7 +116,6 @@ export class Turns {
       throw error;
     } finally {
       clearTimeout(timer);
-      left?.removeEventListener("abort", leave);
     }
     let isHandedOver = false;
     return {
