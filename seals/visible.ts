@@ -1,11 +1,11 @@
 /**
  * Writes control characters, those that turn or hide text, and line breaks as JSON escapes them: \u009b. Otherwise a
- * terminal obeys them, and people read something else than what was written. Here because the command and the console
- * both use it.
+ * terminal obeys them, and people read something else than what was written. The two that join others, as in an emoji,
+ * stay. Here because the command and the console both use it.
  */
 export function visible(text: string): string {
   return text.replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
     (character) => character.replace(/[^]/g, escaped),
   );
 }

@@ -11,7 +11,7 @@ import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search.ts";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
-import { visible } from "../shared/visible.ts";
+import { visible } from "../../seals/visible.ts";
 import { exportText, type Format, openFile } from "./export_file.ts";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */

@@ -6,7 +6,7 @@ import { type Action, personsQuery, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { actionName, Failure } from "../shared/parts.tsx";
 import { actionsOf, type Filter } from "../shared/search.ts";
-import { visible } from "../shared/visible.ts";
+import { visible } from "../../seals/visible.ts";
 
 /** How many actions one query may name. */
 const MAX_ACTIONS = 20;

@@ -6,7 +6,7 @@ import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { actionsOf } from "../shared/search.ts";
 import { loaded } from "../shared/transport.ts";
-import { visible } from "../shared/visible.ts";
+import { visible } from "../../seals/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** Loaded when it opens. */

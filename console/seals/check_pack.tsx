@@ -4,7 +4,7 @@ import { parseKept } from "../../seals/judge.ts";
 import { Copyable } from "../shared/copy.tsx";
 import { count, formatDays } from "../shared/days.ts";
 import { Failure, Head, Hint, Lead } from "../shared/parts.tsx";
-import { visible } from "../shared/visible.ts";
+import { visible } from "../../seals/visible.ts";
 import { keptSeal, type Proof } from "./pack.ts";
 import { readPack } from "./read_pack.ts";
 import { headlineOf } from "./report.ts";

@@ -5,7 +5,7 @@ import { isDialogOpen } from "./dialog.tsx";
 import { Hint } from "./parts.tsx";
 import type { Sorting } from "./search.ts";
 import styles from "./table.module.css";
-import { visible } from "./visible.ts";
+import { visible } from "../../seals/visible.ts";
 
 export interface Column<T> {
   name: string;
