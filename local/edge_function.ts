@@ -49,6 +49,8 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
 function permissionFlags(apiUrl: string): string[] {
   return [
     "--no-prompt",
+    // Without it, Deno 2.9 warns when a request's signal was read, and aborts it after each answer, too.
+    "--unstable-no-legacy-abort",
     // Port 0 listens on any free port. It does not allow calls.
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
     "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
@@ -8,28 +8,31 @@ import { serveOnLoopback } from "../loopback.ts";
 
 const [known, fresh] = [await newLog(), await newLog()];
 const knownHash = await tokenHash(known.token);
-const strangers = { now: 0, most: 0 };
+const strangers = { now: 0, most: 0, all: 0 };
 
 /** The Data API. It counts the calls with other hashes than that of the known key. */
 const dataApi = serveOnLoopback(async ({ method, headers, url, body }) => {
   const call = await new Response(body).text();
   const stranger = Number(JSON.parse(call).token_hash !== knownHash);
+  strangers.all += stranger;
   strangers.most = Math.max(strangers.most, strangers.now += stranger);
   return await fetch(API_URL + new URL(url).pathname, { method, headers, body: call })
     .finally(() => strangers.now -= stranger);
 });
+let log = "";
 const edgeFunction = await startEdgeFunction({
   apiUrl: dataApi.url,
   secretKey: SECRET_KEY,
-  log: () => {},
+  log: (line) => log += line,
 });
 afterAll(async () => {
   await edgeFunction[Symbol.asyncDispose]();
   await dataApi[Symbol.asyncDispose]();
 });
 
+const address = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`;
+
 async function ask(token: string): Promise<number> {
-  const address = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${TWO_DAYS}`;
   return await statusOnly(fetch(address, withKey(token)));
 }
 
@@ -51,6 +54,27 @@ describe("the Edge Function", () => {
     assertEquals(left > 0, true);
     for (let n = 0; n < 20; n++) assertEquals(await ask(known.token), 200);
     await Promise.all(guessers);
-    assertEquals([statuses, strangers], [new Set([401]), { now: 0, most: 2 }]);
+    const { now, most } = strangers;
+    assertEquals([statuses, now, most], [new Set([401]), 0, 2]);
+  });
+
+  it("asks about no token whose client has left before its turn, and logs no fault for it", async () => {
+    const tokens = await sql<{ token: string }[]>`
+      select audit_log_private.new_token() as token from generate_series(1, 1000)`;
+    const before = strangers.all;
+    const client = new AbortController();
+    const guesses = tokens.map(({ token }) =>
+      statusOnly(fetch(address, { ...withKey(token), signal: client.signal })).catch(() => 0)
+    );
+    // By now, the function has most of them.
+    assertEquals(await ask((await newLog()).token), 200);
+    client.abort();
+    await Promise.all(guesses);
+    assertEquals(await ask((await newLog()).token), 200);
+    assert(strangers.all - before < 500, `${strangers.all - before}`);
+    const lines = log.trim().split("\n");
+    const left = lines.filter((line) => line.includes('"status":499'));
+    assert(left.length > 500, `${left.length}`);
+    assertEquals(lines.filter((line) => !line.startsWith("{") || line.includes('"error"')), []);
   });
 });

@@ -31,6 +31,9 @@ export interface HandlerOptions {
 /** Log fields collected while handling the request. */
 type Trace = Pick<LogLine, "request_id" | "key_id" | "db_ms" | "error">;
 
+/** The status in the log when the client left before its turn: nobody gets an answer. */
+const CLIENT_LEFT = 499;
+
 /** Makes the function that answers every request. It never rejects. */
 export function createHandler(options: HandlerOptions) {
   const turns = new Turns();
@@ -41,8 +44,11 @@ export function createHandler(options: HandlerOptions) {
     try {
       response = await answer(request, { ...options, turns }, trace);
     } catch (error) {
-      trace.error = sanitizeForLog(String(error));
-      response = problem("internal_error", trace.request_id);
+      if (error === request.signal.reason) response = new Response(null, { status: CLIENT_LEFT });
+      else {
+        trace.error = sanitizeForLog(String(error));
+        response = problem("internal_error", trace.request_id);
+      }
     }
     for (const [name, value] of Object.entries(COMMON_HEADERS)) response.headers.set(name, value);
     response.headers.set("X-Request-Id", trace.request_id);
@@ -81,7 +87,7 @@ async function answer(
     query,
   } as const;
   // An invalid query is asked, too: it counts, and only with an active key are its errors told.
-  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0);
+  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, request.signal);
   const departure = performance.now();
   const decision = await askDatabase(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));

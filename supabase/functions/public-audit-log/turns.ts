@@ -85,9 +85,9 @@ export class Turns {
   /**
    * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's.
    *
-   * @throws {Error} after two minutes.
+   * @throws {unknown} after two minutes; or the reason of `left`, when it says that the client has left.
    */
-  async next(tokenHash: string, entries: number): Promise<Turn> {
+  async next(tokenHash: string, entries: number, left?: AbortSignal): Promise<Turn> {
     const turns = this.#keys.get(tokenHash) ?? new Budget(1);
     this.#keys.set(tokenHash, turns);
     const { pages, strangers } = entries > SMALL_PAGE ? this.#large : this.#small;
@@ -101,15 +101,16 @@ export class Turns {
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
+    const signal = left ? AbortSignal.any([left, late.signal]) : late.signal;
     try {
-      await turns.take(1, late.signal);
+      await turns.take(1, signal);
       turn = 1;
       if (!this.#accepted.has(tokenHash)) {
         // Before the room, of which strangers that wait then take none.
-        await strangers.take(1, late.signal);
+        await strangers.take(1, signal);
         stranger = 1;
       }
-      await pages.take(entries * LONGEST_ENTRY, late.signal);
+      await pages.take(entries * LONGEST_ENTRY, signal);
       room = entries * LONGEST_ENTRY;
     } catch (error) {
       end();
