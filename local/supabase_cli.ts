@@ -1,5 +1,3 @@
-import { runCommand } from "./run_command.ts";
-
 const SPECIFIER = "supabase@3.1.0";
 const OPTIONS = {
   cwd: new URL("..", import.meta.url),
@@ -37,7 +35,10 @@ export function findSupabase(): Promise<string[]> {
 async function findCli(): Promise<string[]> {
   const args = ["--yes", `--package=${SPECIFIER}`, "--call=command -v supabase"];
   try {
-    return [(await runCommand("npx", { args, ...OPTIONS })).trim()];
+    const { success, stdout, stderr } = await new Deno.Command("npx", { args, ...OPTIONS })
+      .output();
+    if (success) return [new TextDecoder().decode(stdout).trim()];
+    throw new Error(`npx cannot install ${SPECIFIER}: ${new TextDecoder().decode(stderr)}`);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     const flags = ["--allow-all", "--no-lock", "--node-modules-dir=none"];

@@ -30,20 +30,15 @@ export class SlowReader {
     while (!this.text.endsWith("\r\n\r\n")) await this.readByte();
   }
 
-  /** Reads 64 kB, or what comes before the server closes the connection. Returns how many bytes. */
-  async readPiece(): Promise<number> {
-    let length = 0;
-    for (let read: number | null = 1; read && length < 65_536; length += read ?? 0) {
-      read = await this.#connection.read(new Uint8Array(65_536 - length)).catch(() => null);
-    }
-    return length;
-  }
-
-  /** Counts the bytes that are left, until the server closes the connection. */
-  async readRest(): Promise<number> {
+  /** Counts the bytes that are left, until the server closes the connection. Pauses after each 64 kB. */
+  async readRest(pause = 0): Promise<number> {
     let bytes = 0;
     try {
-      for await (const chunk of this.#connection.readable) bytes += chunk.length;
+      for await (const chunk of this.#connection.readable) {
+        const isPiece = bytes % 65_536 + chunk.length >= 65_536;
+        bytes += chunk.length;
+        if (isPiece) await new Promise((resolve) => setTimeout(resolve, pause));
+      }
     } catch {
       // The server has cut the connection.
     }

@@ -2,9 +2,10 @@ import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
-import { newLog, sql, statusOnly, TWO_DAYS, withKey } from "../helpers.ts";
-import { API_URL, SECRET_KEY } from "../helpers.ts";
+import { API_URL, AUDIT_LOG_URL, newLog, revoke, SECRET_KEY, sql } from "../helpers.ts";
+import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
+import { assertSameTimes } from "./timing.ts";
 
 const [known, fresh] = [await newLog(), await newLog()];
 const knownHash = await tokenHash(known.token);
@@ -76,5 +77,20 @@ describe("the Edge Function", () => {
     const left = lines.filter((line) => line.includes('"status":499'));
     assert(left.length > 500, `${left.length}`);
     assertEquals(lines.filter((line) => !line.startsWith("{") || line.includes('"error"')), []);
+  });
+});
+
+describe("a revoked key", () => {
+  it("is refused in the same time as an expired and an unknown one", async () => {
+    const [revoked, expired] = [await newLog(), await newLog()];
+    await revoke(sql, revoked.apiKeyId);
+    await sql`update audit_log_private.api_keys set expires_at = now() where id = ${expired.apiKeyId}`;
+    const refused = async (token: string) => {
+      const answer = fetch(`${AUDIT_LOG_URL}?${TWO_DAYS}`, withKey(token));
+      assertEquals(await statusOnly(answer), 401);
+    };
+    for (const other of [revoked.token, UNKNOWN_TOKEN]) {
+      await assertSameTimes("401", () => refused(expired.token), () => refused(other));
+    }
   });
 });

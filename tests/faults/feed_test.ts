@@ -1,12 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { setTimeout as delay } from "node:timers/promises";
-import { majorVersion, startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { followUnderLoad } from "./feed_load.ts";
 import { besideGroups } from "./group_load.ts";
-import { ALL, ask, assertExact, cursorOf, read, write } from "./log.ts";
+import { ALL, ask, cursorOf, read, write } from "./log.ts";
 import { addOrganization, callAs, codeOf, valueOf } from "../project.ts";
 
 const stack = await startTemporaryStack();
@@ -15,8 +14,6 @@ afterAll(async () => {
   await sql[Symbol.asyncDispose]();
   await stack[Symbol.asyncDispose]();
 });
-
-const programs = await cluster.findPostgres(await majorVersion(Deno.env.get("POSTGRES_PROGRAMS")));
 
 describe("a log with synchronous_commit off", () => {
   it("puts entries on disk before it shows them with after or in the console, and each revocation and rotation before it answers", async () => {
@@ -99,31 +96,5 @@ describe("a feed gives every entry once when", () => {
     const last = await read(copy.sql, id, then?.cursor ?? "");
     assertEquals([last?.names, last?.total], [["prepared"], 2]);
     writer.release();
-  });
-
-  const name = "pg_resetwal sets the transactions' numbers forward, and past 2^32";
-  (programs ? it : it.skip)(name, async () => {
-    const { id } = await addOrganization(sql);
-    await write(sql, id, "a");
-    let cursor = await cursorOf(sql, id);
-    const folder = await cluster.snapshot(stack.postgres);
-    // In steps of less than 2^31 and with frozen rows: otherwise Postgres takes old numbers for new ones.
-    for (const next of [2_000_000_000, 4_000_000_000, 2 ** 32 - 30]) {
-      await startPostgres(folder);
-      await cluster.freeze(folder);
-      await stopPostgres(folder.dataDir);
-      await cluster.resetWal(`${programs}`, folder, next);
-    }
-    await using copy = await cluster.startCluster(folder);
-    const names = Array.from({ length: 60 }, (_, n) => `${n + 10}`);
-    for (const name of names) {
-      await write(copy.sql, id, name);
-      const page = await read(copy.sql, id, cursor);
-      assertEquals(page?.names, [name]);
-      cursor = page?.cursor ?? "";
-    }
-    const isPast = copy.sql`select pg_current_xact_id()::text::bigint > 2 ^ 32`;
-    assertEquals(await valueOf(isPast), true);
-    await assertExact(copy.sql, id, [...names, "a"]);
   });
 });

@@ -115,6 +115,25 @@ describe("the handler", () => {
     assertEquals([status, headers.get("RateLimit-Policy")], [200, '"default";q=1200;w=60']);
   });
 
+  it("asks no clock for an answer", async () => {
+    const RightDate = Date;
+    const fail = () => {
+      throw new Error("it asks the clock");
+    };
+    globalThis.Date = new Proxy(Date, {
+      construct: (date, given) => given.length ? Reflect.construct(date, given) : fail(),
+      get: (date, name) => name === "now" ? fail : Reflect.get(date, name),
+    });
+    try {
+      for (const query of ["", "&since=2026-03-01T10:00:00Z", "&after=beginning"]) {
+        const { send } = setUp(() => new Response(acceptedItems("[]")));
+        assertEquals((await send(PATH + query)).status, 200);
+      }
+    } finally {
+      globalThis.Date = RightDate;
+    }
+  });
+
   it("sends no CORS header, so that no browser uses a key", async () => {
     const { send } = setUp(() => new Response(acceptedItems("[]")));
     for (const method of ["GET", "OPTIONS"]) {

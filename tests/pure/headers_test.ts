@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { pageLinks } from "../../supabase/functions/public-audit-log/headers.ts";
+import { clientAddress, pageLinks } from "../../supabase/functions/public-audit-log/headers.ts";
 import type { Query } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const URL = "https://project.example/audit";
@@ -46,4 +46,22 @@ describe("pageLinks()", () => {
       assertEquals(offsets(limit, offset, total), expected);
     });
   }
+});
+
+describe("clientAddress()", () => {
+  it("is the address that Supabase's proxy reports, else the one that the nearest proxy adds, if it is an address", () => {
+    const [supabase, proxies] = ["CF-Connecting-IP", "X-Forwarded-For"];
+    const cases: [headers: Record<string, string>, address?: string][] = [
+      [{ [supabase]: "2001:db8::1", [proxies]: "198.51.100.1" }, "2001:db8::1"],
+      [{ [proxies]: "198.51.100.1, 203.0.113.7" }, "203.0.113.7"],
+      [{}],
+      [{ [supabase]: "203.0.113.0/24" }],
+      ...["unknown", "fe80::1%eth0", "1".repeat(10_000)].map((no): [Record<string, string>] => [
+        { [proxies]: no },
+      ]),
+    ];
+    for (const [headers, address] of cases) {
+      assertEquals(clientAddress(new Headers(headers)), address);
+    }
+  });
 });

@@ -1,12 +1,6 @@
 import * as z from "zod";
 
-const SecretKeys = z.string().transform((text, context) => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    context.addIssue("not JSON");
-  }
-}).pipe(z.record(z.string(), z.string().min(1)));
+const SecretKeys = z.record(z.string(), z.string().min(1));
 
 export interface Environment {
   /** Where the Data API is. */
@@ -40,7 +34,13 @@ export function readEnvironment(get: (name: string) => string | undefined): Envi
 }
 
 function anyKey(dictionary = "{}"): string | undefined {
-  const { success, data: keys } = SecretKeys.safeParse(dictionary);
-  if (success) return keys["default"] ?? Object.values(keys)[0];
-  throw new Error('Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}');
+  try {
+    const keys = SecretKeys.parse(JSON.parse(dictionary));
+    return keys["default"] ?? Object.values(keys)[0];
+  } catch {
+    // Without the cause, which would show the value.
+    throw new Error(
+      'Cannot start: SUPABASE_SECRET_KEYS is not JSON like {"default": "sb_secret_…"}',
+    );
+  }
 }

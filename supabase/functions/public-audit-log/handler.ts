@@ -1,6 +1,5 @@
-import { clientAddress } from "./client_address.ts";
 import { askDatabase, type DataApiClient } from "./ask_database.ts";
-import { challenge, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
+import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, refusal, type Resource } from "./parse_query.ts";
 import { problem } from "./problem.ts";

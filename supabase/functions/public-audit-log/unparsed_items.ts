@@ -57,18 +57,8 @@ export function respondWith(
   const length = first.length + bytes.length + last.length;
   const body = length > CHUNK
     ? stream(first, bytes, last, turn.handOver(bytes.length))
-    : concat(first, bytes, last);
+    : before + new TextDecoder().decode(bytes) + after;
   return new Response(body, { headers: { ...headers, "Content-Length": String(length) } });
-}
-
-function concat(...parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let end = 0;
-  for (const part of parts) {
-    whole.set(part, end);
-    end += part.length;
-  }
-  return whole;
 }
 
 function stream(

@@ -2,9 +2,16 @@ import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../../helpers.ts";
 import { actAs, codeOf, type Run, valueOf } from "../../project.ts";
-import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
+import { actionsOf, inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.
+
+/** Shows entries as `organization: name {changes}`, without what is the same for all. */
+async function shown(run: Run): Promise<string[]> {
+  return (await written(run)).map(({ external_id, agent_name, data }) =>
+    `${external_id}: ${agent_name}${data["changes"] ? ` ${JSON.stringify(data["changes"])}` : ""}`
+  );
+}
 
 /** Statements on `kit.things`, which has the things 1 (One) and 2 (Two) of `a`, and what they log. */
 const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
@@ -75,18 +82,33 @@ describe("on a table with a primary key, log_table logs", () => {
     });
   }
 
+  it("COPY", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const rows = await run`copy kit.things from stdin`.writable();
+      await new Promise<void>((resolve, reject) => {
+        rows.on("finish", resolve).on("error", reject);
+        rows.end(Array.from({ length: 1000 }, (_, n) => `${n}\ta\tThing ${n}\n`).join(""));
+      });
+      assertEquals((await actionsOf(run)).length, 1000);
+    });
+  });
+
   it("what log_if takes: a row that no longer counts shows what was there, one that begins to count what is there", async () => {
     await inKit(async (run) => {
       await makeThings(run, { log_if: "title <> 'Draft'" });
       await run`insert into kit.things values (1, 'a', 'Draft'), (2, 'a', 'Two')`;
       await run`update kit.things set title = case id when 1 then 'One' else 'Draft' end`;
       await run`delete from kit.things`;
-      assertEquals((await shown(run)).toSorted(), [
-        "a: One",
-        'a: One {"title":[null,"One"]}',
-        "a: Two",
-        'a: Two {"title":["Two",null]}',
-      ]);
+      assertEquals(
+        (await shown(run)).toSorted(),
+        [
+          'a: One {"title":[null,"One"]}',
+          "a: One",
+          "a: Two",
+          'a: Two {"title":["Two",null]}',
+        ].toSorted(),
+      );
     });
   });
 });
@@ -179,28 +201,6 @@ describe("log_table logs a table", () => {
     });
   });
 
-  it("whose names are those that our functions use", async () => {
-    for (const name of ["logged", "value", "field", "change", "n", "o", "r", "request"]) {
-      await inKit(async (run) => {
-        const columns = ["logged", "value1", "field1", "change1", "key", "data", "person"];
-        await makeThings(run, {
-          columns: `id integer primary key, ${
-            columns.map((column) => `${column} text`).join(", ")
-          }`,
-        });
-        await run.unsafe(`create table kit.${name} (like kit.things including all)`);
-        const list = columns.join(", ");
-        await logTable(run, `kit.${name}`, { data: list, changes: list, person: "person" });
-        await run.unsafe(`
-          insert into kit.${name} (id, team, title, ${list}) values (1, 'a', 'One', 1, 2, 3, 4, 5, 6, 7);
-          update kit.${name} set logged = 'x'`);
-        const [inserted, updated] = await written(run);
-        assertEquals(Object.values(inserted?.data ?? {}).toSorted(), [..."1234567"]);
-        assertEquals(updated?.data["changes"], { logged: ["1", "x"] });
-      });
-    }
-  });
-
   it("beside another table of the same name, and one whose name is as long as can be", async () => {
     await inKit(async (run) => {
       await makeThings(run);
@@ -210,12 +210,12 @@ describe("log_table logs a table", () => {
         await logTable(run, table);
         await run.unsafe(`insert into ${table} values (1, 'a', 'x')`);
       }
-      assertEquals((await written(run)).length, 3);
+      assertEquals((await actionsOf(run)).length, 3);
       const logged = await run`select logged::text from audit_log_private.logged_tables()`;
       assertEquals(logged.length, 6);
       await run`select audit_log_private.unlog_table('public.things')`;
       await run`insert into kit.things values (1, 'a', 'x')`;
-      assertEquals((await written(run)).length, 4);
+      assertEquals((await actionsOf(run)).length, 4);
     });
   });
 
@@ -242,21 +242,29 @@ describe("no value makes a write fail", () => {
   for (const [name, value] of Object.entries(VALUES)) {
     it(`in ten columns of data and changes: ${name}`, async () => {
       await inKit(async (run) => {
-        const headers = JSON.stringify({ "user-agent": value });
-        await run`select set_config('request.headers', ${headers}, true)`;
-        const list = WIDE.join(", ");
-        const columns = `id integer primary key, ${WIDE.join(" text, ")} text`;
-        const names = { agent_name: "wide0", person: "wide1" };
-        await makeThings(run, { columns, data: list, changes: list, ...names });
+        await run`select set_config('request.headers', ${
+          JSON.stringify({ "user-agent": value })
+        }, true)`;
+        await makeThings(run, {
+          columns: `id integer primary key, ${WIDE.map((column) => `${column} text`).join(", ")}`,
+          data: WIDE.join(", "),
+          changes: WIDE.join(", "),
+          agent_name: "wide0",
+          person: "wide1",
+        });
         await run`insert into kit.things (id, team) values (1, 'a')`;
-        await run.unsafe(`update kit.things set ${WIDE.join(" = $1, ")} = $1`, [value]);
+        await run.unsafe(
+          `update kit.things set ${WIDE.map((column) => `${column} = $1`).join(", ")}`,
+          [value],
+        );
         await run`delete from kit.things`;
         const entries = await written(run);
         assertEquals(entries.length, value === null ? 2 : 3);
-        const wide9 = String(entries.at(-1)?.data["wide9"]);
+        const { wide9 } = entries.at(-1)?.data ?? {};
         // What was cut says so.
-        if (value && value.length > 100) assert(/.{5}…$/s.test(wide9), wide9);
-        else assertEquals(wide9, value ?? "");
+        if (value && value.length > 100) {
+          assert(String(wide9).endsWith("…") && String(wide9).length > 5, String(wide9));
+        } else assertEquals(wide9, value ?? "");
       });
     });
   }
@@ -264,8 +272,15 @@ describe("no value makes a write fail", () => {
   it("in the headers and claims of a request", async () => {
     await inKit(async (run) => {
       await makeThings(run);
-      const headers = ["{", "[]", "1", "null"];
-      headers.push('{"user-agent":"\\u0000"}', '{"x-forwarded-for":[1]}', '{"user-agent":{}}');
+      const headers = [
+        "{",
+        "[]",
+        "1",
+        "null",
+        '{"user-agent":"\\u0000"}',
+        '{"x-forwarded-for":[1]}',
+        `{"user-agent":{}}`,
+      ];
       for (const [id, header] of headers.entries()) {
         await run`select set_config('request.headers', ${header}, true)`;
         await run`insert into kit.things values (${id}, 'a', 'x')`;
@@ -276,54 +291,13 @@ describe("no value makes a write fail", () => {
       await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
       await run`insert into kit.things values (100, 'a', 'x')`;
       await run`reset role`;
+      const entries = await written(run);
+      assertEquals(entries.length, headers.length + 1);
       assertEquals(
-        (await written(run)).map(({ user_email }) => user_email),
-        Array(headers.length + 1).fill("unknown@invalid"),
+        new Set(entries.map(({ user_email }) => user_email)),
+        new Set(["unknown@invalid"]),
       );
     });
-  });
-});
-
-it("the caller of an entry is whole, however long the logged values are", async () => {
-  await inKit(async (run) => {
-    const wide = Array.from({ length: 30 }, (_, n) => `wide${n}`);
-    await makeThings(run, {
-      columns: `id integer primary key, ${wide.map((column) => `${column} text`).join(", ")}`,
-      data: wide.join(", "),
-      changes: wide.join(", "),
-    });
-    await run`insert into kit.things (id, team) values (1, 'a')`;
-    const caller = { id: crypto.randomUUID(), address: "2001:db8:1111:2222:3333:4444:5555:6666" };
-    for (const user_agent of ["curl/8", "\u{1f600}".repeat(200)]) {
-      const headers = { "x-forwarded-for": caller.address, "user-agent": user_agent };
-      await run`select
-        set_config('request.headers', ${JSON.stringify(headers)}, true),
-        set_config('request.jwt.claims', ${JSON.stringify({ sub: caller.id })}, true)`;
-      for (const value of ["\u{1f600}", "\u0001"]) {
-        await run.unsafe(`update kit.things set ${wide.map((column) => `${column} = $1`).join()}`, [
-          value.repeat(100),
-        ]);
-        const entries = await written(run);
-        assertEquals(entries.at(-1)?.data["caller"], { ...caller, kind: "person", user_agent });
-      }
-    }
-  });
-});
-
-it("rows of a table that inherits from a logged one are not taken for the logged ones", async () => {
-  await inKit(async (run) => {
-    await makeThings(run, { columns: "id integer primary key" });
-    await run`create table kit.others () inherits (kit.things)`;
-    const problems = await run`select problem from audit_log_private.logging_problems()`;
-    assertEquals(problems.map(({ problem }) => problem).toSorted(), [
-      "the primary key that pairs old and new rows is gone: call log_table again",
-      "writes that name its child kit.others are not logged",
-    ]);
-    await logTable(run, "kit.things");
-    await run`insert into kit.things values (1, 'a', 'One')`;
-    await run`insert into kit.others values (1, 'a', 'Other')`;
-    await run`update kit.things set title = title || '!'`;
-    assertEquals(await shown(run), ["a: One", 'a: One! {"title":["One","One!"]}']);
   });
 });
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { NDJSON, prefersNdjson } from "../../supabase/functions/public-audit-log/ndjson.ts";
+import { NDJSON, prefersNdjson } from "../../supabase/functions/public-audit-log/page_response.ts";
 
 describe("application/x-ndjson", () => {
   it("is the answer to callers who prefer it to JSON, and to nobody else", () => {
