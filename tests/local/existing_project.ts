@@ -171,8 +171,8 @@ export class ExistingProject implements AsyncDisposable {
     return (answer.data as { token: string }).token;
   }
 
-  async get(token: string, address: string, accept = "application/json"): Promise<Response> {
-    const headers = { Authorization: `Bearer ${token}`, Accept: accept };
+  async get(token: string, address: string): Promise<Response> {
+    const headers = { Authorization: `Bearer ${token}` };
     for (let attempt = 0;; attempt++) {
       const url = `${this.stack.apiUrl}/functions/v1/public-audit-log${address}`;
       const response = await fetch(url, { headers });
