@@ -1,5 +1,5 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import { findBrowser } from "./find_browser.ts";
+import { runCommand } from "../local/run_command.ts";
 import { installPostgres } from "./postgres/versions.ts";
 import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 
@@ -8,6 +8,8 @@ const FOLDERS = ["tests/pure", "tests/stack"];
 const BESIDE = "tests/local";
 /** Tests for a hosted project. Attacks and faults only run against a local stack. */
 const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
+/** These need no stack, or start their own. */
+const WITHOUT_STACK = /^tests\/(pure|local|faults)/;
 
 /** Chooses the Postgres of the stacks. All other arguments are those of `deno test`. */
 const POSTGRES = "--postgres=";
@@ -30,7 +32,7 @@ async function main(): Promise<boolean> {
   if (given.some((path) => path.startsWith("tests/browser"))) {
     Deno.env.set("CHROMIUM", await findBrowser());
   }
-  const needsStack = !project && !(given.length && given.every(isWithoutStack));
+  const needsStack = !project && !(given.length && given.every((path) => WITHOUT_STACK.test(path)));
   if (project) console.log(`Testing ${project}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
@@ -44,7 +46,12 @@ async function main(): Promise<boolean> {
   return counts.failed === 0;
 }
 
-/** The pure tests need no stack, and those of faults start stacks of their own. */
-function isWithoutStack(path: string): boolean {
-  return path.startsWith("tests/pure") || path.startsWith("tests/faults");
+/** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
+async function findBrowser(): Promise<string> {
+  const find = "command -v chromium || command -v chromium-browser || command -v google-chrome";
+  const install = Deno.build.os === "linux" && Deno.uid() === 0
+    ? "apt-get update -qq && apt-get install -qq --no-install-recommends chromium"
+    : "echo 'There is no Chromium: install it, or name it with CHROMIUM=…' && false";
+  const script = `${find} || { { ${install}; } >&2 && ${find}; }`;
+  return Deno.env.get("CHROMIUM") || (await runCommand("sh", { args: ["-c", script] })).trim();
 }
