@@ -5,7 +5,7 @@ interface Collector {
   text: (url: string, token: string) => string;
 }
 
-// docs/integrating.md has all of them. tests/clients and tests/collectors run them.
+// docs/integrating.md has all of them. tests/clients runs them.
 
 const COMMAND =
   "Needs Node or Deno, and the command public-audit-log: docs/integrating.md in the repository of Public Audit Log says how to install it. After a stop it goes on where it was.";
@@ -50,14 +50,6 @@ export const COLLECTORS: Collector[] = [
   forwardTo("Elasticsearch, OpenSearch", "elasticsearch:https://HOST/INDEX"),
   forwardTo("An S3-compatible bucket", "s3://BUCKET/FOLDER", ""),
   forwardTo("A webhook", "https://HOST/PATH"),
-  {
-    name: "Redpanda Connect",
-    instructions:
-      "Run examples/redpanda-connect/follow_audit_log.yaml from the repository of Public Audit Log.",
-    text: (url, token) =>
-      `${environment(url, token)}\nexport AUDIT_LOG_STATE=state\n` +
-      "export AUDIT_LOG_FILE=audit-log.ndjson",
-  },
   {
     name: "Your own program",
     instructions:

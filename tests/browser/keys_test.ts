@@ -64,9 +64,7 @@ describe("creating a key, accessible in each state and by keyboard alone", () =>
     assertMatch(token, /^pck_[0-9A-Za-z]{38}$/);
     assertEquals(await view.copy("token"), token);
     let text = "";
-    for (
-      const collector of ["A file, kept up to date", "Redpanda Connect", "Your own program", "curl"]
-    ) {
+    for (const collector of ["A file, kept up to date", "Your own program", "curl"]) {
       await view.choose("Connect", collector);
       text = await page.getByRole("group", { name: collector }).innerText();
       assertStringIncludes(text, token);

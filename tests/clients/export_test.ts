@@ -10,7 +10,6 @@ import {
   insertEntry,
   newLog,
   type Organization,
-  type Page,
   randomFrom,
   runUpkeep,
   send,
@@ -22,7 +21,7 @@ import type { Ended } from "../run_program.ts";
 import { installCli, mustRun, newFolder } from "./cli.ts";
 import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
 import { fill, newFilledLog } from "./log.ts";
-import { startProxy } from "./proxy.ts";
+import { startKiller, startProxy } from "./proxy.ts";
 
 const INSTALLED = await installCli();
 const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e9));
@@ -109,17 +108,7 @@ describe("public-audit-log export", () => {
       const random = randomFrom(SEED);
       const log = await newFilledLog(5_000, 11, 10);
       const file = `${newFolder()}/${name}`;
-      let running: Running | undefined;
-      let answersLeft = 0;
-      await using proxy = startProxy(async (_number, forward) => {
-        const response = await forward();
-        const { has_more }: Page = await response.clone().json();
-        // When it has caught up, it only waits.
-        if (--answersLeft === 0 || !has_more) {
-          setTimeout(() => running?.process.kill("SIGKILL"), random(12));
-        }
-        return response;
-      }, log);
+      await using proxy = startKiller(log, () => random(12));
       const options = { url: proxy.url, key: log.token };
       for (let kill = 0; kill < kills; kill++) {
         // Is committed after the next entries, and has an earlier time.
@@ -127,15 +116,16 @@ describe("public-audit-log export", () => {
         await late`begin`;
         await insertEntry(late, log.id, { created_at: "2026-11-11" });
         await fill(log, 1 + random(700), 11 + random(10));
-        answersLeft = 1 + random(2);
-        running = start(file, options, "--follow");
-        const { code, stderr } = await running.output;
+        const { process, output } = start(file, options, "--follow");
+        proxy.victim = { process, answersLeft: 1 + random(2) };
+        const { code, stderr } = await output;
         assertEquals(code, KILLED, stderr);
         await late`commit`;
         late.release();
         // As if it had been killed while it wrote a page.
         if (random(3) === 0) Deno.writeTextFileSync(file, "half an en", { append: true });
       }
+      proxy.victim = undefined;
       await exportTo(file, options);
       await assertWhole(file, log);
     });

@@ -1,4 +1,4 @@
-import { age, AUDIT_LOG_URL, type Organization, sql } from "../helpers.ts";
+import { age, AUDIT_LOG_URL, type Organization, type Page, sql } from "../helpers.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 
 /** Answers the nth request of a proxy, from 1 on. `forward()` gets the API's answer. */
@@ -26,6 +26,37 @@ export function startProxy(
     return behaviour(requestedAt.push(performance.now()), forward, url);
   });
   return { ...server, url: `${server.url}/public-audit-log`, requestedAt };
+}
+
+/**
+ * Starts a proxy that kills its `victim` after so many answers, or when that has caught up: then it might only wait.
+ * `delay` says how many milliseconds after the answer.
+ */
+export function startKiller(organization: Organization, delay: () => number) {
+  const proxy = startProxy(async (_number, forward) => {
+    const response = await forward();
+    const { has_more }: Page = await response.clone().json();
+    const { victim } = killer;
+    if (victim && (--victim.answersLeft === 0 || !has_more)) {
+      setTimeout(() => kill(victim.process), delay());
+    }
+    return response;
+  }, organization);
+  const killer: typeof proxy & { victim?: Victim | undefined } = { ...proxy };
+  return killer;
+}
+
+interface Victim {
+  process: Deno.ChildProcess;
+  answersLeft: number;
+}
+
+function kill(process: Deno.ChildProcess): void {
+  try {
+    process.kill("SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
 }
 
 /** Refuses a request, and says when to ask again. */

@@ -1,15 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
 import { fill, idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
-import { startProxy } from "../clients/proxy.ts";
+import { startKiller } from "../clients/proxy.ts";
 import { randomFrom } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
-import { built, example } from "./tools.ts";
+import { example, installed } from "./tools.ts";
 
-const { folder, it } = await built(
-  "dlt",
-  "python3 -m venv . && bin/pip install --quiet 'dlt[duckdb]==1.31.0'",
-);
+const { bin, it } = await installed("dlt[duckdb]==1.31.0");
 
 const READ_IDS = `
 import duckdb, json, sys
@@ -24,13 +21,7 @@ describe("examples/dlt", () => {
       const random = randomFrom(seed);
       const organization = await newFilledLog(2_500);
       const cwd = await Deno.makeTempDir();
-      let running: Deno.ChildProcess | undefined;
-      let answersLeft = 0;
-      await using api = startProxy(async (_number, forward) => {
-        const response = await forward();
-        if (--answersLeft === 0) setTimeout(() => running?.kill("SIGKILL"), random(900));
-        return response;
-      }, organization);
+      await using api = startKiller(organization, () => random(900));
       const env = {
         AUDIT_LOG_URL: api.url,
         AUDIT_LOG_API_KEY: organization.token,
@@ -39,28 +30,22 @@ describe("examples/dlt", () => {
       };
       const run = { args: [example(`dlt/${name}.py`)], cwd, env };
       for (let kill = 0; kill < 8; kill++) {
-        answersLeft = 1 + random(2);
         const writing = writeOutOfOrder(organization, 5);
-        running = new Deno.Command(`${folder}/bin/python`, {
-          ...run,
-          stdout: "null",
-          stderr: "null",
-        })
-          .spawn();
-        await running.status;
+        const options = { ...run, stdout: "null", stderr: "null" } as const;
+        const process = new Deno.Command(`${bin}/python`, options).spawn();
+        api.victim = { process, answersLeft: 1 + random(2) };
+        await process.status;
         await writing;
         await fill(organization, random(700));
       }
-      answersLeft = 0;
+      api.victim = undefined;
       // What a killed run has read is loaded before new entries are read.
       for (let last = 0; last < 2; last++) {
-        const { code, stderr } = await runProgram(`${folder}/bin/python`, run);
+        const { code, stderr } = await runProgram(`${bin}/python`, run);
         assertEquals(code, 0, stderr);
       }
-      const { stdout } = await runProgram(`${folder}/bin/python`, {
-        args: ["-c", READ_IDS, `${name}.duckdb`],
-        cwd,
-      });
+      const args = ["-c", READ_IDS, `${name}.duckdb`];
+      const { stdout } = await runProgram(`${bin}/python`, { args, cwd });
       assertEquals(JSON.parse(stdout), await idsOfLog(organization));
     });
   }

@@ -1,15 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
 import { fill, idsOfLog, newFilledLog } from "../clients/log.ts";
-import { startProxy } from "../clients/proxy.ts";
+import { startKiller } from "../clients/proxy.ts";
 import { insertEntry, randomFrom, sql } from "../helpers.ts";
 import { textOf } from "../run_program.ts";
-import { built, example } from "./tools.ts";
+import { example, installed } from "./tools.ts";
 
-const { folder, it } = await built(
-  "tap-rest-api-msdk",
-  "python3 -m venv . && bin/pip install --quiet tap-rest-api-msdk==1.4.2",
-);
+const { bin, it } = await installed("tap-rest-api-msdk==1.4.2");
 
 interface Message {
   type: string;
@@ -26,19 +23,12 @@ describe("examples/singer", () => {
     const state = await Deno.makeTempFile();
     await Deno.writeTextFile(state, "{}");
     const ids = new Set<string>();
-    let running: Deno.ChildProcess | undefined;
-    let answersLeft = 0;
-    await using api = startProxy(async (_number, forward) => {
-      const response = await forward();
-      if (--answersLeft === 0) setTimeout(() => running?.kill("SIGKILL"), random(300));
-      return response;
-    }, organization);
+    await using api = startKiller(organization, () => random(300));
 
     /** Runs the tap, takes what it has printed as delivered, and keeps its last state. */
-    async function sync(answers: number): Promise<number> {
-      answersLeft = answers;
+    async function sync(answersLeft?: number): Promise<number> {
       const config = ["--config", "ENV", "--config", example("singer/config.json")];
-      running = new Deno.Command(`${folder}/bin/tap-rest-api-msdk`, {
+      const process = new Deno.Command(`${bin}/tap-rest-api-msdk`, {
         args: [...config, "--state", state],
         env: {
           TAP_REST_API_MSDK_API_URL: new URL(api.url).origin,
@@ -48,7 +38,8 @@ describe("examples/singer", () => {
         stdout: "piped",
         stderr: "piped",
       }).spawn();
-      const { code, stdout } = textOf(await running.output());
+      api.victim = answersLeft ? { process, answersLeft } : undefined;
+      const { code, stdout } = textOf(await process.output());
       const lines = stdout.split("\n").slice(0, -1);
       for (const { type, record, value } of lines.map((line): Message => JSON.parse(line))) {
         if (type === "RECORD") ids.add(record.id);
@@ -65,11 +56,11 @@ describe("examples/singer", () => {
       await syncing;
       await fill(organization, random(700), day + 1);
     }
-    assertEquals(await sync(0), 0);
+    assertEquals(await sync(), 0);
     assertEquals([...ids].sort(), await idsOfLog(organization));
 
     await insertEntry(sql, organization.id, { created_at: "2026-11-03" });
-    assertEquals(await sync(0), 0);
+    assertEquals(await sync(), 0);
     assertEquals((await idsOfLog(organization)).length - ids.size, 1);
   });
 });

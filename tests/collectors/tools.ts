@@ -5,17 +5,20 @@ import { runProgram } from "../run_program.ts";
 const DATA = fileURLToPath(new URL("../../local/data/collectors", import.meta.url));
 
 /**
- * Builds somebody else's program with a script, unless an earlier run has built it. Returns its folder,
- * and `it` for tests that use it. Where the script fails, these tests are skipped, and one line says why.
+ * Installs a package of Python, unless an earlier run has. Returns the folder of its programs, and `it` for tests that
+ * use them. Where pip fails, these tests are skipped, and one line says why.
  */
-export async function built(name: string, script: string) {
-  const folder = `${DATA}/${name}`;
-  await Deno.mkdir(folder, { recursive: true });
-  const once = `[ ! -e built ] || exit 0\n${script}\ntouch built`;
-  const { code, stderr } = await runProgram("sh", { args: ["-ec", once], cwd: folder });
-  if (code === 0) return { folder, it: test };
-  console.log(`Skipped: ${name} could not be built: ${stderr.trim().split("\n").at(-1)}`);
-  return { folder, it: test.skip };
+export async function installed(requirement: string) {
+  const cwd = `${DATA}/${requirement}`;
+  await Deno.mkdir(cwd, { recursive: true });
+  const script = `[ ! -e done ] || exit 0
+    python3 -m venv .
+    bin/pip install --quiet '${requirement}'
+    touch done`;
+  const { code, stderr } = await runProgram("sh", { args: ["-ec", script], cwd });
+  if (code === 0) return { bin: `${cwd}/bin`, it: test };
+  console.log(`Skipped: ${requirement} was not installed: ${stderr.trim().split("\n").at(-1)}`);
+  return { bin: `${cwd}/bin`, it: test.skip };
 }
 
 export function example(path: string): string {
