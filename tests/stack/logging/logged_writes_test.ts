@@ -2,16 +2,9 @@ import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../../helpers.ts";
 import { actAs, codeOf, type Run, valueOf } from "../../project.ts";
-import { actionsOf, inKit, logTable, makeThings, written } from "./starter_kit.ts";
+import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.
-
-/** Shows entries as `organization: name {changes}`, without what is the same for all. */
-async function shown(run: Run): Promise<string[]> {
-  return (await written(run)).map(({ external_id, agent_name, data }) =>
-    `${external_id}: ${agent_name}${data["changes"] ? ` ${JSON.stringify(data["changes"])}` : ""}`
-  );
-}
 
 /** Statements on `kit.things`, which has the things 1 (One) and 2 (Two) of `a`, and what they log. */
 const STATEMENTS: Record<string, [statement: string, logged: string[]]> = {
@@ -82,33 +75,18 @@ describe("on a table with a primary key, log_table logs", () => {
     });
   }
 
-  it("COPY", async () => {
-    await inKit(async (run) => {
-      await makeThings(run);
-      const rows = await run`copy kit.things from stdin`.writable();
-      await new Promise<void>((resolve, reject) => {
-        rows.on("finish", resolve).on("error", reject);
-        rows.end(Array.from({ length: 1000 }, (_, n) => `${n}\ta\tThing ${n}\n`).join(""));
-      });
-      assertEquals((await actionsOf(run)).length, 1000);
-    });
-  });
-
   it("what log_if takes: a row that no longer counts shows what was there, one that begins to count what is there", async () => {
     await inKit(async (run) => {
       await makeThings(run, { log_if: "title <> 'Draft'" });
       await run`insert into kit.things values (1, 'a', 'Draft'), (2, 'a', 'Two')`;
       await run`update kit.things set title = case id when 1 then 'One' else 'Draft' end`;
       await run`delete from kit.things`;
-      assertEquals(
-        (await shown(run)).toSorted(),
-        [
-          'a: One {"title":[null,"One"]}',
-          "a: One",
-          "a: Two",
-          'a: Two {"title":["Two",null]}',
-        ].toSorted(),
-      );
+      assertEquals((await shown(run)).toSorted(), [
+        "a: One",
+        'a: One {"title":[null,"One"]}',
+        "a: Two",
+        'a: Two {"title":["Two",null]}',
+      ]);
     });
   });
 });
@@ -210,12 +188,12 @@ describe("log_table logs a table", () => {
         await logTable(run, table);
         await run.unsafe(`insert into ${table} values (1, 'a', 'x')`);
       }
-      assertEquals((await actionsOf(run)).length, 3);
+      assertEquals((await written(run)).length, 3);
       const logged = await run`select logged::text from audit_log_private.logged_tables()`;
       assertEquals(logged.length, 6);
       await run`select audit_log_private.unlog_table('public.things')`;
       await run`insert into kit.things values (1, 'a', 'x')`;
-      assertEquals((await actionsOf(run)).length, 4);
+      assertEquals((await written(run)).length, 4);
     });
   });
 
@@ -242,29 +220,21 @@ describe("no value makes a write fail", () => {
   for (const [name, value] of Object.entries(VALUES)) {
     it(`in ten columns of data and changes: ${name}`, async () => {
       await inKit(async (run) => {
-        await run`select set_config('request.headers', ${
-          JSON.stringify({ "user-agent": value })
-        }, true)`;
-        await makeThings(run, {
-          columns: `id integer primary key, ${WIDE.map((column) => `${column} text`).join(", ")}`,
-          data: WIDE.join(", "),
-          changes: WIDE.join(", "),
-          agent_name: "wide0",
-          person: "wide1",
-        });
+        const headers = JSON.stringify({ "user-agent": value });
+        await run`select set_config('request.headers', ${headers}, true)`;
+        const list = WIDE.join(", ");
+        const columns = `id integer primary key, ${WIDE.join(" text, ")} text`;
+        const names = { agent_name: "wide0", person: "wide1" };
+        await makeThings(run, { columns, data: list, changes: list, ...names });
         await run`insert into kit.things (id, team) values (1, 'a')`;
-        await run.unsafe(
-          `update kit.things set ${WIDE.map((column) => `${column} = $1`).join(", ")}`,
-          [value],
-        );
+        await run.unsafe(`update kit.things set ${WIDE.join(" = $1, ")} = $1`, [value]);
         await run`delete from kit.things`;
         const entries = await written(run);
         assertEquals(entries.length, value === null ? 2 : 3);
-        const { wide9 } = entries.at(-1)?.data ?? {};
+        const wide9 = String(entries.at(-1)?.data["wide9"]);
         // What was cut says so.
-        if (value && value.length > 100) {
-          assert(String(wide9).endsWith("…") && String(wide9).length > 5, String(wide9));
-        } else assertEquals(wide9, value ?? "");
+        if (value && value.length > 100) assert(/.{5}…$/s.test(wide9), wide9);
+        else assertEquals(wide9, value ?? "");
       });
     });
   }
@@ -272,15 +242,8 @@ describe("no value makes a write fail", () => {
   it("in the headers and claims of a request", async () => {
     await inKit(async (run) => {
       await makeThings(run);
-      const headers = [
-        "{",
-        "[]",
-        "1",
-        "null",
-        '{"user-agent":"\\u0000"}',
-        '{"x-forwarded-for":[1]}',
-        `{"user-agent":{}}`,
-      ];
+      const headers = ["{", "[]", "1", "null"];
+      headers.push('{"user-agent":"\\u0000"}', '{"x-forwarded-for":[1]}', '{"user-agent":{}}');
       for (const [id, header] of headers.entries()) {
         await run`select set_config('request.headers', ${header}, true)`;
         await run`insert into kit.things values (${id}, 'a', 'x')`;
@@ -291,11 +254,9 @@ describe("no value makes a write fail", () => {
       await actAs(run, { sub: "x".repeat(5_000), email: "no address" });
       await run`insert into kit.things values (100, 'a', 'x')`;
       await run`reset role`;
-      const entries = await written(run);
-      assertEquals(entries.length, headers.length + 1);
       assertEquals(
-        new Set(entries.map(({ user_email }) => user_email)),
-        new Set(["unknown@invalid"]),
+        (await written(run)).map(({ user_email }) => user_email),
+        Array(headers.length + 1).fill("unknown@invalid"),
       );
     });
   });

@@ -47,20 +47,12 @@ const ADOPTED = `
     ('member_removed', 'A person left a team', '{member_id}'),
     ('thing_done', 'Something was done to a thing', '{}');
   create or replace function audit_log_private.organization_of(external_id text) returns uuid
-  language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-  declare
-    organization_id uuid;
-  begin
-    select o.id into organization_id from audit_log.organizations o where o.external_id = organization_of.external_id;
-    if organization_id is null then
-      insert into audit_log.organizations as o (external_id, name)
-      select a.id, coalesce(a.name, 'unnamed') from kit.accounts a
-      where a.id = organization_of.external_id::uuid and not a.is_personal
-      on conflict on constraint organizations_external_id_key do update set name = o.name
-      returning o.id into organization_id;
-    end if;
-    return organization_id;
-  end $$;
+  language sql volatile set search_path = pg_catalog, pg_temp as $$
+    insert into audit_log.organizations as o (external_id, name)
+    select a.id, a.name from kit.accounts a where a.id = $1::uuid and not a.is_personal
+    on conflict on constraint organizations_external_id_key do update set name = o.name
+    returning o.id
+  $$;
   select audit_log_private.log_table('kit.accounts',
     on_failure => 'refuse', organization => 'id', agent_name => 'name',
     on_insert => 'team_created', on_update => 'team_changed', on_delete => 'team_deleted',
@@ -73,14 +65,10 @@ const ADOPTED = `
 /** Does something in a project with the starter kit, and undoes it. */
 export async function inKit<T>(work: (run: postgres.ReservedSql) => Promise<T>): Promise<T> {
   return await rolledBack(sql, async (run) => {
-    await installKit(run);
+    await run.unsafe(SCHEMA);
+    await run.unsafe(ADOPTED);
     return await work(run);
   });
-}
-
-export async function installKit(run: Run): Promise<void> {
-  await run.unsafe(SCHEMA);
-  await run.unsafe(ADOPTED);
 }
 
 export interface LoggedEntry {
@@ -102,8 +90,12 @@ export async function written(run: Run): Promise<LoggedEntry[]> {
   ];
 }
 
-export async function actionsOf(run: Run): Promise<string[]> {
-  return (await written(run)).map(({ action }) => action);
+/** Shows entries as `organization: action: name {changes}`, without the action of things. */
+export async function shown(run: Run): Promise<string[]> {
+  return (await written(run)).map(({ external_id, action, agent_name, data: { changes } }) =>
+    [external_id, ...action === "thing_done" ? [] : [action], agent_name].join(": ") +
+    (changes ? ` ${JSON.stringify(changes)}` : "")
+  );
 }
 
 /** The arguments of log_table that the tests of `kit.things` do not give. */
@@ -119,13 +111,9 @@ const THINGS = {
 
 /** Calls log_table, for a table of things unless told otherwise. */
 export async function logTable(run: Run, table: string, given: Record<string, string | null> = {}) {
-  const args = Object.entries({ ...THINGS, ...given });
-  const named = args.map(([name], n) => `${name} => $${n + 2}`).join(", ");
-  const values = args.map(([, value]) => value);
-  await run.unsafe(`select audit_log_private.log_table($1::text::regclass, ${named})`, [
-    table,
-    ...values,
-  ]);
+  const args = { logged: table, ...THINGS, ...given };
+  const named = Object.keys(args).map((name, n) => `${name} => $${n + 1}`).join(", ");
+  await run.unsafe(`select audit_log_private.log_table(${named})`, Object.values(args));
 }
 
 /** Makes the table `kit.things` of the organizations `a` and `b`, and logs it. */
