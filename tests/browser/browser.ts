@@ -37,7 +37,7 @@ export const NO_DATABASE = { status: 503, json: { code: "PGRST002", message: "no
 
 /** Each test file starts one browser. After each test, what the test opened is closed. */
 const browser = await chromium.launch({
-  // Set by deno task test:browser.
+  // Set by deno task test tests/browser.
   executablePath: Deno.env.get("CHROMIUM") ?? "",
   // As in a person's browser, Back shows the page as it was left.
   ignoreDefaultArgs: ["--disable-back-forward-cache"],
