@@ -7,8 +7,6 @@ export interface Change {
   /** In the adopter's project. */
   path: string;
   text: string | null;
-  /** The lines that are new in a file of theirs. */
-  added?: string[];
 }
 
 /** Makes the changes, each as a whole. If this is killed or fails between two, the next run goes on. */

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import root from "../../deno.json" with { type: "json" };
 import { type Installation, planInstallation } from "./plan_installation.ts";
 import { applyChanges } from "./files.ts";
+import { CONFIG_BY_HAND } from "./patch_config.ts";
 
 const PUSH = `Apply the migrations (without --remote before version 3 of the Supabase CLI):
 
@@ -40,13 +41,10 @@ export function install(source: string, path: string, isDryRun: boolean): string
 
 /** Says what changed, or would change, and what to do next. */
 function describeInstallation(installation: Installation, isDryRun: boolean): string {
-  const { version, isFirst, changes, missing, byHand } = installation;
+  const { version, isFirst, changes, missing, isConfigByHand } = installation;
   const verb = isDryRun ? "would " : "";
-  const lines = changes.map(({ path, text, added }) =>
-    [
-      `${verb}${text === null ? "remove" : "write"} ${path}${added ? ", with these lines:" : ""}`,
-      ...(added ?? []).map((line) => `  ${line.trim()}`),
-    ].join("\n")
+  const lines = changes.map(({ path, text }) =>
+    `${verb}${text === null ? "remove" : "write"} ${path}`
   );
   if (changes.length === 0) lines.push(`Version ${version} is installed: nothing to change`);
   else if (isDryRun) lines.push("Nothing was changed, because this is a dry run");
@@ -57,7 +55,7 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
         `They are not installed again. If you did not squash them, restore the files from your history`,
     );
   }
-  const steps = [...byHand];
+  const steps = isConfigByHand ? [CONFIG_BY_HAND] : [];
   // After a run that was killed, this one does not know what the person has seen.
   if (isFirst) steps.push(...FIRST_STEPS);
   else if (changes.length > 0) steps.push(PUSH, DEPLOY);

@@ -1,18 +1,11 @@
 // This and what it imports use nothing of Deno, so that they also run where there is none.
 
 import { createHash } from "node:crypto";
-import {
-  accessSync,
-  constants,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
 import { refuse } from "../client.ts";
 import { type Change, listFiles, readFile, unixLines } from "./files.ts";
-import { allByHand, patchConfig } from "./patch_config.ts";
+import { patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
 
 const FUNCTION = "supabase/functions/public-audit-log";
@@ -45,32 +38,21 @@ export interface Installation {
   changes: Change[];
   /** Migrations that were installed and are gone, as after `supabase migration squash`. */
   missing: string[];
-  /** Paragraphs for a person: add this to config.toml. */
-  byHand: string[];
+  /** Whether a person has to edit config.toml. */
+  isConfigByHand: boolean;
 }
 
 /**
  * Plans how to install from a copy of this repository into a project. It changes nothing:
  * `applyChanges` does. A file of ours that was changed there is never overwritten.
  *
- * @throws {AuditLogError} if a file was changed there, or something is in the way.
+ * @throws {AuditLogError} if a file was changed there.
  */
 export function planInstallation(
   source: string,
   target: string,
   options: InstallOptions,
 ): Installation {
-  try {
-    return plan(source, target, options);
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error)) throw error;
-    refuse(
-      `Nothing was changed: ${error.message}. Correct that, and run this again`,
-    );
-  }
-}
-
-function plan(source: string, target: string, options: InstallOptions): Installation {
   assertSupabaseProject(source, target);
   const { version, now = new Date() } = options;
   const installed = readManifest(target);
@@ -94,13 +76,15 @@ function plan(source: string, target: string, options: InstallOptions): Installa
         `restore these files from your history, or delete those of the function, and run this again`,
     );
   }
-  const { changes: configChanges, byHand } = planConfig(target);
-  const changes = [...migrations.changes, ...files.changes, ...configChanges];
+  const changes = [...migrations.changes, ...files.changes];
+  const config = readFile(target, CONFIG);
+  const patched = config === null ? null : patchConfig(config);
+  if (patched !== null && patched !== config) changes.push({ path: CONFIG, text: patched });
   const manifest = { version, migrations: migrations.names, sha256: files.sha256 };
   const text = `${JSON.stringify(manifest, null, 2)}\n`;
   if (unixLines(readFile(target, MANIFEST)) !== text) changes.push({ path: MANIFEST, text });
-  for (const { path } of changes) assertWritable(dirname(join(target, path)));
-  return { version, isFirst: !installed, changes, missing: migrations.missing, byHand };
+  const isConfigByHand = patched === null;
+  return { version, isFirst: !installed, changes, missing: migrations.missing, isConfigByHand };
 }
 
 function assertSupabaseProject(source: string, target: string): void {
@@ -145,39 +129,6 @@ function planFunction(source: string, target: string, installed: Record<string, 
   return { changes, changed, sha256 };
 }
 
-function planConfig(target: string): { changes: Change[]; byHand: string[] } {
-  if (!existsSync(join(target, CONFIG))) {
-    return { changes: [], byHand: allByHand("there is no such file: npx supabase init makes one") };
-  }
-  const bytes = readFileSync(join(target, CONFIG));
-  const before = bytes.toString();
-  if (!bytes.equals(new TextEncoder().encode(before))) {
-    return { changes: [], byHand: allByHand("the file is not UTF-8") };
-  }
-  const { text, byHand } = patchConfig(before);
-  const added = addedLines(before, text);
-  return { changes: text === before ? [] : [{ path: CONFIG, text, added }], byHand };
-}
-
-/** Finds the lines that a text has more often than before. */
-function addedLines(before: string, after: string): string[] {
-  const known = before.split(/\r?\n/);
-  return after.split(/\r?\n/).filter((line) => {
-    const index = known.indexOf(line);
-    if (index >= 0) known.splice(index, 1);
-    return index < 0 && line !== "";
-  });
-}
-
 function hash(text: string): string {
   return createHash("sha256").update(unixLines(text)).digest("hex");
-}
-
-/** Fails as the file system does, unless this user can write into a folder, or make it. */
-function assertWritable(folder: string): void {
-  let existing = folder;
-  while (!existsSync(existing)) existing = dirname(existing);
-  // Fails if a file is in the way.
-  readdirSync(existing);
-  accessSync(existing, constants.W_OK);
 }

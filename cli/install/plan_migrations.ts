@@ -6,9 +6,6 @@ import { type Change, listFiles, readFile, unixLines } from "./files.ts";
 const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
 
-/** Recognizes a migration that removes the service, as examples/adopting/leave.sql does. */
-const LEAVES = /^\s*drop\s+schema\b[^;]*\baudit_log\b/im;
-
 /** This file is the adopter's once it is installed: it says who their people and organizations are. */
 const SEAM = /_people\.sql$/;
 
@@ -29,8 +26,6 @@ export function planMigrations(
   { installed, now }: { installed: string[]; now: Date },
 ): MigrationsPlan {
   const theirs = listFiles(target, MIGRATIONS).filter((file) => /^\d+_.*\.sql$/.test(file));
-  assertNotLeft(target, theirs, installed);
-  const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1) ?? "";
   const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
   const added: { name: string; text: string }[] = [];
   for (const file of listFiles(source, MIGRATIONS)) {
@@ -54,27 +49,29 @@ export function planMigrations(
       added.push({ name, text });
     }
   }
-  const times = timesAfter(newest, now, added.length);
-  plan.changes = added.map(({ name, text }, n) => (
-    { path: `${MIGRATIONS}/${times[n]}_audit_log_${name}`, text }
-  ));
+  const first = firstTime(theirs, now, added.length);
+  plan.changes = added.map(({ name, text }, n) => {
+    const time = new Date(first + n * 1000).toISOString().replace(/\D/g, "").slice(0, 14);
+    return { path: `${MIGRATIONS}/${time}_audit_log_${name}`, text };
+  });
   return plan;
 }
 
-/** Refuses where a later migration dropped our schemas: our files there no longer say what is installed. */
-function assertNotLeft(target: string, theirs: string[], installed: string[]): void {
-  const last = theirs.filter((file) => INSTALLED_NAME.test(file)).sort().at(-1);
-  if (last === undefined && installed.length === 0) return;
-  const leaving = theirs.find((file) =>
-    file > (last ?? "") && LEAVES.test(readFile(target, `${MIGRATIONS}/${file}`) ?? "")
+/**
+ * Returns the first time in the names of new migrations, which are a second apart. The last is now, so that what
+ * they make next comes after it. If one of theirs is newer than the first, ours come after that.
+ */
+function firstTime(theirs: string[], now: Date, count: number): number {
+  const newest = theirs.map((file) => latestTime(file.replace(/_.*/, ""))).sort().at(-1);
+  const after = newest?.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z");
+  const first = Math.max(
+    now.getTime() - (count - 1) * 1000,
+    after === undefined ? 0 : Date.parse(after) + 1000,
   );
-  if (leaving === undefined) return;
-  const obstacle = last === undefined
-    ? "delete supabase/functions/public-audit-log"
-    : "rename our earlier migrations";
+  if (count === 0 || first < Date.UTC(9999, 0)) return first;
   refuse(
-    `Nothing was changed: ${MIGRATIONS}/${leaving} drops what was installed earlier. To install ` +
-      `again, first ${obstacle}, as docs/adopting.md says under "Leave"`,
+    `Nothing was changed. Our migrations must come after yours, but one of yours has the time ` +
+      `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,
   );
 }
 
@@ -84,23 +81,4 @@ function assertNotLeft(target: string, theirs: string[], installed: string[]): v
  */
 function latestTime(version: string): string {
   return version.slice(0, 14) + "99991231235959".slice(version.length);
-}
-
-/**
- * Returns the times in the names of new migrations, a second apart. The last is now, so that what they make next comes
- * after it. If one of theirs is newer than the first, ours come after that.
- */
-function timesAfter(newest: string, now: Date, count: number): string[] {
-  const digits = (time: number) => new Date(time).toISOString().replace(/\D/g, "").slice(0, 14);
-  let first = now.getTime() - (count - 1) * 1000;
-  if (digits(first) <= newest) {
-    first = Date.parse(newest.replace(/(....)(..)(..)(..)(..)(..)/, "$1-$2-$3T$4:$5:$6Z")) + 1000;
-  }
-  if (count === 0 || first < Date.UTC(9999, 0)) {
-    return Array.from({ length: count }, (_, n) => digits(first + n * 1000));
-  }
-  refuse(
-    `Nothing was changed. Our migrations must come after yours, but one of yours has the time ` +
-      `${newest}. Rename it to begin with the time at which it was made, as supabase migration new does`,
-  );
 }

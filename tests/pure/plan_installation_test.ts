@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -36,9 +36,8 @@ const NEXT: Files = {
   [`${FUNCTION}/handler.ts`]: "export function handler() {}\n",
 };
 
-const LEAVE = Deno.readTextFileSync(join(ROOT, "examples/adopting/leave.sql"));
 const CONFIG = '[api]\nschemas = ["public"] # theirs\n';
-const PATCHED = patchConfig(CONFIG).text;
+const PATCHED = patchConfig(CONFIG) ?? "";
 const THEIRS: Files = {
   "supabase/config.toml": CONFIG,
   "supabase/migrations/20250101000000_theirs.sql": "create table theirs ();\n",
@@ -93,8 +92,8 @@ class Project implements Disposable {
 describe("installing", () => {
   it("adds our migrations after theirs and the function, and leaves their files as they are", () => {
     using project = new Project();
-    const { isFirst, byHand } = project.install();
-    assertEquals([isFirst, byHand], [true, []]);
+    const { isFirst, isConfigByHand } = project.install();
+    assertEquals([isFirst, isConfigByHand], [true, false]);
     const { [MANIFEST]: manifest = "", ...files } = project.files();
     assertEquals(JSON.parse(manifest).version, "1.2.0");
     assertEquals(files, {
@@ -127,14 +126,6 @@ describe("installing", () => {
     }
   });
 
-  it("needs only one of migrations, functions, config.toml and config.json", () => {
-    for (const [path, text] of Object.entries({ ...THEIRS, "supabase/config.json": "{}" })) {
-      using project = new Project({ [path]: text });
-      project.install();
-      assertEquals(project.install().changes, []);
-    }
-  });
-
   it("keeps a config.toml that is a link, with its permissions", () => {
     using project = new Project({ "shared.toml": CONFIG, "supabase/migrations/1_a.sql": "" });
     const shared = join(project.path, "shared.toml");
@@ -147,13 +138,10 @@ describe("installing", () => {
     assertEquals((Deno.statSync(shared).mode ?? 0) & 0o777, 0o600);
   });
 
-  it("says which lines to add where config.toml is missing or is not UTF-8", () => {
+  it("leaves config.toml to a person where there is none", () => {
     using project = new Project({ "supabase/migrations/1_a.sql": "" });
-    assertEquals(project.install().byHand.length, 2);
-    const place = join(project.path, "supabase/config.toml");
-    Deno.writeFileSync(place, new Uint8Array([0x23, 0x20, 0xe9, 0x0a]));
-    assertEquals(project.install().byHand.length, 2);
-    assertEquals(Deno.readFileSync(place).length, 4);
+    assertEquals(project.install().isConfigByHand, true);
+    assertEquals(project.install().changes, []);
   });
 
   it("ends the same after a run that was killed anywhere", () => {
@@ -236,29 +224,19 @@ describe("installing is refused, and changes nothing,", () => {
   const keys = "supabase/migrations/20261201100100_audit_log_03_keys.sql";
   const [index, old] = [`${FUNCTION}/index.ts`, `${FUNCTION}/old.ts`];
   const edited = { [keys]: "-- edited\n", [index]: "// edited\n", [old]: "// edited\n" };
-  const left = { "supabase/migrations/20261205000000_leave.sql": LEAVE };
-  const leaving = ["leave.sql", "rename our earlier migrations"];
   const twice = { "supabase/migrations/20261205000000_audit_log_01_tables.sql": "" };
   const afterLast = (version: string) => ({ [`supabase/migrations/${version}_theirs.sql`]: "" });
-  const file = (path: string) => ({ "supabase/config.toml": CONFIG, [path]: "a file" });
   /** Their files, what was installed, what was written then, what is installed now, and words of the error. */
   const refusals: Record<string, [Files, Files | null, Files, Files, string[]]> = {
     "after a version that none follows": [afterLast("9"), null, {}, OURS, ["9", "Rename it"]],
     "after the last day": [afterLast("99991231235959"), null, {}, OURS, ["Rename it"]],
     "where there is no Supabase project": [{ "client.ts": "" }, null, {}, OURS, ["supabase init"]],
-    "where a file is in the way": [file(FUNCTION), null, {}, OURS, [`${FUNCTION}'. Correct that`]],
     "where a function of that name is theirs": [THEIRS, null, edited, OURS, [index]],
     "where files of ours were edited": [THEIRS, OURS, edited, OURS, [keys, index]],
     "where an upgrade would change or remove them": [THEIRS, OURS, edited, NEXT, [index, old]],
     "where a newer version is installed": [THEIRS, NEXT, {}, OURS, ["04_more.sql", "use a newer"]],
     "where two branches have installed": [THEIRS, OURS, twice, OURS, ["one migration twice"]],
-    "where a later migration drops our schemas": [THEIRS, OURS, left, NEXT, leaving],
-    "where installed.json has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, [
-      "is damaged",
-    ]],
-    "where installed.json is an empty object": [THEIRS, OURS, { [MANIFEST]: "{}" }, OURS, [
-      "is damaged",
-    ]],
+    "where installed.json has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, [MANIFEST]],
   };
   for (const [where, [theirs, installed, written, ours, words]] of Object.entries(refusals)) {
     it(where, () => {
@@ -290,18 +268,13 @@ describe("deno task install", () => {
     using project = new Project();
     const { code, stdout } = await install(project.path, ".", "--dry-run");
     assertEquals(code, 0);
-    assertMatch(stdout, /^would write supabase\/migrations\/\d{14}_audit_log_01_/m);
-    const config = /^would write supabase\/config.toml, with these lines:\n {2}.*"audit_log"/m;
-    assertMatch(stdout, config);
+    assertStringIncludes(stdout, "\nwould write supabase/config.toml\n");
     assertEquals(project.files(), THEIRS);
   });
 
-  it("exits with 2 and a sentence where it cannot install, and after a wrong command", async () => {
+  it("exits with 2 where it cannot install, and after a wrong command", async () => {
     using project = new Project({ "readme.md": "" });
-    const { code, stdout, stderr } = await install(project.path, ".");
-    assertEquals([code, stdout], [2, ""]);
-    assertMatch(stderr, /^\S+ has no folder supabase [^\n]*\n$/);
-    for (const args of [[], [".", "."], [".", "--force"]]) {
+    for (const args of [["."], [], [".", "."], [".", "--force"]]) {
       assertEquals((await install(project.path, ...args)).code, 2);
     }
   });
