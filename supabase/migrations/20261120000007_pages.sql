@@ -244,7 +244,8 @@ declare
 begin
   if wanted_actions is not null then
     perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
-    if not found or cardinality(wanted_actions) > 20 then
+    -- The second: an array of arrays.
+    if not found or wanted_actions[1] is null or cardinality(wanted_actions) > 20 then
       read.decision := 'invalid_query';
       return read;
     end if;

@@ -56,9 +56,11 @@ begin
     select array_agg(a.attname::text order by a.attnum) from pg_index i
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
     where i.indrelid = logged and i.indisprimary and i.indimmediate
+      -- Tables that inherit from it may have the same keys again.
+      and not exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = logged and c.relkind = 'r')
   );
 end $$;
-comment on function audit_log_private.immediate_key is 'The columns of a table''s primary key; null if there is none, or if it is deferrable: then a statement may exchange the keys of two rows.';
+comment on function audit_log_private.immediate_key is 'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may exchange the keys of two rows), or if other tables inherit from it.';
 
 create function audit_log_private.logging_problems() returns table (logged text, problem text)
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -84,9 +86,9 @@ begin
       from pg_trigger t
       where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.immediate_key(l.logged) is null
       union all
-      select format('writes that name the partition %s are not logged', i.inhrelid::regclass)
-      from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      where i.inhparent = l.logged and c.relispartition
+      -- Partitions, and tables that inherit.
+      select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
+      where i.inhparent = l.logged
         and i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null)
     ) as p (problem)
     where p.problem is not null;
@@ -141,11 +143,14 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   for halvings in 1 .. 7 loop
     exit when octet_length(data::text) <= 4096;
-    data := audit_log_private.cut_strings(data, 100 >> halvings);
+    -- Without the caller: nobody can hide by writing long values.
+    data := audit_log_private.cut_strings(data - 'caller', 100 >> halvings)
+      || jsonb_strip_nulls(jsonb_build_object('caller', data -> 'caller'));
   end loop;
-  return data;
+  -- A caller of control characters. An address and a UUID are shorter than 40.
+  return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
 end $$;
-comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed.';
+comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
 
 create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -163,6 +168,12 @@ begin
   join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refobjid = logged
   join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
   where r.ev_class = 'pg_temp.logged_columns'::regclass;
+  -- The row function's row has only the columns that are used.
+  perform from pg_rewrite r join pg_class c on c.oid = logged
+  where r.ev_class = 'pg_temp.logged_columns'::regclass and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0;
+  if found then
+    raise exception 'log_table(%): name columns of the row, not the whole row, in: %', logged, list using errcode = 'feature_not_supported';
+  end if;
   drop view pg_temp.logged_columns;
 end $$;
 comment on function audit_log_private.selected_columns is 'What a select list gives over a table: names and types, and which columns of the table it uses.';
@@ -186,11 +197,11 @@ begin
   end if;
   for list in
     select v.expressions, v.name, string_agg(format('%I', v.name || n), ', ') as columns
-    from (values ("row", 'value', one.names), (data, 'field', field.names), (changes, 'change', change.names)) as v (expressions, name, names)
+    from (values ("row", 'log value', one.names), (data, 'log field', field.names), (changes, 'log change', change.names)) as v (expressions, name, names)
     cross join generate_subscripts(v.names, 1) as n
     group by v.expressions, v.name
   loop
-    -- With names that no expression uses.
+    -- With names that no table and no column has.
     lists := lists || format(' cross join lateral (select %s) as %I (%s)', list.expressions, list.name, list.columns);
   end loop;
   execute format(
@@ -200,7 +211,7 @@ begin
       language sql stable
       begin atomic
         select
-          logged, %s, "value1"::text, audit_log_private.name_or_unnamed("value2"::text), %s, "value4" is true,
+          $1, %s, "log value1"::text, audit_log_private.name_or_unnamed("log value2"::text), %s, "log value4" is true,
           jsonb_build_object(%s), array[%s]::text[]
         from (select %s) as %I %s;
       end
@@ -210,18 +221,18 @@ begin
     logged,
     case cardinality(key)
       when 0 then $$''$$
-      when 1 then format('(logged).%I::text', key[1])
-      else format('array[%s]::text', (select string_agg(format('(logged).%I::text', k), ', ') from unnest(key) as k))
+      when 1 then format('($1).%I::text', key[1])
+      else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
     end,
-    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "value3")'
-      else 'audit_log_private.valid_email("value3"::text)'
+    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log value3")'
+      else 'audit_log_private.valid_email("log value3"::text)'
     end,
     (
-      select string_agg(format('%L, coalesce(audit_log_private.cut("field%s"::text, 100), %L)', f.name, f.n, ''), ', ')
+      select string_agg(format('%L, coalesce(audit_log_private.cut("log field%s"::text, 100), %L)', f.name, f.n, ''), ', ')
       from unnest(field.names) with ordinality as f (name, n)
     ),
-    (select string_agg(format('"change%s"::text', n), ', ') from generate_subscripts(change.names, 1) as n),
-    (select string_agg(format('(logged).%1$I as %1$I', u), ', ') from unnest(used) as u),
+    (select string_agg(format('"log change%s"::text', n), ', ') from generate_subscripts(change.names, 1) as n),
+    (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
     lists
   );

@@ -157,6 +157,7 @@ describe("log_table() says at the push", () => {
     }],
     "22023 name each value": ["kit.things", { data: "id + 1" }],
     "42804 must be type boolean": ["kit.things", { log_if: "id" }],
+    "0A000 not the whole row": ["kit.things", { data: "to_jsonb(things) as thing" }],
     "22023 too many columns": [
       "kit.things",
       { data: Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ") },

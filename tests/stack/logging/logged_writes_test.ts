@@ -179,6 +179,28 @@ describe("log_table logs a table", () => {
     });
   });
 
+  it("whose names are those that our functions use", async () => {
+    for (const name of ["logged", "value", "field", "change", "n", "o", "r", "request"]) {
+      await inKit(async (run) => {
+        const columns = ["logged", "value1", "field1", "change1", "key", "data", "person"];
+        await makeThings(run, {
+          columns: `id integer primary key, ${
+            columns.map((column) => `${column} text`).join(", ")
+          }`,
+        });
+        await run.unsafe(`create table kit.${name} (like kit.things including all)`);
+        const list = columns.join(", ");
+        await logTable(run, `kit.${name}`, { data: list, changes: list, person: "person" });
+        await run.unsafe(`
+          insert into kit.${name} (id, team, title, ${list}) values (1, 'a', 'One', 1, 2, 3, 4, 5, 6, 7);
+          update kit.${name} set logged = 'x'`);
+        const [inserted, updated] = await written(run);
+        assertEquals(Object.values(inserted?.data ?? {}).toSorted(), [..."1234567"]);
+        assertEquals(updated?.data["changes"], { logged: ["1", "x"] });
+      });
+    }
+  });
+
   it("beside another table of the same name, and one whose name is as long as can be", async () => {
     await inKit(async (run) => {
       await makeThings(run);
@@ -259,6 +281,49 @@ describe("no value makes a write fail", () => {
         Array(headers.length + 1).fill("unknown@invalid"),
       );
     });
+  });
+});
+
+it("the caller of an entry is whole, however long the logged values are", async () => {
+  await inKit(async (run) => {
+    const wide = Array.from({ length: 30 }, (_, n) => `wide${n}`);
+    await makeThings(run, {
+      columns: `id integer primary key, ${wide.map((column) => `${column} text`).join(", ")}`,
+      data: wide.join(", "),
+      changes: wide.join(", "),
+    });
+    await run`insert into kit.things (id, team) values (1, 'a')`;
+    const caller = { id: crypto.randomUUID(), address: "2001:db8:1111:2222:3333:4444:5555:6666" };
+    for (const user_agent of ["curl/8", "\u{1f600}".repeat(200)]) {
+      const headers = { "x-forwarded-for": caller.address, "user-agent": user_agent };
+      await run`select
+        set_config('request.headers', ${JSON.stringify(headers)}, true),
+        set_config('request.jwt.claims', ${JSON.stringify({ sub: caller.id })}, true)`;
+      for (const value of ["\u{1f600}", "\u0001"]) {
+        await run.unsafe(`update kit.things set ${wide.map((column) => `${column} = $1`).join()}`, [
+          value.repeat(100),
+        ]);
+        const entries = await written(run);
+        assertEquals(entries.at(-1)?.data["caller"], { ...caller, kind: "person", user_agent });
+      }
+    }
+  });
+});
+
+it("rows of a table that inherits from a logged one are not taken for the logged ones", async () => {
+  await inKit(async (run) => {
+    await makeThings(run, { columns: "id integer primary key" });
+    await run`create table kit.others () inherits (kit.things)`;
+    const problems = await run`select problem from audit_log_private.logging_problems()`;
+    assertEquals(problems.map(({ problem }) => problem).toSorted(), [
+      "the primary key that pairs old and new rows is gone: call log_table again",
+      "writes that name its child kit.others are not logged",
+    ]);
+    await logTable(run, "kit.things");
+    await run`insert into kit.things values (1, 'a', 'One')`;
+    await run`insert into kit.others values (1, 'a', 'Other')`;
+    await run`update kit.things set title = title || '!'`;
+    assertEquals(await shown(run), ["a: One", 'a: One! {"title":["One","One!"]}']);
   });
 });
 
