@@ -189,6 +189,14 @@ export async function rowsRead(run: Run, table: string): Promise<number> {
     from pg_stat_xact_user_tables where relid = ${table}::text::regclass`);
 }
 
+/** Returns how many blocks a call of a function of ours reads, once the connection knows the catalog. */
+export async function blocksRead(run: Run, call: string): Promise<number> {
+  const explain = `explain (analyze, buffers, format json) select from audit_log_private.${call}`;
+  await run.unsafe(explain);
+  const [{ Plan }] = await valueOf<[{ Plan: Record<string, number> }]>(run.unsafe(explain));
+  return (Plan["Shared Hit Blocks"] ?? NaN) + (Plan["Shared Read Blocks"] ?? NaN);
+}
+
 /** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`
@@ -229,6 +237,12 @@ export async function errorOf(statement: Promise<unknown>): Promise<postgres.Pos
 /** Returns the SQLSTATE with which a statement is refused. */
 export async function codeOf(statement: Promise<unknown>): Promise<string> {
   return (await errorOf(statement)).code;
+}
+
+/** Returns the SQLSTATE and the message with which a statement is refused. */
+export async function refusalOf(statement: Promise<unknown>): Promise<string> {
+  const { code, message } = await errorOf(statement);
+  return `${code} ${message}`;
 }
 
 /** Returns the process that serves a connection. */
