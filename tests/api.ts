@@ -80,6 +80,18 @@ export function goOn(query: string, { cursor = "" }: Pick<Page, "cursor">): stri
   return String(parameters);
 }
 
+/** Follows the feed until it has no more: the entries of all pages, and what to ask for next. */
+export async function follow(
+  token: string,
+  query: string,
+): Promise<{ items: Page["items"]; next: string }> {
+  const page = await getPage(token, query);
+  const next = goOn(query, page);
+  if (!page.has_more) return { items: page.items, next };
+  const rest = await follow(token, next);
+  return { ...rest, items: [...page.items, ...rest.items] };
+}
+
 async function bodyOf<T>(status: number, answer: Promise<Response>): Promise<T> {
   const response = await answer;
   if (response.status === status) return await response.json();

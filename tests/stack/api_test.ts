@@ -1,9 +1,17 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ACTIONS, addKeys, age, askFeed, client, type Entry, get, getPage } from "../helpers.ts";
-import { goOn, insertEntries, insertEntry, MESSAGE_DATA, newLog, type Page } from "../helpers.ts";
-import { pick, queryOf, type Random, randomFrom, readPage, revoke } from "../helpers.ts";
-import { rolledBack, rowsRead, runUpkeep, SECRET_KEY, send, signUp, sql } from "../helpers.ts";
+import { ACTIONS, addKeys, age, blocksRead, client, type Entry, follow, get } from "../helpers.ts";
+import {
+  getPage,
+  goOn,
+  insertEntries,
+  insertEntry,
+  MESSAGE_DATA,
+  newLog,
+  type Page,
+} from "../helpers.ts";
+import { pick, queryOf, type Random, randomFrom, revoke } from "../helpers.ts";
+import { rolledBack, runUpkeep, SECRET_KEY, send, signUp, sql } from "../helpers.ts";
 import { statusOnly, TWO_DAYS, UNKNOWN_TOKEN, valueOf, withKey, writeEntries } from "../helpers.ts";
 
 const NDJSON = { Accept: "application/x-ndjson" };
@@ -50,11 +58,15 @@ function randomQuery(random: Random, { entries }: Tenant): [URLSearchParams, Pag
     )
     .filter((entry) => actions.length === 0 || actions.includes(entry.action))
     .filter((entry) => !person || toLower(entry.user_email) === toLower(person))
-    .sort((a, b) => a.created_at + a.id < b.created_at + b.id ? -1 : 1);
+    .sort(byTime);
   const filters = { since, until, action: actions.join(","), user_email: person };
   const query = new URLSearchParams({ start, end });
   for (const [name, value] of Object.entries(filters)) if (value) query.set(name, value);
   return [query, seen];
+}
+
+function byTime(a: Page["items"][number], b: Page["items"][number]): number {
+  return a.created_at + a.id < b.created_at + b.id ? -1 : 1;
 }
 
 function toLower(email: string): string {
@@ -69,15 +81,6 @@ async function readAll(token: string, query: string, total: number): Promise<Pag
   const next = response.headers.get("Link")?.match(/<([^>]*)>; rel="next"/)?.[1];
   if (!next) return page.items;
   return [...page.items, ...await readAll(token, new URL(next).search.slice(1), total)];
-}
-
-/** Follows the feed until it has no more, and returns the items, oldest first. */
-async function follow(token: string, query: string): Promise<Page["items"]> {
-  const page = await getPage(token, query);
-  const later = page.has_more ? await follow(token, goOn(query, page)) : [];
-  return [...page.items, ...later].sort((a, b) =>
-    a.created_at + a.id < b.created_at + b.id ? -1 : 1
-  );
 }
 
 /** Returns an answer's body, and all headers that two answers share. */
@@ -128,7 +131,8 @@ describe("the API", () => {
     }
     for (const { keys } of tenants) await age(sql, keys[0]?.apiKeyId ?? "", "60 seconds");
     for (const { token, next, expected } of followers) {
-      assertEquals(await follow(token, next), expected, next);
+      const { items } = await follow(token, next);
+      assertEquals(items.sort(byTime), expected, next);
     }
     for (const { id, entries } of tenants) {
       const gone = entries.splice(0, random(20)).map(({ id }) => id ?? "");
@@ -162,34 +166,13 @@ describe("the API", () => {
     assertEquals(Object.keys(entry), ofEntry);
   });
 
-  it("reads no entry of other actions or persons for a page of one of them", async () => {
-    const { id } = await newLog();
-    const few = { action: "agent_added", user_email: "eve@example.com" };
-    await insertEntries(sql, id, "2026-03-01", 5000, { action: "conversation_created" });
-    await insertEntries(sql, id, "2026-03-02", 5, few);
-    await rolledBack(sql, async (run) => {
-      const before = await rowsRead(run, "audit_log.audit_entries");
-      const { items } = await readPage(run, id, { actions: ["agent_added"] });
-      const read = await rowsRead(run, "audit_log.audit_entries") - before;
-      assertEquals([items.length, read], [5, 5]);
-      const { user_email } = few;
-      assertEquals((await askFeed(run, id, "beginning", { user_email }))?.names.length, 5);
-      const readNext = await rowsRead(run, "audit_log.audit_entries") - before - read;
-      assert(readNext <= 20, `${readNext} entries`);
-    });
-  });
-
-  it("ends with the range: later entries of the same action or person cost a page nothing", async () => {
+  it("reads neither other nor later entries for a page of one action or person", async () => {
     const { id } = await newLog();
     const one = { action: "agent_added", user_email: "eve@example.com" };
+    await insertEntries(sql, id, "2026-03-01", 20_000, { action: "conversation_created" });
     await insertEntries(sql, id, "2026-03-01", 3, one);
     await insertEntries(sql, id, "2026-03-05", 20_000, one);
-    const day = {
-      start_date: "2026-03-01",
-      end_date: "2026-03-01",
-      page_limit: 9,
-      after: "beginning",
-    };
+    const day = { start_date: "2026-03-01", end_date: "2026-03-01", page_limit: 9 };
     const filters = {
       "an action": { actions: [one.action] },
       "two actions": { actions: [one.action, "feedback_given"] },
@@ -197,17 +180,11 @@ describe("the API", () => {
     };
     for (const [name, filter] of Object.entries(filters)) {
       for (const reader of ["read_page", "read_feed"]) {
-        const query = JSON.stringify({ ...day, ...filter });
-        const call = `
-          explain (analyze, buffers, format json) select from audit_log_private.${reader}('${id}',
-            audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, '${query}')))`;
-        const blocks = await rolledBack(sql, async (run) => {
-          // The first call of a connection also reads the catalog.
-          await run.unsafe(call);
-          const [{ Plan }] = await valueOf<[{ Plan: Record<string, number> }]>(run.unsafe(call));
-          return Plan["Shared Hit Blocks"] ?? NaN;
-        });
-        assert(blocks < 50, `${reader} by ${name}: ${blocks} blocks`);
+        const query = JSON.stringify({ ...day, ...filter, after: "beginning" });
+        const call = `${reader}('${id}', audit_log_private.with_defaults(
+          jsonb_populate_record(null::audit_log.page_query, '${query}')))`;
+        const blocks = await rolledBack(sql, (run) => blocksRead(run, call));
+        assert(blocks < 100, `${reader} by ${name}: ${blocks} blocks`);
       }
     }
   });
@@ -237,21 +214,6 @@ describe("the API", () => {
       answers.map(({ decision, total }) => [decision, total]),
       [counted, counted, refused, refused],
     );
-  });
-
-  it("reads with its defaults what a query leaves out, and refuses another resource", async () => {
-    const { id, apiKeyId } = await newLog();
-    await insertEntries(sql, id, "2026-03-01", 101);
-    const answers = await sql`
-      select answer::json ->> 'decision' as decision, answer::json ->> 'total' as total,
-        json_array_length(answer::json -> 'items') as items
-      from unnest('{entries,entry}'::text[]) as resource, audit_log_private.answer_request(
-        ${id}, ${apiKeyId}, resource, ${queryOf(sql, { start_date: "2026-01-01" })}, null
-      ) as answer`;
-    assertEquals(answers.map(({ decision, total, items }) => [decision, total, items]), [
-      ["accepted", "101", 100],
-      ["invalid_query", null, null],
-    ]);
   });
 
   it("refuses actions that are an array of arrays, which only callers of the database can give", async () => {
