@@ -1,4 +1,3 @@
-import { redocly } from "./openapi/redocly.ts";
 import { databaseTypes, TYPES_FILE } from "./types.ts";
 import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
@@ -14,7 +13,6 @@ Deno.exit(counts.failed ? 1 : 0);
 async function main(): Promise<void> {
   await check("format, lint, types", () => task("check"));
   await check("OpenAPI document is in step", () => task("openapi", "--check"));
-  await check("OpenAPI document is well made", () => redocly("lint", "docs/openapi.json"));
   await using stack = await check("migrations apply to an empty database", startTemporaryStack);
   if (!stack) return;
   await check("generated database types are in step", async () => {

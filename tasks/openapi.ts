@@ -1,21 +1,15 @@
 import { parseArgs } from "node:util";
 import openapiTypescript, { astToString } from "npm:openapi-typescript@7.13.0";
 import { z } from "zod";
-import metadata from "../../deno.json" with { type: "json" };
-import { formatted } from "../formatted.ts";
+import metadata from "../deno.json" with { type: "json" };
+import { formatted } from "./formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
-import "../../supabase/functions/public-audit-log/page_schema.ts";
-import { COMMON_HEADERS } from "../../supabase/functions/public-audit-log/headers.ts";
-import type { ParameterError } from "../../supabase/functions/public-audit-log/parse_query.ts";
-import {
-  problemBody,
-  type ProblemCode,
-} from "../../supabase/functions/public-audit-log/problem.ts";
-import { NDJSON } from "../../supabase/functions/public-audit-log/page_response.ts";
-import {
-  EntriesQuery,
-  SealsQuery,
-} from "../../supabase/functions/public-audit-log/query_schema.ts";
+import "../supabase/functions/public-audit-log/page_schema.ts";
+import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
+import type { ParameterError } from "../supabase/functions/public-audit-log/parse_query.ts";
+import { problemBody, type ProblemCode } from "../supabase/functions/public-audit-log/problem.ts";
+import { NDJSON } from "../supabase/functions/public-audit-log/page_response.ts";
+import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";
 
@@ -238,7 +232,7 @@ const FILES = {
 
 const { check: isCheck } = parseArgs({ options: { check: { type: "boolean" } } }).values;
 for (const [name, text] of Object.entries(FILES)) {
-  const file = new URL(`../../docs/${name}`, import.meta.url);
+  const file = new URL(`../docs/${name}`, import.meta.url);
   if (!isCheck) {
     await Deno.writeTextFile(file, text);
     console.log(`Written: docs/${name}`);
