@@ -78,16 +78,14 @@ async function grow(): Promise<void> {
   await cluster.joinNodes(nodes);
   await cluster.runFile(first, "distribute.sql");
   await assert.rejects(cluster.runFile(first, "distribute.sql"), /is distributed already/);
-  const [privileges = [], ...others] = await Promise.all(nodes.map(cluster.listPrivileges));
+  const [privileges, ...others] = await Promise.all(nodes.map(cluster.listPrivileges));
   for (const list of others) assertEquals(list, privileges);
   for (const node of nodes) {
     await node.admin`notify pgrst, 'reload schema'`;
     while (!await ask(node, tokenOf(node, 1)).catch(() => null)) await delay(100);
     node.faults.length = 0;
   }
-  say(
-    `${ENTRIES} entries are distributed. Each node grants the same on ${privileges.length} things`,
-  );
+  say(`${ENTRIES} entries are distributed. Each node grants the same`);
 }
 
 function day(n: number): string {
@@ -157,7 +155,7 @@ async function compareSeals(): Promise<void> {
     seals.push(new Set(await valueOf<string[]>(lines)));
   }
   const [expected = new Set(), found = new Set()] = seals;
-  // Load has added days to the cluster since.
+  // The load has added days to the cluster.
   assertEquals([...expected.difference(found)], []);
   say(`${expected.size} seals of one Postgres are the same on the cluster, and no day is altered`);
 }
@@ -215,7 +213,7 @@ async function countAccepted(): Promise<void> {
 
 /** Creates, rotates and revokes keys. No node may accept a key that was revoked, and the log must have each event. */
 async function administerKeys(): Promise<void> {
-  let [before, after] = [0, 0];
+  let refused = 0;
   for (let organization = 5; organization < 20; organization++) {
     const [id = "", random] = [IDS[organization], randomFrom(organization)];
     await first.sql`
@@ -231,24 +229,20 @@ async function administerKeys(): Promise<void> {
     const asking = times(48, async (random) => {
       const wasRevoked = isRevoked;
       const { status } = await ask(pick(random, nodes), rotated.token, { limit: "1" });
-      if (wasRevoked) assertEquals(status, 401);
-      if (wasRevoked) after++;
-      else if (status === 200) before++;
+      if (!wasRevoked) return;
+      assertEquals(status, 401);
+      refused++;
     }, 6);
-    // A failure is thrown where it is awaited, unless the next line fails first.
-    asking.catch(() => {});
-    await administer(`revoke_api_key('${id}', '${rotated.id}')`);
-    isRevoked = true;
-    await asking;
+    const revoking = administer(`revoke_api_key('${id}', '${rotated.id}')`);
+    await Promise.all([asking, revoking.then(() => isRevoked = true)]);
     const node = pick(random, nodes);
     const { items } = await ask(node, tokenOf(node, organization), { start: TODAY, end: TODAY });
     const events = items.map(({ action }) => action);
     assertEquals(events, ["api_key_created", "api_key_rotated", "api_key_revoked"]);
   }
-  assert(before > 0 && after > 0);
+  assert(refused > 0);
   say(
-    `15 keys were created, rotated and revoked: ${before} requests were accepted before and none of ` +
-      `${after} after, on any node. Each event is in the log`,
+    `15 keys were created, rotated and revoked. After that, ${refused} requests were all refused`,
   );
 }
 

@@ -32,15 +32,10 @@ begin
     where o.external_id = claims ->> 'org_id';
 end $$;
 
--- Both do the same work for every organization_id, so that their time tells nobody which organizations exist.
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = 'admin');
-end $$;
+language sql stable set search_path = pg_catalog, pg_temp
+return audit_log_private.has_role(organization_id, '{admin}');
 
 create or replace function audit_log_private.reads(organization_id uuid) returns boolean
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role in ('admin', 'auditor'));
-end $$;
+language sql stable set search_path = pg_catalog, pg_temp
+return audit_log_private.has_role(organization_id, '{admin,auditor}');

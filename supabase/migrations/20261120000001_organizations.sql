@@ -7,16 +7,16 @@
 -- table, without policies for people, as a second wall.
 --
 -- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
--- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that
--- signed-in people may call (0029). These functions run with their owner's rights (security definer):
+-- `audit_log_private` (the last migration makes it): Supabase's linter warns of functions with their owner's rights in a
+-- served schema that signed-in people may call (0029). These functions run with their owner's rights (security definer):
 --
 --  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators. The first
---     statement of each is require_admin. api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals,
---     latest_seal_json, list_actions: also for auditors. Theirs is require_reader.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators. api_key_usage,
+--     read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal, list_actions: also for
+--     auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.

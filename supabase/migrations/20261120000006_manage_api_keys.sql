@@ -118,21 +118,7 @@ begin
 end $$;
 comment on function audit_log_private.log_key_event is 'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
 
-create function audit_log_private.create_api_key(organization_id uuid, name text, api_key_id uuid, expires_at timestamptz) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  api_key json;
-begin
-  perform audit_log_private.require_admin(organization_id);
-  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
-  -- Not in the statement below: a log of statements would have the token.
-  api_key_id := api_key ->> 'id';
-  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
-  return api_key;
-end $$;
-comment on function audit_log_private.create_api_key is 'audit_log.create_api_key, with its owner''s rights.';
-
-create function audit_log.create_api_key(
+create function audit_log_private.create_api_key(
   organization_id uuid,
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
@@ -140,11 +126,22 @@ create function audit_log.create_api_key(
   -- Null: never.
   expires_at timestamptz default null
 ) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at) $$;
-comment on function audit_log.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  api_key json;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
+  -- Not in the statement below: a log of statements would have the token.
+  api_key_id := api_key ->> 'id';
+  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
+  return api_key;
+end $$;
+comment on function audit_log_private.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
 
-create function audit_log_private.rotate_api_key(organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid) returns json
+create function audit_log_private.rotate_api_key(
+  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
+) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   -- In seconds, because days and months vary in length.
@@ -153,7 +150,7 @@ declare
   api_key audit_log_private.api_keys;
   successor json;
 begin
-  perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => true);
   -- Also where commits do not wait for the disk: after a crash, the key must not work again.
   perform set_config('synchronous_commit', 'on', true);
   if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
@@ -187,14 +184,7 @@ begin
   perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
   return successor;
 end $$;
-comment on function audit_log_private.rotate_api_key is 'audit_log.rotate_api_key, with its owner''s rights.';
-
-create function audit_log.rotate_api_key(
-  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
-) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id) $$;
-comment on function audit_log.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or expired key AL002, an overlap below 0 or above 90 days 22023.';
+comment on function audit_log_private.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -204,7 +194,7 @@ declare
   api_key audit_log_private.api_keys;
   is_revoked boolean;
 begin
-  perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => true);
   -- As in rotate_api_key.
   perform set_config('synchronous_commit', 'on', true);
   update audit_log_private.api_keys k
@@ -224,19 +214,14 @@ begin
       api_key.revoked_at, api_key.revoked_by_email
   ) as k);
 end $$;
-comment on function audit_log_private.revoke_api_key is 'audit_log.revoke_api_key, with its owner''s rights.';
-
-create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.revoke_api_key(organization_id, api_key_id) $$;
-comment on function audit_log.revoke_api_key is 'Revokes an API key: from the commit on, no request with it is accepted; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.revoke_api_key is 'Revokes an API key: from the commit on, no request with it is accepted; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
 begin
-  perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => true);
   update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
   where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
   if not found then
@@ -245,12 +230,7 @@ begin
   perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
   return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
 end $$;
-comment on function audit_log_private.confirm_api_key is 'audit_log.confirm_api_key, with its owner''s rights.';
-
-create function audit_log.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.confirm_api_key(organization_id, api_key_id) $$;
-comment on function audit_log.confirm_api_key is 'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.confirm_api_key is 'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For administrators of the organization; others get 42501.';
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -282,7 +262,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
   clock constant timestamptz := clock_timestamp();
 begin
-  perform audit_log_private.require_admin(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
       select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
@@ -313,12 +293,7 @@ begin
     ) as l
   );
 end $$;
-comment on function audit_log_private.list_api_keys is 'audit_log.list_api_keys, with its owner''s rights.';
-
-create function audit_log.list_api_keys(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.list_api_keys(organization_id) $$;
-comment on function audit_log.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -334,7 +309,7 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 declare
   names jsonb;
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   perform audit_log_private.check_days(start_date, end_date);
   -- Not joined: with outdated statistics, a join compared each row with all keys of the organization.
   select jsonb_object_agg(k.id, k.name) into names from audit_log_private.api_keys k
@@ -356,9 +331,4 @@ begin
     ) as u
   );
 end $$;
-comment on function audit_log_private.api_key_usage is 'audit_log.api_key_usage, with its owner''s rights.';
-
-create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.api_key_usage(organization_id, start_date, end_date) $$;
-comment on function audit_log.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with 400. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with 400. For administrators and auditors of the organization; others get 42501.';

@@ -214,7 +214,7 @@ begin
     audit_log_private.log_epoch(),
     (select max(k.epoch) from audit_log_private.feed_keys k),
     max(last_entry.transaction_id::text::bigint >> 40),
-    max(pg_snapshot_xmax((audit_log_private.latest_seal(o.id)).snapshot)::text::bigint >> 40)
+    max(pg_snapshot_xmax((audit_log_private.chain_end(o.id)).snapshot)::text::bigint >> 40)
   )
   into strict epoch
   from audit_log.organizations o

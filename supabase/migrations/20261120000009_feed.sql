@@ -109,7 +109,6 @@ declare
     where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
   ) end;
   page record;
-  last_examined record;
 begin
   -- One more than the page takes, to know whether there are more.
   if is_first then
@@ -138,34 +137,25 @@ begin
     ) as e;
   end if;
   has_more := cardinality(page.lines) > query.page_limit;
-  last_place := cursor;
   if has_more then
     items := page.lines[1 : query.page_limit];
-    if query.page_limit > 0 then
-      last_place.transaction_id := page.transaction_ids[query.page_limit];
-      last_place.created_at := page.times[query.page_limit];
-      last_place.id := page.ids[query.page_limit];
-    end if;
+    last_place := case when query.page_limit = 0 then cursor else (
+      cursor.seen, cursor.bound, page.transaction_ids[query.page_limit], page.times[query.page_limit], page.ids[query.page_limit]
+    )::audit_log_private.feed_cursor end;
     return;
   end if;
-  has_more := false;
   items := coalesce(page.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
   if is_first then
-    select e.transaction_id, e.created_at, e.id into last_examined
+    select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
     from audit_log_private.first_batch(organization_id, query, place, most) as e
     limit 1 offset most - 1;
   else
-    select e.transaction_id, e.created_at, e.id into last_examined
+    select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
     from audit_log_private.later_batch(organization_id, place, late_transactions, most) as e
     limit 1 offset most - 1;
   end if;
-  if found then
-    has_more := true;
-    last_place.transaction_id := last_examined.transaction_id;
-    last_place.created_at := last_examined.created_at;
-    last_place.id := last_examined.id;
-  end if;
+  has_more := found;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
 

@@ -44,7 +44,7 @@ create trigger refuse_change
 create function audit_log_private.check_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  head constant audit_log_private.seals := audit_log_private.latest_seal(new.organization_id);
+  head constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
   before audit_log_private.seals;
 begin
   select s.* into before from audit_log_private.seals s
@@ -177,7 +177,7 @@ begin
     return found_now.entries;
   end if;
 
-  head := audit_log_private.latest_seal(organization_id);
+  head := audit_log_private.chain_end(organization_id);
   sequence := coalesce(head.sequence, 0) + 1;
   previous := coalesce(head.seal, repeat('0', 64));
   -- A clock that was set back breaks no chain.
@@ -271,17 +271,17 @@ begin
 end $$;
 comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
 
-create function audit_log_private.latest_seal(organization_id uuid) returns audit_log_private.seals
+create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   latest audit_log_private.seals;
 begin
   select s.* into latest from audit_log_private.seals s
-  where s.organization_id = latest_seal.organization_id
+  where s.organization_id = chain_end.organization_id
   order by s.sequence desc limit 1;
   return latest;
 end $$;
-comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals; null when there is none.';
+comment on function audit_log_private.chain_end is 'The end of an organization''s chain of seals; null when there is none.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -326,8 +326,6 @@ end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
 create function audit_log_private.api_time(moment timestamptz) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-end $$;
+language sql stable
+return pg_catalog.to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';

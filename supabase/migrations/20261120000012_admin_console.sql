@@ -36,7 +36,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   read audit_log_private.reading;
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   query := audit_log_private.checked_query(query);
   if query.after is null then
     read := audit_log_private.read_page(organization_id, query);
@@ -49,31 +49,21 @@ begin
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
-comment on function audit_log_private.read_audit_log is 'audit_log.read_audit_log, with its owner''s rights.';
-
-create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.read_audit_log(organization_id, query) $$;
-comment on function audit_log.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   line text;
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
   where e.organization_id = read_entry.organization_id
     and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;
-comment on function audit_log_private.read_entry is 'audit_log.read_entry, with its owner''s rights.';
-
-create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.read_entry(organization_id, created_at, id) $$;
-comment on function audit_log.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
@@ -82,7 +72,7 @@ declare
   person text := wanted;
   persons text[] := '{}';
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   -- Each step is a seek in the index to the next person, however many entries each has.
   while cardinality(persons) < 10 loop
     select lower(e.user_email) into person from audit_log.audit_entries e
@@ -96,21 +86,16 @@ begin
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
 end $$;
-comment on function audit_log_private.find_persons is 'audit_log.find_persons, with its owner''s rights.';
+comment on function audit_log_private.find_persons is 'The first ten persons in the log whose address begins with a prefix, in small letters and their order: [text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
 
-create function audit_log.find_persons(organization_id uuid, prefix text) returns json
-language sql volatile set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.find_persons(organization_id, prefix) $$;
-comment on function audit_log.find_persons is 'The first ten persons in the log whose address begins with a prefix, in small letters and their order: [text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
-
-create function audit_log_private.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean) returns json
+create function audit_log_private.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean default false) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
   first_hour timestamp;
   last_hour timestamp;
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   query := audit_log_private.checked_query(query);
   first_hour := date_trunc('hour', query.since at time zone 'UTC');
   read := audit_log_private.count_matching(organization_id, query);
@@ -148,32 +133,22 @@ begin
     ) as t
   ));
 end $$;
-comment on function audit_log_private.daily_entry_counts is 'audit_log.daily_entry_counts, with its owner''s rights.';
-
-create function audit_log.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean default false) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.daily_entry_counts(organization_id, query, by_hour) $$;
-comment on function audit_log.daily_entry_counts is 'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.daily_entry_counts is 'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items;
 end $$;
-comment on function audit_log_private.list_actions is 'audit_log.list_actions, with its owner''s rights.';
-
-create function audit_log.list_actions(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.list_actions(organization_id) $$;
-comment on function audit_log.list_actions is 'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.list_actions is 'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
 begin
-  perform audit_log_private.require_reader(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
   read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
   return json_build_object(
     'total', read.total, 'altered', read.altered, 'items', read.items::json,
@@ -181,25 +156,15 @@ begin
     'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
-comment on function audit_log_private.list_seals is 'audit_log.list_seals, with its owner''s rights.';
+comment on function audit_log_private.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; others get 42501.';
 
-create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.list_seals(organization_id, query) $$;
-comment on function audit_log.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; others get 42501.';
-
-create function audit_log_private.latest_seal_json(organization_id uuid) returns json
+create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   latest audit_log_private.seals;
 begin
-  perform audit_log_private.require_reader(organization_id);
-  latest := audit_log_private.latest_seal(organization_id);
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  latest := audit_log_private.chain_end(organization_id);
   return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
 end $$;
-comment on function audit_log_private.latest_seal_json is 'audit_log.latest_seal, with its owner''s rights.';
-
-create function audit_log.latest_seal(organization_id uuid) returns json
-language sql stable set search_path = pg_catalog, pg_temp
-as $$ select audit_log_private.latest_seal_json(organization_id) $$;
-comment on function audit_log.latest_seal is 'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For administrators and auditors of the organization; others get 42501.';

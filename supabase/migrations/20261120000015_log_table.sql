@@ -10,11 +10,8 @@
 --  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
 --    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
 --    The triggers' conditions name this function: `drop column … cascade` drops it with the triggers, and breaks no write.
---  - logged_documents() is the trigger function. It writes the entries of a statement, and names nothing else of the
---    platform's.
---
--- All that is known about a logged table is in these, and in the comment of the trigger function. No table of ours has
--- it, so dumps, restores and copies of the schema need no care.
+--  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
+--    of log_table. No table of ours has them, so dumps, restores and copies of the schema need no care.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -169,9 +166,10 @@ begin
   join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
   where r.ev_class = 'pg_temp.logged_columns'::regclass;
   -- The row function's row has only the columns that are used.
-  perform from pg_rewrite r join pg_class c on c.oid = logged
-  where r.ev_class = 'pg_temp.logged_columns'::regclass and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0;
-  if found then
+  if exists (
+    select from pg_rewrite r join pg_class c on c.oid = logged
+    where r.ev_class = 'pg_temp.logged_columns'::regclass and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
+  ) then
     raise exception 'log_table(%): name columns of the row, not the whole row, in: %', logged, list using errcode = 'feature_not_supported';
   end if;
   drop view pg_temp.logged_columns;
@@ -186,8 +184,7 @@ declare
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Not the others: they may be dropped.
   used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
-  list record;
-  lists text := '';
+  fields constant integer := cardinality(field.names);
   unseen text;
 begin
   select string_agg(a.attname, ', ') into unseen from pg_attribute a
@@ -195,25 +192,17 @@ begin
   if unseen is not null then
     raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)', logged, unseen using errcode = 'feature_not_supported';
   end if;
-  for list in
-    select v.expressions, v.name, string_agg(format('%I', v.name || n), ', ') as columns
-    from (values ("row", 'log value', one.names), (data, 'log field', field.names), (changes, 'log change', change.names)) as v (expressions, name, names)
-    cross join generate_subscripts(v.names, 1) as n
-    group by v.expressions, v.name
-  loop
-    -- With names that no table and no column has.
-    lists := lists || format(' cross join lateral (select %s) as %I (%s)', list.expressions, list.name, list.columns);
-  end loop;
   execute format(
+    -- $1 and "log 1" are names that no table and no column has.
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
       language sql stable
       begin atomic
         select
-          $1, %s, "log value1"::text, audit_log_private.name_or_unnamed("log value2"::text), %s, "log value4" is true,
+          $1, %s, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
           jsonb_build_object(%s), array[%s]::text[]
-        from (select %s) as %I %s;
+        from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
       end
     $sql$,
     name,
@@ -224,17 +213,18 @@ begin
       when 1 then format('($1).%I::text', key[1])
       else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
     end,
-    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log value3")'
-      else 'audit_log_private.valid_email("log value3"::text)'
+    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
+      else 'audit_log_private.valid_email("log 3"::text)'
     end,
     (
-      select string_agg(format('%L, coalesce(audit_log_private.cut("log field%s"::text, 100), %L)', f.name, f.n, ''), ', ')
+      select string_agg(format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', ')
       from unnest(field.names) with ordinality as f (name, n)
     ),
-    (select string_agg(format('"log change%s"::text', n), ', ') from generate_subscripts(change.names, 1) as n),
+    (select string_agg(format('"log %s"::text', 4 + fields + n), ', ') from generate_subscripts(change.names, 1) as n),
     (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
-    lists
+    concat_ws(', ', "row", nullif(data, ''), nullif(changes, '')),
+    (select string_agg(format('"log %s"', n), ', ') from generate_series(1, 4 + fields + cardinality(change.names)) as n)
   );
   execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
   execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
