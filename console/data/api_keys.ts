@@ -17,6 +17,7 @@ const API_KEY = z.object({
   successor_id: z.nullable(z.string()),
   /** When the person left who made it, or who has confirmed it since. */
   maker_left_at: z.nullable(z.string()),
+  confirmed_by_email: z.nullable(SHOWN),
   state: z.enum(KEY_STATES),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */

@@ -1,6 +1,5 @@
 import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
-import * as z from "zod/mini";
-import { type ApiKey, isLive, useKeyChange } from "../data/api_keys.ts";
+import { type ApiKey, isLive } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { addDays, count, dayOf, formatRelative, lastDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
@@ -12,7 +11,7 @@ import { explainState, STATES } from "./key_state.tsx";
 const PAGE_SIZE = 25;
 
 /** What a person can do with a live key. */
-export type KeyAction = "connect" | "rotate" | "revoke";
+export type KeyAction = "connect" | "rotate" | "confirm" | "revoke";
 
 export interface KeyTableProps {
   /** All keys of the organization, to find the successors of those that are shown. */
@@ -48,10 +47,12 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
       width: "minmax(84px, 1fr)",
       value: ({ created_at }) => Date.parse(created_at),
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
-      hint: ({ created_by_email, maker_left_at }) =>
-        maker_left_at
-          ? `left ${dayOf(maker_left_at)}: confirm or revoke`
-          : created_by_email && `by ${created_by_email}`,
+      hint: ({ created_by_email, confirmed_by_email, maker_left_at }) => {
+        if (maker_left_at) {
+          return <State name={`maker left ${dayOf(maker_left_at)}`} colour="var(--soon)" />;
+        }
+        return confirmed_by_email ? `confirmed by ${confirmed_by_email}` : created_by_email;
+      },
     },
     {
       name: "Expires",
@@ -143,7 +144,6 @@ function Chart({ usage }: { usage: Usage[] | undefined }) {
 }
 
 function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["onOpen"] }) {
-  const confirmation = useKeyChange("confirm_api_key", z.unknown());
   return (
     <Menu>
       <Menu.Target>
@@ -157,9 +157,7 @@ function Actions({ apiKey, onOpen }: { apiKey: ApiKey; onOpen: KeyTableProps["on
           <Menu.Item onClick={() => onOpen("rotate", apiKey)}>Rotate …</Menu.Item>
         )}
         {apiKey.maker_left_at && (
-          <Menu.Item onClick={() => confirmation.mutate({ api_key_id: apiKey.id })}>
-            Confirm
-          </Menu.Item>
+          <Menu.Item onClick={() => onOpen("confirm", apiKey)}>Confirm</Menu.Item>
         )}
         <Menu.Item onClick={() => onOpen("revoke", apiKey)}>Revoke …</Menu.Item>
       </Menu.Dropdown>

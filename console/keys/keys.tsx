@@ -1,7 +1,8 @@
 import { Alert, Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { type ApiKey, useApiKeys } from "../data/api_keys.ts";
+import * as z from "zod/mini";
+import { type ApiKey, useApiKeys, useKeyChange } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { useUsage } from "../data/log_usage.ts";
 import { count, lastDays } from "../shared/days.ts";
@@ -41,6 +42,11 @@ export default function Keys() {
     setOpened(opened);
   };
   const onClose = () => setOpened(null);
+  const confirmation = useKeyChange("confirm_api_key", z.unknown());
+  const confirm = ({ id, name }: ApiKey) =>
+    confirmation.mutate({ api_key_id: id }, {
+      onSuccess: () => setNews(`You have confirmed “${name}”: from now on, you answer for it.`),
+    });
 
   return (
     <>
@@ -76,23 +82,27 @@ export default function Keys() {
           </Alert>
         )}
       </div>
-      <Group gap="xs">
-        <SearchField text={search.text} onChange={(text) => change({ text }, true)} />
-        <NativeSelect
-          aria-label="State"
-          data={STATE_CHOICES}
-          value={search.state ?? ""}
-          onChange={({ currentTarget: { value } }) =>
-            change({ state: KEY_STATES.find((state) => state === value) })}
-        />
-      </Group>
+      {keys.data?.length !== 0 && (
+        <Group gap="xs">
+          <SearchField text={search.text} onChange={(text) => change({ text }, true)} />
+          <NativeSelect
+            aria-label="State"
+            data={STATE_CHOICES}
+            value={search.state ?? ""}
+            onChange={({ currentTarget: { value } }) =>
+              change({ state: KEY_STATES.find((state) => state === value) })}
+          />
+        </Group>
+      )}
       <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
+      <Failure error={confirmation.error} />
       <Answer query={keys} what="API keys">
         {(all) => {
           if (all.length === 0) {
             return (
               <Empty title="No keys yet">
                 <p>Create one for each application that reads the log.</p>
+                <Button onClick={() => open({ action: "create" })}>Create the first key</Button>
               </Empty>
             );
           }
@@ -114,7 +124,8 @@ export default function Keys() {
               usageOf={usageOf}
               search={search}
               onChange={change}
-              onOpen={(action, apiKey) => open({ action, apiKey })}
+              onOpen={(action, apiKey) =>
+                action === "confirm" ? confirm(apiKey) : open({ action, apiKey })}
             />
           );
         }}

@@ -1,4 +1,4 @@
-import { Alert, Button, FileButton, Group, Progress, Stack, TextInput } from "@mantine/core";
+import { Alert, Box, Button, FileButton, Group, Progress, Stack, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
 import { Copyable } from "../shared/copy.tsx";
@@ -12,16 +12,22 @@ import { useWork } from "./use_work.ts";
 
 /** Checks evidence packs without a sign-in: everything happens in the browser. */
 export function CheckPack() {
+  const [text, setText] = useState("");
   return (
     <>
       <Head title="Check an evidence pack" />
-      <PackForm />
+      <Lead>
+        Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
+        kept yourself makes it more than a file that agrees with itself.
+      </Lead>
+      <KeptField text={text} onChange={setText} />
+      <PackForm text={text} />
     </>
   );
 }
 
-export function PackForm() {
-  const [text, setText] = useState("");
+/** Checks packs against the seal that somebody has kept, as text. */
+export function PackForm({ text }: { text: string }) {
   const [file, setFile] = useState<File | null>(null);
   const kept = parseKept(text);
   const work = useWork((file: File, options) => readPack(file, { ...options, kept }));
@@ -29,11 +35,6 @@ export function PackForm() {
   const named = work.data?.named;
   return (
     <Stack align="flex-start">
-      <Lead>
-        Choose a pack, and see what it proves. The file stays on your machine. Only a seal that you
-        kept yourself makes it more than a file that agrees with itself.
-      </Lead>
-      <KeptField text={text} onChange={setText} />
       <Group gap="xs">
         <FileButton
           accept=".zip"
@@ -115,14 +116,17 @@ export function Verdict({ proof, children }: { proof: Proof; children?: ReactNod
   const total = [...entries.values()].reduce((sum, number) => sum + number, 0);
   return (
     <Stack w="100%" gap="xs">
-      <Alert color={colour} role="status" title={title}>
+      <Alert color={colour} role="status">
+        <Box component="strong" display="block">{title}</Box>
         {formatDays(proof)}, {count(entries.size, "day")} with {count(total, "entry", "entries")}.
         {" "}
         {text}
       </Alert>
       {children}
       {problems.length + notes.length > 0 && (
-        <ul>{[...problems, ...notes].map((line) => <li key={line}>{line}</li>)}</ul>
+        <Box component="ul" m={0} pl="lg">
+          {[...problems, ...notes].map((line) => <li key={line}>{line}</li>)}
+        </Box>
       )}
       {last && problems.length === 0 && (
         <Copyable title="Latest seal, to keep elsewhere" text={keptSeal(last)} />

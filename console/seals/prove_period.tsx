@@ -1,4 +1,4 @@
-import { Alert, Button, FileButton, Stack, TextInput } from "@mantine/core";
+import { Alert, Box, Button, FileButton, Paper, Stack, TextInput } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
@@ -18,34 +18,22 @@ import { writePack } from "./write_pack.ts";
 /** A download is kept by the browser until it is whole. */
 const MOST_WITHOUT_FILE = 500_000;
 
+/** Makes evidence packs and checks them, both against a seal that the person has kept. */
 export function ProvePeriod() {
-  const { id: organizationId } = useOrganization();
-  const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
-  const [known, setKnown] = useState(month);
   const [text, setText] = useState("");
-  const kept = parseKept(text);
-  const days = useLogDays({ organizationId, ...monthDays(known) });
   const earlier = useWork((file: File, { signal }) => lastSealOf(file, signal));
-  const isReady = month === known && !days.isPlaceholderData && (text === "" || Boolean(kept));
   return (
     <>
-      <Head title="Prove a period" />
+      <Head title="Prove a period">
+        <Link from="/$organizationId/seals/prove" to="/$organizationId/seals">
+          Back to the seals
+        </Link>
+      </Head>
       <Lead>
-        Makes an evidence pack: a ZIP with the entries of a month, all seals, and a report to print.
-        Anybody can check it again, here without a sign-in, or without network with{" "}
+        An evidence pack is a ZIP with the entries of a month, all seals, and a report to print.
+        Anybody can check it: here, without a sign-in, or without network with{" "}
         <code>public-audit-log verify</code>.
       </Lead>
-      <TextInput
-        label="Month"
-        w={160}
-        maxLength={7}
-        value={month}
-        error={month !== known && "Type a month as YYYY-MM"}
-        onChange={({ currentTarget: { value } }) => {
-          setMonth(value);
-          if (isDay(`${value}-01`) && `${value}-01` <= today()) setKnown(value);
-        }}
-      />
       <KeptField text={text} onChange={setText} />
       <FileButton
         accept=".zip"
@@ -56,18 +44,55 @@ export function ProvePeriod() {
         {(props) => <Button {...props} w="fit-content">Take the seal of an earlier pack …</Button>}
       </FileButton>
       <Failure error={earlier.error} />
-      <Answer query={days} what="the month">
-        {(data) => <Prove key={data.start} {...data} kept={kept} isReady={isReady} />}
-      </Answer>
-      <h2>Check an evidence pack</h2>
-      <PackForm />
-      <Link from="/$organizationId/seals/prove" to="/$organizationId/seals">Back to the seals</Link>
+      <Box
+        display="grid"
+        mt="xs"
+        style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 400px), 1fr))", gap: 16 }}
+      >
+        <Paper withBorder p="md">
+          <MonthForm text={text} />
+        </Paper>
+        <Paper withBorder p="md">
+          <Stack>
+            <h2>Check a pack</h2>
+            <Lead>Choose a pack to see what it proves. It stays on your machine.</Lead>
+            <PackForm text={text} />
+          </Stack>
+        </Paper>
+      </Box>
     </>
   );
 }
 
-/** Makes the pack of a month. */
-function Prove(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
+function MonthForm({ text }: { text: string }) {
+  const { id: organizationId } = useOrganization();
+  const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
+  const [known, setKnown] = useState(month);
+  const kept = parseKept(text);
+  const days = useLogDays({ organizationId, ...monthDays(known) });
+  const isReady = month === known && !days.isPlaceholderData && (text === "" || Boolean(kept));
+  return (
+    <Stack align="flex-start">
+      <h2>Make a pack</h2>
+      <TextInput
+        type="month"
+        label="Month"
+        w={160}
+        value={month}
+        error={month !== known && "Type a month as YYYY-MM"}
+        onChange={({ currentTarget: { value } }) => {
+          setMonth(value);
+          if (isDay(`${value}-01`) && `${value}-01` <= today()) setKnown(value);
+        }}
+      />
+      <Answer query={days} what="the month">
+        {(data) => <MakePack key={data.start} {...data} kept={kept} isReady={isReady} />}
+      </Answer>
+    </Stack>
+  );
+}
+
+function MakePack(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
   const { start, end, days, kept, isReady } = props;
   const organization = useOrganization();
   const past = days.filter(({ day }) => day < today());
@@ -79,7 +104,7 @@ function Prove(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
   // Chromium refuses the dialog in a frame of another origin.
   const isTooLarge = entries > MOST_WITHOUT_FILE && (IS_EMBEDDED || !self.showSaveFilePicker);
   return (
-    <Stack align="flex-start">
+    <>
       <p role="status">
         {count(past.length, "day")} with {count(entries, "entry", "entries")},{" "}
         {past.filter(({ seal }) => seal).length} of them sealed.
@@ -101,6 +126,6 @@ function Prove(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
       {work.isPending && <Working share={work.share} label="Written" onCancel={work.cancel} />}
       <Failure error={work.error} />
       {work.data && <Verdict proof={work.data} />}
-    </Stack>
+    </>
   );
 }

@@ -1,4 +1,4 @@
-import { Alert, Box, Button, Group } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import {
@@ -14,7 +14,7 @@ import { readChain, sealsJson } from "../data/period.ts";
 import { openFile } from "../export/export_file.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count, countDays, formatDays, today } from "../shared/days.ts";
-import { Answer, Empty, Failure, Head, Hint, Lead, State, Time } from "../shared/parts.tsx";
+import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { daysOf } from "../shared/search.ts";
@@ -52,11 +52,9 @@ export function Seals() {
         ]}
       />
       <Lead>
-        Each night the finished days get a seal: a SHA-256 over their entries, chained to the seal
-        before. A day without entries gets none. Keep a copy of the latest seal elsewhere. With it
-        and an export, <code>public-audit-log verify</code>{" "}
-        shows later that nobody changed these days: docs/verifying.md in the repository of Public
-        Audit Log says how.
+        Each night, every finished day gets a seal: a SHA-256 over its entries, chained to the seal
+        before. Keep a copy of the latest seal elsewhere. With it, an evidence pack shows later that
+        nobody changed these days.
       </Lead>
       <Failure error={error} onRetry={refetch} />
       <Failure error={download.error} />
@@ -73,10 +71,10 @@ export function Seals() {
       />
       <Answer query={days} what="seals">
         {(data) => (
-          <div aria-busy={days.isPlaceholderData}>
+          <Stack gap="sm" aria-busy={days.isPlaceholderData}>
             <Verdict {...data} />
             <Days {...data} />
-          </div>
+          </Stack>
         )}
       </Answer>
     </>
@@ -101,7 +99,15 @@ const COLUMNS: Column<LogDay>[] = [
   {
     name: "State",
     width: "minmax(110px, 1fr)",
-    cell: ({ state }) => <State {...SEAL_STATES[state]} />,
+    cell: ({ state, seal }) => (
+      <span>
+        <State {...SEAL_STATES[state]} /> {seal && (
+          <Text span inherit c="dimmed">
+            at <Time value={seal.sealed_at} /> UTC
+          </Text>
+        )}
+      </span>
+    ),
     hint: ({ entries, state, seal }) =>
       state === "sealed" && seal && seal.entries !== entries &&
       `Sealed with ${count(seal.entries, "entry", "entries")}. ` +
@@ -109,19 +115,13 @@ const COLUMNS: Column<LogDay>[] = [
   },
   { name: "Entries", width: "minmax(80px, 96px)", isNumber: true, value: ({ entries }) => entries },
   {
-    name: "Sealed at (UTC)",
-    width: "minmax(84px, 164px)",
-    cell: ({ seal }) => seal && <Time value={seal.sealed_at} />,
-  },
-  {
     name: "Seal",
-    width: "minmax(150px, 170px)",
+    width: "150px",
+    isNameHidden: "on cards",
     cell: ({ day, seal }) =>
       seal && (
         <Group gap="xs" wrap="nowrap">
-          <Box component="code" w="9ch" style={{ overflow: "hidden", textOverflow: "ellipsis" }}>
-            {seal.seal}
-          </Box>
+          <Text component="code" fz={12.5} w="9ch" truncate>{seal.seal}</Text>
           <Copy label={`seal of ${day}`} text={keptSeal(seal)} isShort />
         </Group>
       ),
@@ -129,7 +129,7 @@ const COLUMNS: Column<LogDay>[] = [
 ];
 
 /** Says in a line what the seals of a range say. */
-function Verdict({ start, end, days }: LogDays) {
+function Verdict({ start, end, days, keep_days }: LogDays) {
   const numberOf = (wanted: SealState) => days.filter(({ state }) => state === wanted).length;
   const last = end < today() ? end : today();
   const empty = start <= last ? Math.max(0, countDays({ start, end: last }) - days.length) : 0;
@@ -139,16 +139,18 @@ function Verdict({ start, end, days }: LogDays) {
       {count(numberOf("sealed"), "day")} sealed{open > 0 && `, ${open} not yet`},{"  "}
       {numberOf("altered") || "none"} altered
       {empty > 0 && `, ${count(empty, "day")} without entries`}.
+      {keep_days !== null && ` Entries are deleted after ${count(keep_days, "day")}.`}
     </p>
   );
 }
 
-function Days({ days, holds, keep_days }: LogDays) {
+function Days({ days, holds }: LogDays) {
   const altered = days.filter(({ state }) => state === "altered");
   return (
     <>
       {holds.length > 0 && (
-        <Alert role="status" title="On hold: no entry is deleted" mb="sm">
+        <Alert color="gray" role="status" p="xs">
+          <strong>On hold: no entry is deleted.</strong>
           {holds.map(({ reason, held_by, held_at }) => (
             <div key={reason}>
               {reason}, by {held_by}, <Time value={held_at} />
@@ -156,12 +158,12 @@ function Days({ days, holds, keep_days }: LogDays) {
           ))}
         </Alert>
       )}
-      {keep_days !== null && <Hint>Entries are deleted after {count(keep_days, "day")}.</Hint>}
       {altered.length > 0 && (
-        <Alert color="red" role="alert" title="Altered after sealing" mb="sm">
-          Entries of {count(altered.length, "day")}{" "}
-          were changed after sealing. No seal declares this as a late entry or a deletion. Compare
-          these days with an earlier export: {altered.map(({ day }, index) => (
+        <Alert color="red" role="alert" p="xs">
+          <strong>Entries of {count(altered.length, "day")} were changed after sealing.</strong>
+          {" "}
+          No seal declares this as a late entry or a deletion. Compare with an earlier export:{" "}
+          {altered.map(({ day }, index) => (
             <span key={day}>
               {index > 0 && ", "}
               <DayLink day={day} />

@@ -19,8 +19,8 @@ export interface Column<T> {
   hint?: (row: T) => ReactNode;
   isRowHeader?: boolean;
   isNumber?: boolean;
-  /** Hides the name above the column, and on a phone beside its value. */
-  isNameHidden?: boolean;
+  /** Hides the name above the column, and on a phone beside its value, which stands in the card's corner. */
+  isNameHidden?: true | "on cards";
 }
 
 /** Orders names as a person would: "Customer 2" before "Customer 10". */
@@ -126,7 +126,11 @@ function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
   const { name, value, isNumber, isNameHidden } = column;
   const attributes = { role: "columnheader", scope: "col", "data-number": isNumber } as const;
   if (!value || !onSort) {
-    return <th {...attributes}>{isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}</th>;
+    return (
+      <th {...attributes}>
+        {isNameHidden === true ? <VisuallyHidden>{name}</VisuallyHidden> : name}
+      </th>
+    );
   }
   const isSorted = sorting.sort === name;
   const order = sorting.descending ? "descending" : "ascending";

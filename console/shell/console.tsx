@@ -1,6 +1,6 @@
 import "../print.css";
 import "./mantine.css";
-import { Box } from "@mantine/core";
+import { Anchor, Box, Group } from "@mantine/core";
 import { RouterProvider } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { tellAddress } from "../auth/embedding.ts";
@@ -25,9 +25,15 @@ export default function Console({ email }: { email: string }) {
 /** The screen of `?pack`: an evidence pack is checked in the browser, for anybody. */
 export function WithoutSignIn() {
   return (
-    <Box component="main" maw={960} mx="auto" px="md" py="6vh">
-      <CheckPack />
-      <a href="./">Sign in</a>
+    <Box maw={960} mx="auto" px="md" py="lg">
+      <Group component="header" gap="sm" mb="xl">
+        <img src="./icon.svg" alt="" width={28} height={28} />
+        <strong>Audit log</strong>
+        <Anchor href="./" inherit ml="auto">Sign in</Anchor>
+      </Group>
+      <main>
+        <CheckPack />
+      </main>
     </Box>
   );
 }

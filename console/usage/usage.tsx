@@ -13,23 +13,19 @@ import { type Column, sorted, Table } from "../shared/table.tsx";
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
-    width: "minmax(120px, 1fr)",
+    width: "minmax(180px, 1fr)",
     isRowHeader: true,
     value: ({ name }) => name,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
     hint: ({ kind }) => kind,
   },
   {
-    name: "Last",
-    width: "minmax(96px, 140px)",
+    name: "Last read",
+    width: "minmax(110px, 220px)",
     value: ({ last_at }) => Date.parse(last_at),
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
-    hint: ({ last_address }) => last_address && `from ${last_address}`,
-  },
-  {
-    name: "First",
-    width: "78px",
-    cell: ({ first_at }) => <Time value={first_at}>{dayOf(first_at)}</Time>,
+    hint: ({ first_at, last_address }) =>
+      `${last_address ? `from ${last_address}, ` : ""}first ${dayOf(first_at)}`,
   },
   {
     name: "Keeps up",
@@ -38,19 +34,14 @@ const COLUMNS: Column<Reader>[] = [
   },
   {
     name: "Requests",
-    width: "minmax(80px, 88px)",
+    width: "minmax(96px, 128px)",
     isNumber: true,
     value: ({ requests }) => requests,
-  },
-  {
-    name: "With a mistake",
-    width: "minmax(78px, 112px)",
-    isNumber: true,
-    value: (reader) => reader.invalid_requests,
+    hint: ({ invalid_requests }) => invalid_requests > 0 && count(invalid_requests, "mistake"),
   },
   {
     name: "Entries read",
-    width: "minmax(74px, 100px)",
+    width: "minmax(100px, 128px)",
     isNumber: true,
     value: ({ entries }) => entries,
   },
@@ -67,7 +58,7 @@ export default function Usage() {
   const usage = useUsage(days);
   const change = (changes: Partial<UsageSearch>) =>
     navigate({ search: (before) => ({ ...before, ...changes }) });
-  const sorting = search.sort ? search : { sort: "Last", descending: true as const };
+  const sorting = search.sort ? search : { sort: "Last read", descending: true as const };
   return (
     <>
       <Head title="Usage" />
@@ -100,11 +91,10 @@ export default function Usage() {
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                “Keeps up” says whether a key that follows the log has read its newest entries. It
-                says nothing of a key that reads by pages. “With a mistake” counts requests that the
-                API could not understand. Requests without a valid key, and those above the rate
-                limit, are not counted. Requests are counted by day (UTC), and the counts are kept
-                for 400 days.{organization.is_admin && (
+                “Keeps up” says whether a key that follows the log has read its newest entries. A
+                mistake is a request that the API could not understand. Requests without a valid
+                key, and those above the rate limit, are not counted. The counts are kept for 400
+                days.{organization.is_admin && (
                   <>
                     {" "}A key that read nothing on these days is only in the{" "}
                     <Link from="/$organizationId/usage" to="/$organizationId/keys">

@@ -140,10 +140,10 @@ export class View {
     await this.entry.or(this.page.getByRole("dialog")).waitFor({ state: "hidden" });
   }
 
-  async openMenu(key: string, item: "Rotate …" | "Revoke …"): Promise<void> {
+  async openMenu(key: string, item: "Rotate …" | "Confirm" | "Revoke …"): Promise<void> {
     await this.row(key).first().getByRole("button", { name: /^Actions for/ }).click();
     await this.page.getByRole("menuitem", { name: item }).click();
-    await this.page.getByRole("dialog").waitFor();
+    if (item !== "Confirm") await this.page.getByRole("dialog").waitFor();
   }
 
   /** Presses the button that copies something, and returns the clipboard's text. */

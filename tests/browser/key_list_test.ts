@@ -76,6 +76,23 @@ describe("the list of keys, accessible in each state", () => {
     });
   });
 
+  it("marks a key whose maker has left, until somebody confirms it", async () => {
+    const { view, page, admin } = await openScreen("keys", async ({ id }) => {
+      const colleague = await signUp();
+      await addMember(id, colleague, "admin");
+      await createApiKey(colleague, id, "of a colleague");
+      await sql`select audit_log.person_left(${id}, ${colleague.id})`;
+    });
+    const key = view.row("of a colleague");
+    await key.getByText(/^maker left 20\d\d-\d\d-\d\d$/).waitFor();
+    await page.route("**/rpc/confirm_api_key", (route) => route.fulfill(NO_DATABASE), { times: 1 });
+    await view.openMenu("of a colleague", "Confirm");
+    await view.shows("The database does not answer.");
+    await view.openMenu("of a colleague", "Confirm");
+    await view.shows("You have confirmed “of a colleague”");
+    await key.getByText(`confirmed by ${admin.email}`).waitFor();
+  });
+
   it("does not call a key unused when its usage cannot be read", async () => {
     const { view } = await openScreen("keys", ({ token }) => get(token), {
       prepare: (page) => page.route("**/rpc/api_key_usage", (route) => route.fulfill(NO_DATABASE)),

@@ -40,7 +40,7 @@ async function openProof(sequence?: number) {
   await view.press("Prove a period");
   await page.getByLabel("Month").fill("2026-03");
   const kept = sequence ? await sealOf(id, sequence) : "";
-  await page.getByLabel("Seal that you kept elsewhere").first().fill(kept);
+  await page.getByLabel("Seal that you kept elsewhere").fill(kept);
   counts.resolve();
   await view.shows("3 days with 1,254 entries, 3 of them sealed.");
   await page.unroute("**/rpc/daily_entry_counts");
@@ -128,6 +128,7 @@ describe("seals, accessible in each state", () => {
       select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
     const kept = `${latest?.["sequence"]}:${latest?.["seal"]}`;
     assertEquals(await view.copy("latest seal"), kept);
+    await page.setViewportSize({ width: 360, height: 900 });
     assertEquals(await view.copy("seal of 2026-03-02"), kept);
     await page.goto(`${CONSOLE_URL}#/${id}/log?start=2026-03-01&end=2026-03-09`);
     await page.getByRole("option", { name: "2026-03-01: 1 entry, altered after sealing" })
@@ -228,6 +229,7 @@ z.write("${folder}/seals.json", "seals.json")`,
     const { view, page, id } = await openProof();
     const path = await download(view, "Make the pack", "evidence_2026-03.zip");
     await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
+    await view.assertAccessible("agrees");
     const other = await openCheck();
     await check(other.page, path);
     await other.page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
