@@ -3,11 +3,13 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
+import root from "../../deno.json" with { type: "json" };
 import { refuse } from "../client.ts";
 import { type Change, listFiles, readFile, unixLines } from "./files.ts";
 import { patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
 
+const { version } = root;
 const FUNCTION = "supabase/functions/public-audit-log";
 const CONFIG = "supabase/config.toml";
 
@@ -22,18 +24,8 @@ interface Manifest {
   sha256: Record<string, string>;
 }
 
-export interface InstallOptions {
-  /** The version to install. */
-  version: string;
-  /** The time in the new migrations' names, unless their newest is later. */
-  now?: Date;
-}
-
 /** The changes of an installation, or an upgrade, in a project. */
 export interface Installation {
-  version: string;
-  /** Whether no run has finished there before. */
-  isFirst: boolean;
   /** In the order in which to make them; none if this version is installed already. */
   changes: Change[];
   /** Migrations that were installed and are gone, as after `supabase migration squash`. */
@@ -44,22 +36,15 @@ export interface Installation {
 
 /**
  * Plans how to install from a copy of this repository into a project. It changes nothing:
- * `applyChanges` does. A file of ours that was changed there is never overwritten.
+ * `applyChanges` does. A file of ours that was changed there is never overwritten. `now` is in the new migrations'
+ * names, unless their newest is later.
  *
  * @throws {AuditLogError} if a file was changed there.
  */
-export function planInstallation(
-  source: string,
-  target: string,
-  options: InstallOptions,
-): Installation {
+export function planInstallation(source: string, target: string, now = new Date()): Installation {
   assertSupabaseProject(source, target);
-  const { version, now = new Date() } = options;
   const installed = readManifest(target);
-  const migrations = planMigrations(source, target, {
-    installed: installed?.migrations ?? [],
-    now,
-  });
+  const migrations = planMigrations(source, target, installed?.migrations ?? [], now);
   const unknown = installed?.migrations.find((name) => !migrations.names.includes(name));
   if (unknown) {
     refuse(
@@ -84,7 +69,7 @@ export function planInstallation(
   const text = `${JSON.stringify(manifest, null, 2)}\n`;
   if (unixLines(readFile(target, MANIFEST)) !== text) changes.push({ path: MANIFEST, text });
   const isConfigByHand = patched === null;
-  return { version, isFirst: !installed, changes, missing: migrations.missing, isConfigByHand };
+  return { changes, missing: migrations.missing, isConfigByHand };
 }
 
 function assertSupabaseProject(source: string, target: string): void {

@@ -23,7 +23,8 @@ export interface MigrationsPlan {
 export function planMigrations(
   source: string,
   target: string,
-  { installed, now }: { installed: string[]; now: Date },
+  installed: string[],
+  now: Date,
 ): MigrationsPlan {
   const theirs = listFiles(target, MIGRATIONS).filter((file) => /^\d+_.*\.sql$/.test(file));
   const plan: MigrationsPlan = { names: [], changes: [], changed: [], missing: [] };
