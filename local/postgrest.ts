@@ -1,13 +1,10 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { startChildProcess, untilHealthy } from "./child_process.ts";
+import { type ChildProcess, startChildProcess, untilHealthy } from "./child_process.ts";
 import { freePort } from "./free_port.ts";
 import { runCommand } from "./run_command.ts";
 
 /** Older versions do not put all claims as JSON into `request.jwt.claims`. Hosted projects do. */
 const OLDEST = 12;
-
-const RESTART_PAUSE_MS = 200;
 
 export interface PostgrestProgram {
   path: string;
@@ -52,48 +49,37 @@ export interface PostgrestOptions {
   log: (line: string) => void;
 }
 
-export interface Postgrest extends AsyncDisposable {
-  port: number;
-  /** Changes when PostgREST died and was started again. */
-  readonly pid: number;
-}
-
-/**
- * Starts PostgREST with the settings of a hosted project, and resolves when it is ready. If PostgREST dies, this
- * starts it again on the same port.
- */
+/** Starts PostgREST with the settings of a hosted project, and resolves when it is ready. */
 export async function startPostgrest(
   { path, version }: PostgrestProgram,
   { apiUrl, databaseUrl, jwtSecret, log }: PostgrestOptions,
-): Promise<Postgrest> {
+): Promise<ChildProcess & { port: number }> {
   const port = freePort();
   const adminPort = freePort();
   let isReady = false;
   let startOutput = "";
-  const start = () =>
-    startChildProcess(path, {
-      clearEnv: true,
-      env: {
-        LC_ALL: "C.UTF-8",
-        PGRST_DB_URI: databaseUrl,
-        PGRST_DB_SCHEMAS: "public, audit_log",
-        PGRST_DB_ANON_ROLE: "anon",
-        PGRST_DB_EXTRA_SEARCH_PATH: "public, extensions",
-        PGRST_DB_MAX_ROWS: "1000",
-        PGRST_DB_POOL: "10",
-        PGRST_JWT_SECRET: jwtSecret,
-        PGRST_OPENAPI_SERVER_PROXY_URI: `${apiUrl}/rest/v1`,
-        PGRST_SERVER_HOST: "127.0.0.1",
-        PGRST_SERVER_PORT: String(port),
-        PGRST_ADMIN_SERVER_PORT: String(adminPort),
-      },
-      onLine(line) {
-        if (isReady) log(`PostgREST: ${line}`);
-        else startOutput += line;
-      },
-    });
+  const process = startChildProcess(path, {
+    clearEnv: true,
+    env: {
+      LC_ALL: "C.UTF-8",
+      PGRST_DB_URI: databaseUrl,
+      PGRST_DB_SCHEMAS: "public, audit_log",
+      PGRST_DB_ANON_ROLE: "anon",
+      PGRST_DB_EXTRA_SEARCH_PATH: "public, extensions",
+      PGRST_DB_MAX_ROWS: "1000",
+      PGRST_DB_POOL: "10",
+      PGRST_JWT_SECRET: jwtSecret,
+      PGRST_OPENAPI_SERVER_PROXY_URI: `${apiUrl}/rest/v1`,
+      PGRST_SERVER_HOST: "127.0.0.1",
+      PGRST_SERVER_PORT: String(port),
+      PGRST_ADMIN_SERVER_PORT: String(adminPort),
+    },
+    onLine(line) {
+      if (isReady) log(`PostgREST: ${line}`);
+      else startOutput += line;
+    },
+  });
 
-  let process = start();
   try {
     // Ready when it has connected to the database and read its schema.
     const ready = untilHealthy(`http://127.0.0.1:${adminPort}/ready`);
@@ -104,27 +90,5 @@ export async function startPostgrest(
     throw new Error(`PostgREST ${version} (${path}) does not start (${error}): ${startOutput}`);
   }
   isReady = true;
-
-  let isStopping = false;
-  const keptRunning = (async () => {
-    for (;;) {
-      const end = await process.ended;
-      if (isStopping) return;
-      log(`PostgREST has ended (${end}): starting it again\n`);
-      await delay(RESTART_PAUSE_MS);
-      if (isStopping) return;
-      process = start();
-    }
-  })();
-  return {
-    port,
-    get pid() {
-      return process.pid;
-    },
-    async [Symbol.asyncDispose]() {
-      isStopping = true;
-      await process[Symbol.asyncDispose]();
-      await keptRunning;
-    },
-  };
+  return { ...process, port };
 }

@@ -13,7 +13,7 @@ import {
   startPostgres,
   stopPostgres,
 } from "./postgres.ts";
-import { findPostgrest, type Postgrest, startPostgrest } from "./postgrest.ts";
+import { findPostgrest, startPostgrest } from "./postgrest.ts";
 import { findSupabase, supabase } from "./supabase_cli.ts";
 
 export interface StackOptions {
@@ -47,8 +47,6 @@ export interface StackInfo {
 export interface Stack extends StackInfo, AsyncDisposable {
   /** For tests that stop Postgres and start it again. */
   postgres: PostgresOptions;
-  /** For tests that kill PostgREST. */
-  postgrest: Pick<Postgrest, "pid">;
   /** What a Supabase Auth has sent, the latest last. */
   mails: Mail[];
   /** Resolves to the signal or exit code when the Edge Function's process ends. */
@@ -102,7 +100,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         log,
         ...authOptions,
       })
-      : await createLite(authOptions),
+      : createLite(authOptions),
   );
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
     auth,
@@ -157,7 +155,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     publishableKey,
     secretKey,
     postgres: cluster,
-    postgrest,
     mails,
     functionEnded: edgeFunction.ended,
     [Symbol.asyncDispose]: () => running.disposeAsync(),

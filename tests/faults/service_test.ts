@@ -105,15 +105,6 @@ describe("the service gives only allowed answers, and recovers, when", () => {
     });
   });
 
-  const cutOff = /503|error reading a body|connection/;
-  recovers("PostgREST is killed, and once more as soon as it is back", cutOff, async (load) => {
-    for (let kill = 0; kill < 2; kill++) {
-      Deno.kill(stack.postgrest.pid, "SIGKILL");
-      await load.waitForAnswers(8, 500);
-      await load.waitForAnswers(8, 200);
-    }
-  });
-
   // tests/pure/handler_test.ts tests whole answers with wrong content.
   it("the Data API hangs before or in the middle of an answer, or cuts it off", async () => {
     const pass = ({ url, method, headers, body }: Request) => {
