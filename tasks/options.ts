@@ -30,17 +30,12 @@ function readOptions() {
       options: {
         "api-port": { type: "string", default: "54321" },
         "db-port": { type: "string", default: "54322" },
-        help: { type: "boolean", short: "h", default: false },
         "data-dir": {
           type: "string",
           default: fileURLToPath(new URL("../local/data", import.meta.url)),
         },
       },
     });
-    if (values.help) {
-      console.log(USAGE);
-      Deno.exit(0);
-    }
     const ports = new Set([values["api-port"], values["db-port"]].map(Number));
     const isPort = (port: number) => Number.isInteger(port) && port > 0 && port < 65_536;
     if (ports.size === 2 && [...ports].every(isPort)) return values;
