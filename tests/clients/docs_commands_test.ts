@@ -7,7 +7,10 @@ import {
   DATABASE_URL,
   entriesOf,
   insertEntries,
+  listApiKeys,
   newLog,
+  newOrganization,
+  PUBLISHABLE_KEY,
   rolledBack,
   runUpkeep,
   SECRET_KEY,
@@ -51,6 +54,42 @@ describe("docs/api.md", () => {
       outputOf("seq 60"),
       /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,
     );
+  });
+});
+
+describe("docs/keys.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { id } = await newOrganization(admin);
+    await writeEntries(id, Array(3).fill({ created_at: "2026-11-20T12:00:00Z" }));
+    const { outputOf } = await runRecipes({
+      API_URL,
+      PUBLISHABLE_KEY,
+      EMAIL: admin.email,
+      PASSWORD: admin.password,
+      ORGANIZATION_ID: id,
+    }, "keys.md");
+
+    const [organization] = JSON.parse(outputOf("rpc/list_organizations"))
+      .filter((organization: { id: string }) => organization.id === id);
+    assertEquals(organization?.is_admin, true);
+    const created = JSON.parse(outputOf("cat created.json"));
+    assertMatch(created.token, /^pck_/);
+    const lifetime = Date.parse(created.expires_at) - Date.parse(created.created_at);
+    assertEquals(Math.round(lifetime / 86_400_000), 90);
+    assertMatch(
+      outputOf('key["state"]'),
+      /^active SIEM pck_\S+ expires 20\S+ used None\nactive test /,
+    );
+    assertEquals(outputOf("call rotate_api_key").trim(), "200");
+    assertMatch(
+      outputOf("api_key_usage"),
+      / SIEM 1 requests, 0 invalid, 3 entries, last from 127\.0\.0\.1$/,
+    );
+    assert(JSON.parse(outputOf("call revoke_api_key")).revoked_at);
+    assertEquals(JSON.parse(outputOf("call read_audit_log")).total, 0);
+
+    const states = (await listApiKeys(admin, id)).map(({ name, state }) => `${name} ${state}`);
+    assertEquals(states.sort(), ["Export revoked", "SIEM active", "SIEM expiring", "test active"]);
   });
 });
 

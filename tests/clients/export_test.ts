@@ -191,8 +191,10 @@ describe("public-audit-log export", () => {
     const { size } = Deno.statSync(`${folder}/whole.csv`);
     for (const share of [0.2, 0.9]) {
       const file = `${folder}/${share}.csv`;
-      const { code } = await start(file, { key: log.token, longestFile: size * share }).output;
-      assert(code !== 0 && Deno.statSync(file).size > 0, `${code}: ${share}`);
+      const full = { key: log.token, longestFile: size * share };
+      const { code, stderr } = await start(file, full).output;
+      assertEquals([code, Deno.statSync(file).size > 0], [1, true]);
+      assertMatch(stderr, /csv cannot be written: .*\. Then run the same command again/);
       await exportTo(file, { key: log.token });
       await assertWhole(file, log);
     }

@@ -11,7 +11,7 @@ export interface Ran {
 }
 
 /**
- * Runs the commands of a page in docs/ in one shell, and in a new folder with the page's files. Leaves
+ * Runs the commands of a page in docs/ in one shell, and in a new folder with the files on the page. Leaves
  * out commands with an `…`, which a person has to fill in, and those marked `bash`, for other machines.
  *
  * @throws {Error} with what was printed, if one of them fails.
@@ -19,12 +19,8 @@ export interface Ran {
 export async function runRecipes(
   environment: Record<string, string>,
   page = "integrating.md",
-  files: Record<string, string> = {},
 ): Promise<Ran> {
   const folder = newFolder();
-  for (const [name, text] of Object.entries(files)) {
-    await Deno.writeTextFile(join(folder, name), text);
-  }
   const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { code, stdout, stderr } = await runProgram("bash", {
