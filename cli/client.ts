@@ -59,19 +59,10 @@ export interface FeedPage {
   organizationId: string;
 }
 
-/** Which entries to read. */
-export interface Selection {
-  /** The first and the last UTC day; by default all days, future ones too. */
-  start?: string | undefined;
-  end?: string | undefined;
-  /** From a moment on, and before one, as in 2026-11-20T08:00:00Z. */
-  since?: string | undefined;
-  until?: string | undefined;
-  /** Only entries with this action, or with one of these, which commas separate. */
-  action?: string | undefined;
-  /** Only entries of this person. */
-  user_email?: string | undefined;
-}
+const SELECTING = ["start", "end", "since", "until", "action", "user_email"] as const;
+
+/** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
+export type Selection = { [Name in typeof SELECTING[number]]?: string | undefined };
 
 /** What to read, and how to try again. */
 export interface FollowOptions extends Selection {
@@ -130,13 +121,9 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
 }
 
 /** The parameters that select entries. */
-export function selectionOf(
-  { start, end, since, until, action, user_email }: Selection,
-): Record<string, string> {
-  const given = Object.entries({ start, end, since, until, action, user_email });
-  return Object.fromEntries(
-    given.flatMap(([name, value]) => value === undefined ? [] : [[name, value]]),
-  );
+export function selectionOf(given: Selection): Record<string, string> {
+  const pairs = SELECTING.map((name) => [name, given[name]]);
+  return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
 }
 
 /** Asks the API, which must give what was asked for. */
@@ -183,14 +170,13 @@ function parseProblem(body: string): { code?: string; parameters: string[] } {
 
 /** Reads a key that may be replaced at any moment. */
 function readKey(file: string): string {
-  let key: string;
   try {
-    key = readFileSync(file, "utf8").trim();
+    const key = readFileSync(file, "utf8").trim();
+    if (key) return key;
   } catch (error) {
     throw new Temporary(`The key cannot be read: ${messageOf(error)}`);
   }
-  if (!key) throw new Temporary(`${file} is empty`);
-  return key;
+  throw new Temporary(`${file} is empty`);
 }
 
 /** Ends a request that takes too long. Has a timer of its own, because Node 20 forgets AbortSignal.timeout() in any(). */

@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
-import type { Seal } from "../seals/seal_chain.ts";
+import type { DayHash, Seal } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
@@ -22,20 +22,15 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
     const file = `${folder}/${day}.ndjson`;
     const own = existsSync(file) ? await hashOf(file) : undefined;
     if (own?.sha256 === sha256) continue;
-    const keep = (now: number) =>
+    const read = own && removed > 0
+      ? undefined
+      : await persist(() => readDay(day, `${file}.new`, options), options);
+    if (!read || own && own.entries > read.entries) {
+      rmSync(`${file}.new`, { force: true });
       notes.push(
-        `${file} is kept as it is, with ${own?.entries} entries: the log has ${now}, because some were ` +
-          "deleted. To write it anew, move it away",
+        `${file} is kept as it is, with ${own?.entries} entries: the log has ` +
+          `${read?.entries ?? entries}, because some were deleted. To write it anew, move it away`,
       );
-    if (own && removed > 0) {
-      keep(entries);
-      continue;
-    }
-    await persist(() => readDay(day, `${file}.new`, options), options);
-    const read = await hashOf(`${file}.new`);
-    if (own && own.entries > read.entries) {
-      rmSync(`${file}.new`);
-      keep(read.entries);
       continue;
     }
     renameSync(`${file}.new`, file);
@@ -46,9 +41,8 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
       );
     }
   }
-  return [...notes, `${days.length} sealed days are in ${folder}, ${written} of them new`].join(
-    "\n",
-  );
+  notes.push(`${days.length} sealed days are in ${folder}, ${written} of them new`);
+  return notes.join("\n");
 }
 
 /** The last seal of each day, by day, with how many entries were ever deleted from it. */
@@ -62,7 +56,7 @@ function lastSeals(seals: Seal[]): Seal[] {
 }
 
 /** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */
-async function readDay(day: string, file: string, options: FollowOptions): Promise<void> {
+async function readDay(day: string, file: string, options: FollowOptions): Promise<DayHash> {
   const url = new URL(options.url);
   writeDurably(file, "w", "");
   let total: number | undefined;
@@ -78,4 +72,5 @@ async function readDay(day: string, file: string, options: FollowOptions): Promi
     writeDurably(file, "a", answer.body);
     read += lines;
   }
+  return await hashOf(file);
 }

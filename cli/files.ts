@@ -29,11 +29,8 @@ export function writeDurably(path: string, flags: "w" | "a", text: string, mode 
     fs.fsyncSync(file);
     fs.closeSync(file);
   } catch (error) {
-    const message = `${path} cannot be written: ${messageOf(error)}`;
-    throw new AuditLogError(
-      EXIT.gaveUp,
-      `${message}. Correct that. Then run the same command again.`,
-    );
+    const message = `${path} cannot be written: ${messageOf(error)}. Correct that.`;
+    throw new AuditLogError(EXIT.gaveUp, `${message} Then run the same command again.`);
   }
   return bytes.length;
 }

@@ -36,15 +36,11 @@ export async function forward(
     // This cursor leads to the same entries as the one that was saved.
     if (lines.length === 0 && !hasMore) continue;
     const { after, pages, entries } = progress;
-    if (lines.length > 0) {
-      const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
-      for (const [first, end] of pieces(lines, options.mostBytes ?? Infinity)) {
-        const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
-        await persist(
-          () => sink({ ...piece, number: pages, from, signal, say: options.say }),
-          options,
-        );
-      }
+    const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
+    for (const [first, end] of pieces(lines, options.mostBytes ?? Infinity)) {
+      const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
+      const delivery = { ...piece, number: pages, from, signal, say: options.say };
+      await persist(() => sink(delivery), options);
     }
     progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };
     if (state) writeWhole(state, JSON.stringify(progress));
@@ -54,7 +50,7 @@ export async function forward(
 
 /** Splits lines into pieces of so many bytes at most, or of one line: where each begins, and where it ends. */
 function pieces(lines: string[], mostBytes: number): [first: number, end: number][] {
-  const starts = [0];
+  const starts = lines.length > 0 ? [0] : [];
   let bytes = 0;
   for (const [n, line] of lines.entries()) {
     const length = Buffer.byteLength(line) + 2;

@@ -151,55 +151,44 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const { days, start, end, ...rest } = parse({
-        ...RANGE,
-        out: TEXT,
-        days: TEXT,
-        follow: FLAG,
-        verify: FLAG,
-      });
+      const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG };
+      const given = parse({ ...RANGE, ...files });
+      const { out, days, follow, verify: isVerified, ...range } = given;
+      const { start, end, ...filter } = range;
       if (days) {
-        const [other] = Object.keys(rest);
+        const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
         if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
         return print(await exportDays(days, { ...api(), start, end }));
       }
-      if (!rest.out) refuse("--out: name the file to write to. Try --help.");
-      const { verify: isVerified, out, follow, ...filter } = rest;
+      if (!out) refuse("--out: name the file to write to. Try --help.");
       if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
-        refuse(
-          "--verify needs a whole log in a file .ndjson: without filters and --follow. Try --help.",
-        );
+        refuse("--verify needs a whole log in a file .ndjson: without filters and --follow.");
       }
-      print(await exportLog(out, { ...api(follow), ...selectionFrom({ start, end, ...filter }) }));
+      print(await exportLog(out, { ...api(follow), ...selectionFrom(range) }));
       if (!isVerified) return 0;
       // All sealed days must be in a whole log.
-      const range = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
-      return await printVerdict({ files: [out], ...range, seals: api() });
+      const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
+      return await printVerdict({ files: [out], ...whole, seals: api() });
     }
     case "follow": {
-      const { once, ...options } = parse({ ...RANGE, state: TEXT, once: FLAG });
-      await forward(printed, { ...api(!once), ...selectionFrom(options), state: options.state });
+      const { once, state, ...range } = parse({ ...RANGE, state: TEXT, once: FLAG });
+      await forward(printed, { ...api(!once), ...selectionFrom(range), state });
       return 0;
     }
     case "forward": {
       const delivery = { headers: TEXT, body: TEXT, refused: TEXT };
       const place = { to: TEXT, state: TEXT, once: FLAG };
-      const { to = "", once, ...options } = parse({ ...RANGE, ...place, ...delivery });
-      const { state } = options;
+      const { to = "", state, once, headers, body, refused, ...range } = parse({
+        ...RANGE,
+        ...place,
+        ...delivery,
+      });
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
-      const { headers, body, refused } = options;
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
       const mostBytes = to.startsWith("s3:") ? Infinity : MOST_BYTES;
-      const entries = await forward(sink, {
-        ...api(!once),
-        ...selectionFrom(options),
-        state,
-        to,
-        mostBytes,
-      });
-      return print(
-        `${entries} entries were delivered to ${to}${refused ? `, or are in ${refused}` : ""}`,
-      );
+      const options = { ...api(!once), ...selectionFrom(range), state, to, mostBytes };
+      const delivered = `${await forward(sink, options)} entries were delivered to ${to}`;
+      return print(refused ? `${delivered}, or are in ${refused}` : delivered);
     }
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
@@ -224,14 +213,10 @@ async function printVerdict(options: VerifyOptions): Promise<number> {
   return isWell ? 0 : EXIT.differs;
 }
 
-interface Given extends Omit<Selection, "action" | "user_email"> {
-  action?: string[] | undefined;
-  "user-email"?: string | undefined;
-}
+type Given = ReturnType<typeof parseArgs<{ options: typeof RANGE }>>["values"];
 
 function selectionFrom({ action, "user-email": user_email, ...given }: Given): Selection {
-  const { start, end, since, until } = given;
-  return { start, end, since, until, action: action?.join(","), user_email };
+  return { ...given, action: action?.join(","), user_email };
 }
 
 /** Reads the URL and the key from the environment. */

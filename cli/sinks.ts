@@ -155,9 +155,8 @@ function elasticsearch(url: URL, token: string, refused?: string): Sink {
     for (const { status, error, n } of failures) {
       const { id = "", created_at = "" } = items[n] ?? {};
       const reason = JSON.stringify(error);
-      const message = `${url.host} refuses the entry ${id} of ${created_at}: ${
-        visible(reason.slice(0, 500))
-      }`;
+      const why = visible(reason.slice(0, 500));
+      const message = `${url.host} refuses the entry ${id} of ${created_at}: ${why}`;
       // Any other status is of the index or of the token: the next entry would be refused, too.
       if (status !== 400) refuse(`${message}. Correct the index or the token.`);
       if (!refused) {

@@ -4,6 +4,7 @@
 import {
   appendFileSync,
   createReadStream,
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -17,7 +18,6 @@ import { createGunzip } from "node:zlib";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
 import { type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
-import { codeOf } from "./files.ts";
 
 export interface VerifyOptions {
   /** Files with entries, one a line, in any order, and folders of such files. */
@@ -45,23 +45,19 @@ const MOST_GATHERED = 8_000_000;
 
 /** Returns the lines to print, and whether all is as it was sealed. */
 export async function verify(
-  options: VerifyOptions,
+  { files, seals: source, kept, start, end }: VerifyOptions,
 ): Promise<{ lines: string[]; isWell: boolean }> {
-  const { files, seals: source, kept } = options;
   if (files.length === 0) refuse("Name the files of the export, or their folder. Try --help.");
   const keptSeal = kept === undefined ? undefined : parseKept(kept);
   if (kept !== undefined && !keptSeal) {
     refuse("--kept must be a sequence, a colon and a seal of 64 digits");
   }
-  for (const day of [options.start, options.end]) {
+  for (const day of [start, end]) {
     if (day !== undefined && !DAY.test(day)) refuse("--start and --end must be days, YYYY-MM-DD");
   }
-  const pages: unknown[] = Array.isArray(source)
-    ? source.map((file) => JSON.parse(readFileSync(file, "utf8")))
+  const pages = Array.isArray(source)
+    ? source.map((file) => parseSeals(readFileSync(file, "utf8")))
     : await fetchSeals(source);
-  if (!pages.every(isSealsPage)) {
-    refuse("The seals are not what …/seals answers: save its answers anew.");
-  }
   const missing = missingSeals(pages);
   if (missing) {
     const { found, total } = missing;
@@ -70,7 +66,6 @@ export async function verify(
     );
   }
   const { days, repeated } = await hashFiles(files);
-  const { start, end } = options;
   const { problems, notes, last } = await judge({ pages, days, kept: keptSeal, start, end });
   if (repeated > 0) notes.unshift(`Repeated entries that were dropped: ${repeated}`);
   const lines = [...problems, ...notes, summary(last, kept, problems.length)];
@@ -84,10 +79,7 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
     const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
     const url = new URL(`${String(api.url).replace(/\/$/, "")}/seals?${query}`);
     const { body } = await persist(() => ask(url, api), api);
-    const page: unknown = JSON.parse(body);
-    if (!isSealsPage(page)) {
-      refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right?");
-    }
+    const page = parseSeals(body);
     pages.push(page);
     read += page.items.length;
     if (page.items.length === 0 || read >= page.total) return pages;
@@ -95,10 +87,14 @@ export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
   }
 }
 
+function parseSeals(text: string): SealsPage {
+  const page: unknown = JSON.parse(text);
+  if (isSealsPage(page)) return page;
+  refuse("The seals are not what …/seals answers: is AUDIT_LOG_URL right, or the file of --seals?");
+}
+
 /** Hashes the entries of each day that the files have, and counts those that were there twice. */
-async function hashFiles(
-  files: string[],
-): Promise<{ days: Map<string, DayHash>; repeated: number }> {
+async function hashFiles(files: string[]) {
   const paths = files.flatMap((file) =>
     statSync(file).isDirectory()
       ? readdirSync(file).filter((name) => ENTRY_FILE.test(name)).map((name) => join(file, name))
@@ -118,7 +114,9 @@ async function hashFiles(
       }
     }
     for (const day of named) {
-      const lines = readLines(join(folder, day));
+      const file = join(folder, day);
+      // A day whose file is empty has none here.
+      const lines = existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : [];
       const unique = [...new Set(lines)].sort(byTimeAndId);
       repeated += lines.length - unique.length;
       days.set(day, await hashDay(inPieces(unique)));
@@ -148,16 +146,6 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
     size = 0;
   }
   yield* gathered;
-}
-
-function readLines(path: string): string[] {
-  try {
-    return readFileSync(path, "utf8").trimEnd().split("\n");
-  } catch (error) {
-    // The day has an empty file.
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
-  }
 }
 
 function byTimeAndId(one: string, other: string): number {

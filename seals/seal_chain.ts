@@ -42,10 +42,7 @@ export function isSeal(value: unknown): value is Seal {
 }
 
 /** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */
-export async function checkChain(
-  seals: Seal[],
-  kept?: Kept,
-): Promise<Findings> {
+export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> {
   const found: Findings = { problems: [], notes: [] };
   /** The last seal of each day so far. */
   const last = new Map<string, Seal>();
@@ -100,11 +97,7 @@ function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined
   return [`says ${entries} entries, but its changes make ${expected}: somebody made it by hand`];
 }
 
-function checkKept(
-  seals: Seal[],
-  kept: Kept,
-  { problems, notes }: Findings,
-): void {
+function checkKept(seals: Seal[], kept: Kept, { problems, notes }: Findings): void {
   const found = seals.find(({ sequence }) => sequence === kept.sequence);
   const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
   if (!found) {

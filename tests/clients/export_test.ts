@@ -210,9 +210,7 @@ describe("public-audit-log export", () => {
         second = await start(file, { key: log.token }).output;
       }
       if (number === 3) running.process.kill("SIGINT");
-      const answer = await forward();
-      if (number === 1) answer.headers.set("RateLimit-Policy", '"default";q=30;w=60');
-      return answer;
+      return await forward();
     });
     const running = start(file, { url: proxy.url, key: log.token }, "--follow");
     assertEquals((await running.output).code, 130);
@@ -222,8 +220,6 @@ describe("public-audit-log export", () => {
       second?.stderr ?? "",
       /log\.ndjson is in use: wait until the other process has ended/,
     );
-    const [first = 0, next = 0] = proxy.requestedAt;
-    assert(next - first >= 3_900, "leaves the key half of its requests");
   });
 
   it("takes no broken answer for a page", async () => {

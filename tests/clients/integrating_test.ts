@@ -51,7 +51,7 @@ describe("docs/integrating.md", () => {
     const path = await newReader();
     let writing = Promise.resolve();
     await using proxy = startProxy((number, forward) => {
-      if (number <= 2) return tryAgain(429, 1);
+      if (number <= 2) return tryAgain(429, "1");
       if (number === 3) writing = writeOutOfOrder(organization, 20);
       return forward();
     });

@@ -60,7 +60,7 @@ function kill(process: Deno.ChildProcess): void {
 }
 
 /** Refuses a request, and says when to ask again. */
-export function tryAgain(status: number, seconds = 0, id = ""): Response {
-  const headers = { "Retry-After": String(seconds), "X-Request-Id": id };
+export function tryAgain(status: number, retryAfter = "0", id = ""): Response {
+  const headers = { "Retry-After": retryAfter, "X-Request-Id": id };
   return new Response("", { status, headers });
 }
