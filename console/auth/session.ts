@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { auth, RequestError, STORAGE, STORAGE_KEY } from "../shared/transport.ts";
 import { comeBack, explain, settle } from "./sign_in_with.ts";
 
-export interface SessionState {
+interface SessionState {
   /** `undefined` until it is read, `null` when nobody has signed in. */
   session: Session | null | undefined;
   /** Why the session ended, unless the person ended it in this tab. */

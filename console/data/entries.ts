@@ -58,7 +58,7 @@ const AUDIT_ENTRY = z.object({
   user_email: z.string(),
   agent_name: z.string(),
   // Not z.record(), which drops a field of the name __proto__.
-  data: z.custom<object>((value) => typeof value === "object" && value !== null),
+  data: z.custom<Record<string, unknown>>((value) => typeof value === "object" && value !== null),
 });
 export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 

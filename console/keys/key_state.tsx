@@ -26,7 +26,7 @@ function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): StateProps {
   if (!caught_up_at) return { name: "not caught up yet", colour: "var(--soon)" };
   if (Date.parse(last_used_at) - Date.parse(caught_up_at) > PATIENCE_MS) {
     const day = dayOf(caught_up_at);
-    const since = day === today() ? formatTime(caught_up_at, "utc").slice(11, 16) : day;
+    const since = day === today() ? formatTime(caught_up_at).slice(11, 16) : day;
     return { name: `behind since ${since}`, colour: "var(--soon)" };
   }
   return {

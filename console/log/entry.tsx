@@ -7,14 +7,14 @@ import { useOrganization } from "../data/organizations.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { dayOf, formatTime } from "../shared/days.ts";
 import { isDialogOpen } from "../shared/dialog.tsx";
-import { Icon, type IconName } from "../shared/icons.tsx";
+import { Icon } from "../shared/icons.tsx";
 import { ActionName, Empty, Failure, Loading } from "../shared/parts.tsx";
 import styles from "./entry.module.css";
 import { EntryFields, Sentence } from "./entry_fields.tsx";
 import { entryLink } from "./entry_table.tsx";
 import { useLogSearch } from "./use_log_search.ts";
 
-export interface EntryPanelProps {
+interface EntryPanelProps {
   /** The list's address with fixed days. */
   link: string;
   items: AuditEntry[] | undefined;
@@ -66,8 +66,19 @@ export function EntryPanel(props: EntryPanelProps) {
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <h2>{entry ? <ActionName code={entry.action} /> : "Entry"}</h2>
         <Group gap={4} wrap="nowrap">
-          <Step name="Newer entry (K)" icon="up" to={newer} onOpen={open} />
-          <Step name="Older entry (J)" icon="down" to={older} onOpen={open} />
+          {([["Newer entry (K)", "up", newer], ["Older entry (J)", "down", older]] as const)
+            .map(([name, icon, to]) => (
+              <ActionIcon
+                key={name}
+                aria-label={name}
+                title={name}
+                disabled={!to}
+                {...to ? {} : { bg: "transparent" }}
+                onClick={() => open(to)}
+              >
+                <Icon name={icon} />
+              </ActionIcon>
+            ))}
           <ActionIcon aria-label="Close" onClick={close}>
             <Icon name="close" />
           </ActionIcon>
@@ -80,8 +91,8 @@ export function EntryPanel(props: EntryPanelProps) {
         <Empty title="No such entry">
           <p>
             The log has no entry with this id
-            {at && ` at ${formatTime(at, "utc")} UTC`}. Retention may have deleted it, or a part of
-            the link is missing.
+            {at && ` at ${formatTime(at)} UTC`}. Retention may have deleted it, or a part of the
+            link is missing.
           </p>
           <Button
             mt="sm"
@@ -95,27 +106,6 @@ export function EntryPanel(props: EntryPanelProps) {
         </Empty>
       )}
     </div>
-  );
-}
-
-interface StepProps {
-  name: string;
-  icon: IconName;
-  to: AuditEntry | undefined;
-  onOpen: (entry: AuditEntry | undefined) => void;
-}
-
-function Step({ name, icon, to, onOpen }: StepProps) {
-  return (
-    <ActionIcon
-      aria-label={name}
-      title={name}
-      disabled={!to}
-      {...to ? {} : { bg: "transparent" }}
-      onClick={() => onOpen(to)}
-    >
-      <Icon name={icon} />
-    </ActionIcon>
   );
 }
 

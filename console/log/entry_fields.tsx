@@ -6,18 +6,17 @@ import { Hint, TextButton } from "../shared/parts.tsx";
 import { visible } from "../../seals/visible.ts";
 import styles from "./entry.module.css";
 import { AGENT_LABEL } from "./entry_table.tsx";
-import { type Change, changesOf, factsOf, written, writtenChange } from "./facts.ts";
+import { type Change, changesOf, factsOf, isShort, written, writtenChange } from "./facts.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
-/** More changes than this make no sentence. */
-const CHANGES_IN_SENTENCE = 3;
+/** More names than this make no sentence. */
+const NAMES_IN_SENTENCE = 3;
 
-/** Who did what, on what, from where. */
+/** Who did what, on what, from where. A change whose values have no room here is only named. */
 export function Sentence({ entry }: { entry: AuditEntry }) {
   const { data: catalogue = [] } = useActions();
   const description = catalogue.find(({ code }) => code === entry.action)?.description;
   const changes = changesOf(entry);
-  const more = changes.length - CHANGES_IN_SENTENCE;
   const address = factsOf(entry).find(([name]) => name === "caller.address")?.[1];
   return (
     <Text component="p" fz={15} mt={4}>
@@ -25,12 +24,7 @@ export function Sentence({ entry }: { entry: AuditEntry }) {
         <bdi>{visible(entry.user_email)}</bdi>
       </strong>
       {changes.length === 0 ? ": " : " changed "}
-      <bdi>
-        {changes.length === 0
-          ? description || entry.action
-          : changes.slice(0, CHANGES_IN_SENTENCE).map(writtenChange).join(", ")}
-      </bdi>
-      {more > 0 && ` and ${more} more`}
+      <bdi>{changes.length === 0 ? description || entry.action : whatChanged(changes)}</bdi>
       <Text span inherit fz={13.5} c="dimmed">
         {AGENT_LABEL && (
           <>
@@ -43,6 +37,13 @@ export function Sentence({ entry }: { entry: AuditEntry }) {
   );
 }
 
+function whatChanged(changes: Change[]): string {
+  if (isShort(changes)) return changes.map(writtenChange).join();
+  const names = changes.map(({ name }) => visible(name));
+  const more = names.splice(NAMES_IN_SENTENCE).length;
+  return new Intl.ListFormat("en").format(more ? [...names, `${more} more`] : names);
+}
+
 export function EntryFields({ entry }: { entry: AuditEntry }) {
   const { change } = useLogSearch();
   const [utc, local] = formatTimes(entry.created_at);
@@ -50,7 +51,7 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
   const changes = changesOf(entry);
   return (
     <>
-      {changes.length > 0 && <Changes changes={changes} />}
+      {changes.length > 0 && !isShort(changes) && <Changes changes={changes} />}
       <dl className={styles.fields}>
         <Field name="Time">
           {utc}
@@ -89,20 +90,24 @@ export function EntryFields({ entry }: { entry: AuditEntry }) {
   );
 }
 
+/** Old beside new, below the name of what changed. */
 function Changes({ changes }: { changes: Change[] }) {
   return (
     <table className={styles.changes}>
       <thead>
         <tr>
-          {["Changed", "Old", "New"].map((name) => <th key={name} scope="col">{name}</th>)}
+          <th scope="col">Old</th>
+          <th scope="col">New</th>
         </tr>
       </thead>
-      <tbody>
-        {changes.map(({ name, before, after }) => (
-          <tr key={name}>
-            <th scope="row">
+      {changes.map(({ name, before, after }) => (
+        <tbody key={name}>
+          <tr>
+            <th scope="rowgroup" colSpan={2}>
               <code>{visible(name)}</code>
             </th>
+          </tr>
+          <tr>
             <td>
               <Value value={before} />
             </td>
@@ -110,8 +115,8 @@ function Changes({ changes }: { changes: Change[] }) {
               <Value value={after} />
             </td>
           </tr>
-        ))}
-      </tbody>
+        </tbody>
+      ))}
     </table>
   );
 }

@@ -1,8 +1,8 @@
 import { Text } from "@mantine/core";
 import { memo, type MouseEvent, useMemo } from "react";
 import { type AuditEntry, useActions } from "../data/entries.ts";
-import { formatTime, TIME_ZONE, type Zone } from "../shared/days.ts";
-import { ActionName } from "../shared/parts.tsx";
+import { formatTime } from "../shared/days.ts";
+import { ActionName, Time } from "../shared/parts.tsx";
 import { type Column, Table } from "../shared/table.tsx";
 import { changesOf, writtenChange } from "./facts.ts";
 
@@ -14,26 +14,25 @@ export function entryLink(link: string, { id, created_at }: AuditEntry): string 
 /** What the platform calls `agent_name`. Empty: it is not shown. */
 export const AGENT_LABEL = import.meta.env.VITE_AGENT_LABEL ?? "Agent";
 
-export interface EntryTableProps {
+interface EntryTableProps {
   link: string;
   entries: AuditEntry[];
-  zone: Zone;
   openId: string | undefined;
   onOpen: (entry: AuditEntry | undefined) => void;
 }
 
 export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
-  const { link, entries, zone, openId, onOpen } = props;
+  const { link, entries, openId, onOpen } = props;
   const { data: catalogue } = useActions();
   const columns = useMemo((): Column<AuditEntry>[] => {
     const descriptions = new Map(catalogue?.map(({ code, description }) => [code, description]));
     return [
       {
-        name: `Time (${zone === "utc" ? "UTC" : TIME_ZONE})`,
-        width: zone === "utc" ? "180px" : "240px",
+        name: "Time (UTC)",
+        width: "180px",
         cell: (entry, tabIndex) => (
           <a href={entryLink(link, entry)} tabIndex={tabIndex}>
-            <time dateTime={entry.created_at}>{formatTime(entry.created_at, zone)}</time>
+            <Time value={entry.created_at}>{formatTime(entry.created_at)}</Time>
           </a>
         ),
       },
@@ -58,7 +57,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
         }]
         : [],
     ];
-  }, [zone, link, catalogue]);
+  }, [link, catalogue]);
   function press(row: number, event: MouseEvent<HTMLElement>) {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -9,34 +9,28 @@ export interface Change {
   after: unknown;
 }
 
-function isRecord(value: unknown): value is object {
-  // A number that keeps its digits is an object, too (JSON.rawJSON).
-  return JSON.stringify(value)?.startsWith("{") ?? false;
-}
-
-function fieldsOf(value: object): [name: string, value: unknown][] {
-  return Object.entries(value);
+/** Empty for what is no record. A number that keeps its digits is an object, too (JSON.rawJSON). */
+function fieldsOf(value: unknown): [name: string, value: unknown][] {
+  return JSON.stringify(value)?.startsWith("{") ? Object.entries(value as object) : [];
 }
 
 /** The old and new values. Empty if the platform calls something else `changes`. */
 export function changesOf({ data }: AuditEntry): Change[] {
-  const changes = fieldsOf(data).find(([name]) => name === "changes")?.[1];
-  if (!isRecord(changes)) return [];
-  const fields = fieldsOf(changes);
-  if (!fields.every(([, pair]) => Array.isArray(pair) && pair.length === 2)) return [];
-  return fields.map(([name, pair]) => {
-    const [before, after]: unknown[] = Array.isArray(pair) ? pair : [];
-    return { name, before, after };
-  });
+  const fields = fieldsOf(data["changes"]);
+  const changes = fields.flatMap(([name, pair]) =>
+    Array.isArray(pair) && pair.length === 2 ? [{ name, before: pair[0], after: pair[1] }] : []
+  );
+  return changes.length === fields.length ? changes : [];
 }
 
 /** The fields of `data` but for its changes, those of the caller by their path. */
 export function factsOf(entry: AuditEntry): [name: string, value: unknown][] {
   const hasChanges = changesOf(entry).length > 0;
-  return fieldsOf(entry.data).flatMap(([name, value]) => {
+  return Object.entries(entry.data).flatMap(([name, value]) => {
     if (name === "changes" && hasChanges) return [];
-    if (name !== "caller" || !isRecord(value)) return [[name, value]];
-    return fieldsOf(value).map(([field, value]): [string, unknown] => [`caller.${field}`, value]);
+    const caller = name === "caller" ? fieldsOf(value) : [];
+    if (caller.length === 0) return [[name, value]];
+    return caller.map(([field, value]): [string, unknown] => [`caller.${field}`, value]);
   });
 }
 
@@ -58,4 +52,9 @@ function isPlain(text: string): boolean {
 
 export function writtenChange({ name, before, after }: Change): string {
   return `${visible(name)}: ${written(before)} → ${written(after)}`;
+}
+
+/** Whether the changes are one that a sentence has room for. Others need a table. */
+export function isShort(changes: Change[]): boolean {
+  return changes.length === 1 && changes.map(writtenChange).join().length <= 60;
 }

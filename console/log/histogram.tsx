@@ -21,7 +21,7 @@ interface Bar extends Days {
   state: SealState;
 }
 
-export interface HistogramProps {
+interface HistogramProps {
   days: LogDays;
   /** `newer` is how many entries of the range come after the chosen days. */
   onSelect: (days: Days, newer: number) => void;

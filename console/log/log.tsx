@@ -1,7 +1,7 @@
 import { ActionIcon, Button } from "@mantine/core";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { useDeferredValue, useState } from "react";
+import { useState } from "react";
 import { linkTo } from "../auth/embedding.ts";
 import { type LogPage, readLog } from "../data/entries.ts";
 import { useLogDays } from "../data/log_days.ts";
@@ -27,8 +27,6 @@ export function Log() {
   const { search, change, open } = useLogSearch();
   const queryClient = useQueryClient();
   const [isExporting, setIsExporting] = useState(false);
-  // Deferred, so that the switch moves before the rows are drawn again.
-  const shownZone = useDeferredValue(search.time ?? "utc");
   const days = daysOf(search);
   const filter = { organizationId: organization.id, ...days, ...filterOf(search) };
   const { page = 1, size = PAGE_SIZES[0], follow: isFollowing = false } = search;
@@ -51,8 +49,6 @@ export function Log() {
     search: { ...search, range: undefined, ...days, entry: undefined, at: undefined },
   });
   const link = linkTo(href);
-  // The link names the zone, so it is deferred with it: the rows are drawn again once, not twice.
-  const shownLink = useDeferredValue(link);
   const refresh = () => queryClient.invalidateQueries({ queryKey: ["log", organization.id] });
 
   return (
@@ -116,9 +112,8 @@ export function Log() {
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
             <EntryTable
-              link={shownLink}
+              link={link}
               entries={items}
-              zone={shownZone}
               openId={search.entry}
               onOpen={open}
             />

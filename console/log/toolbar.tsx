@@ -4,7 +4,7 @@ import { Icon } from "../shared/icons.tsx";
 import { Dropdown, Late } from "../shared/dropdown.tsx";
 import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { actionsOf } from "../shared/search.ts";
+import { actionsOf, type Filter } from "../shared/search.ts";
 import { loaded } from "../shared/transport.ts";
 import { visible } from "../../seals/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
@@ -15,8 +15,15 @@ const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 /** Chooses the entries: days and time zone in one control, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { action, user_email, follow, time = "utc" } = search;
+  const { action, user_email, follow } = search;
   const actions = actionsOf(search);
+  const chips: { text: string; without: Filter }[] = actions.map((code) => ({
+    text: `Action: ${visible(actionName(code))}`,
+    without: { action: actions.filter((other) => other !== code).join(",") || undefined },
+  }));
+  if (user_email !== undefined) {
+    chips.push({ text: `Person: ${visible(user_email)}`, without: { user_email: undefined } });
+  }
   return (
     <Group gap="xs">
       <RangePicker
@@ -24,8 +31,6 @@ export function Toolbar() {
         label={follow && "Live, since today"}
         // Following has no end, so a choice of days stops it.
         onChange={(range) => change({ follow: undefined, ...range })}
-        zone={time}
-        onZone={(zone) => change({ ...search, time: zone === "local" ? "local" : undefined })}
       />
       <Dropdown icon="filter" label="Filter" shortcut="/">
         {(close) => (
@@ -42,34 +47,18 @@ export function Toolbar() {
           </Box>
         )}
       </Dropdown>
-      {actions.map((code) => (
-        <Chip
-          key={code}
-          text={`Action: ${actionName(code)}`}
-          onRemove={() =>
-            change({ action: actions.filter((other) => other !== code).join(",") || undefined })}
-        />
+      {chips.map(({ text, without }) => (
+        <Button
+          key={text}
+          variant="light"
+          maw="100%"
+          rightSection={<Icon name="close" size={12} />}
+          aria-label={`${text}, remove this filter`}
+          onClick={() => change(without)}
+        >
+          <bdi>{text}</bdi>
+        </Button>
       ))}
-      {user_email !== undefined && (
-        <Chip
-          text={`Person: ${user_email}`}
-          onRemove={() => change({ user_email: undefined })}
-        />
-      )}
     </Group>
-  );
-}
-
-function Chip({ text, onRemove }: { text: string; onRemove: () => void }) {
-  return (
-    <Button
-      variant="light"
-      maw="100%"
-      rightSection={<Icon name="close" size={12} />}
-      aria-label={`${visible(text)}, remove this filter`}
-      onClick={onRemove}
-    >
-      <bdi>{visible(text)}</bdi>
-    </Button>
   );
 }

@@ -54,28 +54,22 @@ export function Copyable({ title, text }: { title: string; text: string }) {
         <strong>{title}</strong>
         <Copy label={title} text={text} isShort />
       </Group>
-      <Written title={title} text={text} />
+      <Box
+        component="pre"
+        mt={6}
+        px={12}
+        py={10}
+        mah="50vh"
+        bd="1px solid var(--line)"
+        bdrs={6}
+        bg="var(--soft)"
+        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere", overflowY: "auto" }}
+        tabIndex={0}
+        role="group"
+        aria-label={title}
+      >
+        {text.split("\n").map(visible).join("\n")}
+      </Box>
     </div>
-  );
-}
-
-function Written({ title, text }: { title: string; text: string }) {
-  return (
-    <Box
-      component="pre"
-      mt={6}
-      px={12}
-      py={10}
-      mah="50vh"
-      bd="1px solid var(--line)"
-      bdrs={6}
-      bg="var(--soft)"
-      style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere", overflowY: "auto" }}
-      tabIndex={0}
-      role="group"
-      aria-label={title}
-    >
-      {text.split("\n").map(visible).join("\n")}
-    </Box>
   );
 }

@@ -77,28 +77,23 @@ export function dayOf(time: number | string): string {
   return new Date(time).toISOString().slice(0, 10);
 }
 
-export type Zone = "utc" | "local";
-
-/** The viewer's time zone, as in `Europe/Berlin`. */
-export const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-
-/** A time with milliseconds. A local one also has its offset, because an hour can come twice. */
-export function formatTime(value: string, zone: Zone): string {
-  const time = new Date(value);
-  const offset = zone === "utc" ? 0 : -time.getTimezoneOffset();
-  const shifted = new Date(time.getTime() + offset * 60_000).toISOString();
-  const text = shifted.slice(0, 23).replace("T", " ");
-  if (zone === "utc") return text;
-  const [hours, minutes] = [Math.trunc(Math.abs(offset) / 60), Math.abs(offset) % 60]
-    .map((part) => String(part).padStart(2, "0"));
-  return `${text} ${offset < 0 ? "-" : "+"}${hours}:${minutes}`;
+/** A time in UTC with milliseconds. */
+export function formatTime(value: string): string {
+  return new Date(value).toISOString().slice(0, 23).replace("T", " ");
 }
 
 /** A time in UTC, and in the viewer's time zone where that is another. */
 export function formatTimes(value: string): [string, string?] {
-  const utc = `${formatTime(value, "utc")} UTC`;
-  if (new Date(value).getTimezoneOffset() === 0) return [utc];
-  return [utc, `${formatTime(value, "local")} ${TIME_ZONE}`];
+  const utc = `${formatTime(value)} UTC`;
+  const time = new Date(value);
+  const offset = -time.getTimezoneOffset();
+  if (offset === 0) return [utc];
+  const local = formatTime(new Date(time.getTime() + offset * 60_000).toISOString());
+  // An hour can come twice, so the offset stands beside it.
+  const [hours, minutes] = [Math.trunc(Math.abs(offset) / 60), Math.abs(offset) % 60]
+    .map((part) => String(part).padStart(2, "0"));
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return [utc, `${local} ${offset < 0 ? "-" : "+"}${hours}:${minutes} ${timeZone}`];
 }
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;

@@ -20,7 +20,7 @@ function giveFocusBack(): void {
   target?.focus({ preventScroll: true });
 }
 
-export interface DialogProps {
+interface DialogProps {
   title: string;
   /** Lets only a button inside close the dialog, so that a slip of the finger loses nothing. */
   isBusy: boolean;

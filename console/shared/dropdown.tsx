@@ -5,7 +5,7 @@ import { Icon, type IconName } from "./icons.tsx";
 import { Broken } from "./parts.tsx";
 import styles from "./parts.module.css";
 
-export interface DropdownProps {
+interface DropdownProps {
   icon: IconName;
   label: ReactNode;
   /** The key that presses the button. */

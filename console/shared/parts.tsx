@@ -74,7 +74,7 @@ export function ActionName({ code }: { code: string }) {
 export function Time({ value, children }: { value: string; children?: ReactNode }) {
   return (
     <time dateTime={value} title={formatTimes(value).join("\n")}>
-      {children ?? formatTime(value, "utc").slice(0, 19)}
+      {children ?? formatTime(value).slice(0, 19)}
     </time>
   );
 }

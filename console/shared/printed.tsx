@@ -35,7 +35,7 @@ export function Printed({ facts }: { facts: (string | false | undefined)[] }) {
         <bdi>{name}</bdi>
       </strong>
       {facts.filter(Boolean).map((fact, index) => <div key={index}>{fact && visible(fact)}</div>)}
-      <div>Printed at {formatTime(now, "utc").slice(0, 19)} UTC</div>
+      <div>Printed at {formatTime(now).slice(0, 19)} UTC</div>
     </div>
   );
 }

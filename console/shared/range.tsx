@@ -1,47 +1,27 @@
-import {
-  Alert,
-  Box,
-  Button,
-  Group,
-  SegmentedControl,
-  Stack,
-  Text,
-  TextInput,
-  VisuallyHidden,
-} from "@mantine/core";
+import { Alert, Box, Button, Group, Stack, Text, TextInput, VisuallyHidden } from "@mantine/core";
 import { type FormEvent, lazy, useState } from "react";
-import {
-  type Days,
-  formatDays,
-  isDay,
-  type Preset,
-  PRESETS,
-  TIME_ZONE,
-  type Zone,
-} from "./days.ts";
+import { type Days, formatDays, isDay, type Preset, PRESETS } from "./days.ts";
 import { Dropdown, Late } from "./dropdown.tsx";
 import { Hint } from "./parts.tsx";
-import { daysOf, DEFAULT_PRESET, hasImpossibleDays, type Range } from "./search.ts";
+import { daysOf, DEFAULT_PRESET, explainDays, likelyDays, type Range } from "./search.ts";
 import { loaded } from "./transport.ts";
+import { visible } from "../../seals/visible.ts";
 
 /** Loaded when the form opens, because it needs a library of dates. */
 const Calendar = lazy(() => loaded(import("./calendar.tsx")));
 
 const PRESET_NAMES = Object.keys(PRESETS) as Preset[];
 
-export interface RangePickerProps {
+interface RangePickerProps {
   search: Range;
   preset?: Preset;
   /** Replaces the days on the button. */
   label?: string | false | undefined;
   onChange: (range: Required<Range>) => void;
-  zone?: Zone;
-  /** If it is there, the person can choose a time zone. */
-  onZone?: (zone: Zone) => void;
 }
 
 export function RangePicker(props: RangePickerProps) {
-  const { search, preset = DEFAULT_PRESET, label, onChange, zone = "utc", onZone } = props;
+  const { search, preset = DEFAULT_PRESET, label, onChange } = props;
   const days = daysOf(search, preset);
   const isFixed = search.start === days.start && search.end === days.end;
   const chosen = isFixed || label ? null : search.range ?? preset;
@@ -51,65 +31,62 @@ export function RangePicker(props: RangePickerProps) {
       label={
         <>
           <VisuallyHidden>Days</VisuallyHidden> {label || formatDays(days)}
-          <Text span inherit c="dimmed" ml={8}>{zone === "utc" ? "UTC" : "local time"}</Text>
+          <Text span inherit c="dimmed" ml={8}>UTC</Text>
         </>
       }
     >
-      {(close) => {
-        const submit = (range: Required<Range>) => {
-          close();
-          onChange(range);
-        };
-        return (
-          <>
-            <Box
-              display="grid"
-              mb="sm"
-              maw="min(360px, calc(100vw - 64px))"
-              style={{ gridTemplateColumns: "repeat(auto-fit, minmax(80px, 1fr))", gap: 4 }}
-            >
-              {PRESET_NAMES.map((range) => (
-                <Button
-                  key={range}
-                  size="compact-sm"
-                  px={4}
-                  variant={chosen === range ? "light" : "default"}
-                  aria-pressed={chosen === range}
-                  onClick={() => submit({ range, start: undefined, end: undefined })}
-                >
-                  {PRESETS[range].name}
-                </Button>
-              ))}
-            </Box>
-            <DaysForm
-              days={days}
-              onPick={(days) => onChange({ range: undefined, ...days })}
-              onSubmit={(days) => submit({ range: undefined, ...days })}
-            />
-            {onZone && (
-              <SegmentedControl<Zone>
-                aria-label={`Time zone: UTC, or local time in ${TIME_ZONE}`}
-                size="xs"
-                fullWidth
-                mt="sm"
-                data={[{ value: "utc", label: "UTC" }, { value: "local", label: "Local time" }]}
-                value={zone}
-                onChange={onZone}
-              />
-            )}
-          </>
-        );
-      }}
+      {(close) => (
+        <>
+          <Box
+            display="grid"
+            mb="sm"
+            maw="min(360px, calc(100vw - 64px))"
+            style={{ gridTemplateColumns: "repeat(auto-fit, minmax(80px, 1fr))", gap: 4 }}
+          >
+            {PRESET_NAMES.map((range) => (
+              <Button
+                key={range}
+                size="compact-sm"
+                px={4}
+                variant={chosen === range ? "light" : "default"}
+                aria-pressed={chosen === range}
+                onClick={() => {
+                  close();
+                  onChange({ range, start: undefined, end: undefined });
+                }}
+              >
+                {PRESETS[range].name}
+              </Button>
+            ))}
+          </Box>
+          <DaysForm
+            days={days}
+            onChange={(days, isSent) => {
+              if (isSent) close();
+              onChange({ range: undefined, ...days });
+            }}
+          />
+        </>
+      )}
     </Dropdown>
   );
-  if (!hasImpossibleDays(search)) return control;
+  const mistake = explainDays(search);
+  if (!mistake) return control;
+  const likely = likelyDays(search);
   return (
     <>
       {control}
-      <Alert color="yellow" role="alert" w="100%">
-        The days in this address are not possible:{" "}
-        <bdi>{search.start ?? "no first day"} – {search.end ?? "no last day"}</bdi>. You see{" "}
-        {formatDays(days)} instead.
+      {/* Below all of the toolbar. */}
+      <Alert color="yellow" role="alert" w="100%" p="xs" style={{ order: 1 }}>
+        <Group gap="xs">
+          <span>{visible(mistake)} You see {formatDays(days)}.</span>
+          <Button
+            size="compact-sm"
+            onClick={() => onChange({ range: undefined, ...likely ?? days })}
+          >
+            {likely ? `Show ${formatDays(likely)}` : "Keep these days"}
+          </Button>
+        </Group>
       </Alert>
     </>
   );
@@ -117,12 +94,11 @@ export function RangePicker(props: RangePickerProps) {
 
 interface DaysFormProps {
   days: Days;
-  /** Called at each press of a day. */
-  onPick: (days: Days) => void;
-  onSubmit: (days: Days) => void;
+  /** Called at each press of a day, and when the form is sent. */
+  onChange: (days: Days, isSent: boolean) => void;
 }
 
-function DaysForm({ days, onPick, onSubmit }: DaysFormProps) {
+function DaysForm({ days, onChange }: DaysFormProps) {
   const [start, setStart] = useState(days.start);
   const [end, setEnd] = useState(days.end);
   const [isSent, setIsSent] = useState(false);
@@ -135,7 +111,7 @@ function DaysForm({ days, onPick, onSubmit }: DaysFormProps) {
   function submit(event: FormEvent) {
     event.preventDefault();
     setIsSent(true);
-    if (!startError && !endError) onSubmit({ start, end });
+    if (!startError && !endError) onChange({ start, end }, true);
   }
   return (
     <Stack component="form" gap="xs" maw="min(360px, calc(100vw - 64px))" onSubmit={submit}>
@@ -160,7 +136,7 @@ function DaysForm({ days, onPick, onSubmit }: DaysFormProps) {
           onChange={(days) => {
             setStart(days.start);
             setEnd(days.end);
-            onPick(days);
+            onChange(days, false);
           }}
         />
       </Late>

@@ -29,9 +29,29 @@ export function daysOf(range: Range, preset = DEFAULT_PRESET): Days {
   return fixedDays(range) ?? PRESETS[range.range ?? preset].days();
 }
 
-/** Whether an address names days that are not a range, such as 2026-02-30. */
-export function hasImpossibleDays(range: Range): boolean {
-  return (range.start ?? range.end) !== undefined && !fixedDays(range);
+/** Why the days in an address are not a range. Empty if they are one, or if there are none. */
+export function explainDays(range: Range): string {
+  const { start, end } = range;
+  if ((start ?? end) === undefined || fixedDays(range)) return "";
+  if (start === undefined || end === undefined) {
+    return `The address has no ${start === undefined ? "first" : "last"} day.`;
+  }
+  const wrong = [start, end].find((day) => !isDay(day));
+  // Short, because anybody can make a link.
+  if (wrong !== undefined) return `“${wrong.slice(0, 10)}” is not a day.`;
+  return `The first day, ${start}, is after the last one, ${end}.`;
+}
+
+/** The range that such days most likely mean, if any. */
+export function likelyDays({ start, end }: Range): Days | undefined {
+  const [first, last] = [start ?? end, end ?? start].map(likelyDay).sort();
+  return first && last ? { start: first, end: last } : undefined;
+}
+
+/** The 30th of February is its last day. */
+function likelyDay(text = ""): string {
+  const month = text.slice(0, 8);
+  return [text, `${month}30`, `${month}29`, `${month}28`].find(isDay) ?? "";
 }
 
 /** The column by which a table is sorted. */
@@ -59,7 +79,6 @@ export const LOG_SEARCH = z.object({
   ...FILTER.shape,
   page: PAGE,
   size: optional(z.literal(PAGE_SIZES)),
-  time: optional(z.literal("local")),
   follow: optional(z.literal(true)),
   /** The id of the open entry, and its `created_at`. Together they identify it. */
   entry: optional(z.guid()),

@@ -1,11 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { OrganizationContext, ORGANIZATIONS } from "../data/organizations.ts";
-import { useReadable } from "../data/organizations.ts";
+import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
 import { Empty, Head } from "../shared/parts.tsx";
 import { STORAGE } from "../shared/transport.ts";
-import { useOtherScreens } from "./lazy_screen.tsx";
 import { screensFor } from "./screens.ts";
 
 /** Where the browser keeps the id of the last organization. */
@@ -39,7 +37,6 @@ function Nothing() {
 
 /** The screens of the organization that the address names. */
 export function Readable() {
-  useOtherScreens();
   const { organizationId } = useParams({ from: "/$organizationId" });
   const screen = useLocation().pathname.split("/")[2];
   const readable = useReadable();
@@ -50,10 +47,10 @@ export function Readable() {
   if (readable.length === 0) return <Nothing />;
   if (found) {
     const screens = screensFor(found);
+    const [first] = screens;
+    if (!first) return <Empty title="For administrators">Only they manage API keys.</Empty>;
     if (!screens.some(({ path }) => path === screen)) {
-      const [first] = screens;
-      if (first) return <Navigate to={first.to} params={{ organizationId }} replace />;
-      return <Empty title="For administrators">Only they manage API keys.</Empty>;
+      return <Navigate to={first.to} params={{ organizationId }} replace />;
     }
     return (
       <OrganizationContext value={found}>

@@ -3,12 +3,13 @@ import {
   createRootRoute,
   createRoute,
   createRouter,
+  lazyRouteComponent,
   Navigate,
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
-import { Broken } from "../shared/parts.tsx";
+import { Broken, Loading } from "../shared/parts.tsx";
 import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search.ts";
-import { lazyScreen } from "./lazy_screen.tsx";
+import { loaded } from "../shared/transport.ts";
 import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
 
@@ -16,11 +17,9 @@ import { Shell } from "./shell.tsx";
 // #/<organization>/<screen>?<filters>. They never have a secret in them. A link chooses what a person sees of what
 // they may see. It changes nothing.
 
-function sealScreen(name: "Seals" | "ProvePeriod" | "CheckPack") {
-  return lazyScreen(async () => ({ default: (await import("../seals/screens.ts"))[name] }));
-}
+const loadSeals = () => loaded(import("../seals/screens.ts"));
 
-export const CheckPack = sealScreen("CheckPack");
+export const CheckPack = lazyRouteComponent(loadSeals, "CheckPack");
 
 const root = createRootRoute({ component: Shell });
 const home = createRoute({ getParentRoute: () => root, path: "/", component: Home });
@@ -36,21 +35,25 @@ const keys = createRoute({
   ...screen,
   path: "keys",
   validateSearch: KEYS_SEARCH,
-  component: lazyScreen(() => import("../keys/keys.tsx")),
+  component: lazyRouteComponent(() => loaded(import("../keys/keys.tsx"))),
 });
 const usage = createRoute({
   ...screen,
   path: "usage",
   validateSearch: USAGE_SEARCH,
-  component: lazyScreen(() => import("../usage/usage.tsx")),
+  component: lazyRouteComponent(() => loaded(import("../usage/usage.tsx"))),
 });
 const seals = createRoute({
   ...screen,
   path: "seals",
   validateSearch: RANGE,
-  component: sealScreen("Seals"),
+  component: lazyRouteComponent(loadSeals, "Seals"),
 });
-const prove = createRoute({ ...screen, path: "seals/prove", component: sealScreen("ProvePeriod") });
+const prove = createRoute({
+  ...screen,
+  path: "seals/prove",
+  component: lazyRouteComponent(loadSeals, "ProvePeriod"),
+});
 
 export function newRouter() {
   return createRouter({
@@ -61,6 +64,9 @@ export function newRouter() {
     history: createHashHistory(),
     defaultNotFoundComponent: () => <Navigate to="/" replace />,
     defaultErrorComponent: Broken,
+    defaultPendingComponent: () => <Loading what="the screen" />,
+    // Loads a screen when the pointer or the focus comes to its link.
+    defaultPreload: "intent",
   });
 }
 

@@ -4,14 +4,19 @@ import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import {
   type BrowserContextOptions,
   chromium,
+  type Locator,
   type Page,
   type Route,
 } from "npm:playwright-core@1.65.1";
+import jsQr from "npm:jsqr@1.4.0";
+import { Buffer } from "node:buffer";
+import { buildConsole } from "../../local/console.ts";
 import {
   API_URL,
   type Entry,
   newOrganization,
   type Person,
+  PUBLISHABLE_KEY,
   signUp,
   writeEntries,
 } from "../helpers.ts";
@@ -21,6 +26,9 @@ export type { Page, Route };
 
 /** Where the console is: at the root of the stack under test. */
 export const CONSOLE_URL = `${API_URL}/`;
+
+/** Where a page finds a console that is built with other choices. */
+export const VARIANT_URL = `${CONSOLE_URL}variant/`;
 
 export const SESSION = "audit-log-console-auth-token";
 
@@ -121,12 +129,6 @@ export class View {
   async chooseRange(name: string): Promise<void> {
     await this.press(/^Days/);
     await this.button(name, true).click();
-  }
-
-  async chooseLocalTime(): Promise<void> {
-    await this.press(/^Days/);
-    await this.page.getByText(/^Local time/).click();
-    await this.key("Escape");
   }
 
   async chooseAction(name: string): Promise<void> {
@@ -304,6 +306,24 @@ export async function storedSession({ client }: Person, name = SESSION) {
   return { cookies: [], origins: [{ origin: new URL(CONSOLE_URL).origin, localStorage }] };
 }
 
+/** Builds the console with other choices. Returns what lets a page find it. */
+export async function buildVariant(choices: Record<string, string>) {
+  const outDir = await Deno.makeTempDir();
+  const options = { apiUrl: API_URL, publishableKey: PUBLISHABLE_KEY, outDir, choices };
+  const serve = await buildConsole(options);
+  await Deno.remove(outDir, { recursive: true });
+  return (page: Page) =>
+    page.route(`${VARIANT_URL}**`, async (route) => {
+      const path = route.request().url().slice(VARIANT_URL.length - 1);
+      const response = serve(path) ?? new Response(null, { status: 404 });
+      await route.fulfill({
+        status: response.status,
+        contentType: response.headers.get("Content-Type") ?? "",
+        body: Buffer.from(await response.arrayBuffer()),
+      });
+    });
+}
+
 /** Makes an organization, and a person who alone administers it. */
 export async function newAdmin(organizationName?: string) {
   const admin = await signUp();
@@ -347,4 +367,23 @@ export function hourly(day: string, count: number): Entry[] {
 /** Runs a command as somebody who has pasted it into a shell, and returns what it printed. */
 export async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
   return (await runProgram("bash", { args: ["-c", `${command} -s`], env })).stdout;
+}
+
+/** Scans a QR code as it is seen, and returns its text. */
+export async function scan(image: Locator): Promise<string | undefined> {
+  const picture = (await image.screenshot()).toString("base64");
+  const [pixels, width, height] = await image.page().evaluate<[number[], number, number]>(
+    `(async () => {
+      const image = new Image();
+      image.src = "data:image/png;base64,${picture}";
+      await image.decode();
+      const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+      context.drawImage(image, 0, 0);
+      const { data, width, height } = context.getImageData(0, 0, image.width, image.height);
+      return [Array.from(data), width, height];
+    })()`,
+  );
+  // Not all apps read a code whose colours are inverted.
+  const options = { inversionAttempts: "dontInvert" } as const;
+  return jsQr.default(Uint8ClampedArray.from(pixels), width, height, options)?.data;
 }

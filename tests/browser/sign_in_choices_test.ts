@@ -1,29 +1,24 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { beforeAll, describe, it } from "@std/testing/bdd";
-import { Buffer } from "node:buffer";
-import { buildConsole, type ServeConsole } from "../../local/console.ts";
-import { API_URL, PUBLISHABLE_KEY } from "../helpers.ts";
-import { CONSOLE_URL, newAdmin, openPage, type Page, storedSession } from "./browser.ts";
+import {
+  buildVariant,
+  CONSOLE_URL,
+  newAdmin,
+  openPage,
+  type Page,
+  storedSession,
+  VARIANT_URL,
+} from "./browser.ts";
 
 const STORAGE_KEY = "sb-platform-auth-token";
 const PLATFORM = "https://platform.example";
-/** Where the browser finds the console that is built with other choices. */
-const VARIANT_URL = `${CONSOLE_URL}variant/`;
-
-let serve: ServeConsole;
+let serveVariant: Awaited<ReturnType<typeof buildVariant>>;
 beforeAll(async () => {
-  const outDir = await Deno.makeTempDir();
-  serve = await buildConsole({
-    apiUrl: API_URL,
-    publishableKey: PUBLISHABLE_KEY,
-    outDir,
-    choices: {
-      VITE_SIGN_IN: "code, google",
-      VITE_AUTH_STORAGE_KEY: STORAGE_KEY,
-      VITE_FRAME_ANCESTOR: PLATFORM,
-    },
+  serveVariant = await buildVariant({
+    VITE_SIGN_IN: "code, google",
+    VITE_AUTH_STORAGE_KEY: STORAGE_KEY,
+    VITE_FRAME_ANCESTOR: PLATFORM,
   });
-  await Deno.remove(outDir, { recursive: true });
 });
 
 /** Makes Auth offer some ways to sign in, and serves the console that is built with other choices. */
@@ -31,15 +26,7 @@ async function prepare(page: Page): Promise<void> {
   const external = { email: true, google: true, azure: true, github: false };
   const json = { external, saml_enabled: true };
   await page.route("**/auth/v1/settings", (route) => route.fulfill({ json }));
-  await page.route(`${VARIANT_URL}**`, async (route) => {
-    const path = route.request().url().slice(VARIANT_URL.length - 1);
-    const response = serve(path) ?? new Response(null, { status: 404 });
-    await route.fulfill({
-      status: response.status,
-      contentType: response.headers.get("Content-Type") ?? "",
-      body: Buffer.from(await response.arrayBuffer()),
-    });
-  });
+  await serveVariant(page);
 }
 
 describe("the ways to sign in", () => {

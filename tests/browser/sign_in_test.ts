@@ -191,9 +191,11 @@ describe("without a connection", () => {
     });
     const noAnswer = page.getByText("No answer from the server");
     await noAnswer.waitFor();
-    const loaded = page.waitForResponse("**/assets/keys-*.js");
     await view.shows("No entries");
     await noAnswer.waitFor({ state: "hidden" });
+    // A link that has the focus loads its screen.
+    const loaded = page.waitForResponse("**/assets/keys-*.js");
+    await page.getByRole("link", { name: "API keys" }).focus();
     await (await loaded).finished();
     await page.context().setOffline(true);
     await view.shows("You are offline");

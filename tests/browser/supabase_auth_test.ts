@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PostgrestError } from "@supabase/supabase-js";
 import { createHmac, generateKeyPairSync } from "node:crypto";
@@ -6,7 +6,7 @@ import { supabaseAuthProgram } from "../../local/supabase_auth.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import { type Loopback, serveOnLoopback } from "../loopback.ts";
 import { call, newOrganization, signUp } from "../people.ts";
-import { openPage } from "./browser.ts";
+import { openPage, scan } from "./browser.ts";
 
 // Tests what Supabase Lite cannot do: a provider, SAML, a second factor, and mails that are really sent.
 
@@ -143,8 +143,12 @@ function test() {
     await view.press(admin.email);
     await page.getByRole("menuitem", { name: "Second factor" }).click();
     await view.press("Add an app");
-    await page.getByRole("img", { name: "The key as a QR code" }).waitFor();
+    const image = page.getByRole("img", { name: "The key as a QR code" });
     const key = await page.getByRole("group", { name: "Key" }).innerText();
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      assertStringIncludes(await scan(image) ?? "", `secret=${key}`, colorScheme);
+    }
     await page.getByLabel("Code").fill(totp(key));
     await view.press(/^Add$/);
     await view.button("Remove").waitFor();
