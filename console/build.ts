@@ -15,9 +15,6 @@ for (const name of ["VITE_SUPABASE_URL", "VITE_SUPABASE_PUBLISHABLE_KEY"]) {
   );
   Deno.exit(2);
 }
-/** Variables for Mantine's colours that the console does not use. */
-const UNUSED = /^--mantine-color-(cyan|grape|indigo|lime|orange|pink|teal|violet)-/;
-
 await build({
   root: fileURLToPath(new URL(".", import.meta.url)),
   // Relative, so that the files may lie in any folder of a host.
@@ -29,16 +26,6 @@ await build({
     },
   },
   logLevel: "warn",
-  css: {
-    postcss: {
-      plugins: [{
-        postcssPlugin: "unused-colours",
-        Declaration: (variable) => {
-          if (UNUSED.test(variable.prop)) variable.remove();
-        },
-      }],
-    },
-  },
   build: {
     outDir: resolve(outDir),
     chunkSizeWarningLimit: 1000,

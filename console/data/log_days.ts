@@ -23,19 +23,18 @@ const SEAL_PAGE = z.object({
 
 const PAGE_SIZE = 1000;
 
-/** Reads all seals of some days. */
-async function readSeals(days: LogFilter, signal: AbortSignal) {
-  /** The latest seal of each day that has one. */
-  const seals = new Map<string, Seal>();
-  /** Days whose entries differ from their seal, while no seal declares the change. */
-  const altered = new Set<string>();
-  for (let offset = 0;;) {
-    const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: offset });
-    const { items, total, ...page } = await call(SEAL_PAGE, "list_seals", query, signal);
-    for (const seal of items) seals.set(seal.day, seal);
-    for (const day of page.altered) altered.add(day);
-    offset += PAGE_SIZE;
-    if (offset >= total) return { ...page, seals, altered };
+/** Reads all seals of some days, as one answer. */
+export async function readSeals<Page extends { total: number; items: unknown[] }>(
+  schema: z.ZodMiniType<Page>,
+  days: LogFilter,
+  signal: AbortSignal,
+): Promise<Page> {
+  const items: Page["items"] = [];
+  for (;;) {
+    const query = queryOf(days, { page_limit: PAGE_SIZE, page_offset: items.length });
+    const page = await call(schema, "list_seals", query, signal);
+    items.push(...page.items);
+    if (page.items.length === 0 || items.length >= page.total) return { ...page, items };
   }
 }
 
@@ -80,15 +79,17 @@ async function readDays(
 ): Promise<LogDays> {
   const { organizationId, start, end } = filter;
   const by_hour = countDays(filter) <= MAX_DAYS_BY_HOUR;
-  const [{ items }, { seals, altered, keep_days, holds }] = await Promise.all([
+  const [{ items }, { items: allSeals, altered, keep_days, holds }] = await Promise.all([
     call(COUNTS, "daily_entry_counts", { ...queryOf(filter), by_hour }, signal),
     // Seals are of whole days, so all filters of a range share this answer.
     client.fetchQuery({
       queryKey: ["log", organizationId, "seals", start, end],
-      queryFn: ({ signal }) => readSeals({ organizationId, start, end }, signal),
+      queryFn: ({ signal }) => readSeals(SEAL_PAGE, { organizationId, start, end }, signal),
       staleTime: SEALS_STALE_MS,
     }),
   ]);
+  // The latest seal of each day that has one.
+  const seals = new Map(allSeals.map((seal) => [seal.day, seal]));
   const counts = new Map<string, number>();
   for (const { day, entries } of items) counts.set(day, (counts.get(day) ?? 0) + entries);
   const days = [...new Set([...counts.keys(), ...seals.keys(), ...altered])].sort()
@@ -96,7 +97,7 @@ async function readDays(
       const seal = seals.get(day);
       const state = seal ? "sealed" : "open";
       const entries = counts.get(day) ?? 0;
-      return { day, entries, seal, state: altered.has(day) ? "altered" : state };
+      return { day, entries, seal, state: altered.includes(day) ? "altered" : state };
     });
   const hours = by_hour
     ? new Map(items.map(({ day, hour, entries }) => [`${day} ${hour}`, entries]))

@@ -3,24 +3,16 @@ import { isSealsPage, type SealsPage } from "../../seals/judge.ts";
 import { RequestError } from "../shared/transport.ts";
 import { call, retried } from "./call.ts";
 import { linesOf, LOG_PAGE, queryOf } from "./entries.ts";
-import { ALL_DAYS } from "./log_days.ts";
+import { ALL_DAYS, readSeals } from "./log_days.ts";
 
 const PAGE_SIZE = 1000;
 const SEALS = z.custom<SealsPage>(isSealsPage);
 
 /** Reads an organization's whole chain of seals, as one answer of `…/seals`. */
 export async function readChain(organizationId: string, signal: AbortSignal): Promise<SealsPage> {
-  const items: SealsPage["items"] = [];
-  for (;;) {
-    const page = { page_limit: PAGE_SIZE, page_offset: items.length };
-    const query = queryOf({ organizationId, ...ALL_DAYS }, page);
-    const { total, altered, items: read } = await retried(
-      () => call(SEALS, "list_seals", query, signal),
-      signal,
-    );
-    items.push(...read);
-    if (read.length === 0 || items.length >= total) return { total, altered, items };
-  }
+  const read = () => readSeals(SEALS, { organizationId, ...ALL_DAYS }, signal);
+  const { total, altered, items } = await retried(read, signal);
+  return { total, altered, items };
 }
 
 /** The text of seals.json, as an answer of `…/seals`. */

@@ -53,11 +53,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
     }
   }
   return (
-    <Stack
-      component="form"
-      gap="sm"
-      onSubmit={(event) => void submit(event)}
-    >
+    <Stack component="form" gap="sm" onSubmit={(event) => void submit(event)}>
       <Autocomplete
         size="xs"
         label="Person"

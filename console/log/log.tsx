@@ -111,12 +111,7 @@ export function Log() {
       <div className={styles.results} data-open={search.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
           {items && items.length > 0 && (
-            <EntryTable
-              link={link}
-              entries={items}
-              openId={search.entry}
-              onOpen={open}
-            />
+            <EntryTable link={link} entries={items} openId={search.entry} onOpen={open} />
           )}
           {!isFollowing && entries.data && <Pages data={entries.data} />}
         </div>

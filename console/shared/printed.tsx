@@ -1,4 +1,5 @@
-import { useEffect, useState } from "react";
+import { useWindowEvent } from "@mantine/hooks";
+import { useState } from "react";
 import { flushSync } from "react-dom";
 import { useOrganization } from "../data/organizations.ts";
 import { formatTime } from "./days.ts";
@@ -8,25 +9,8 @@ import { visible } from "../../seals/visible.ts";
 export function Printed({ facts }: { facts: (string | false | undefined)[] }) {
   const { name } = useOrganization();
   const [now, setNow] = useState("");
-  useEffect(() => {
-    const page = document.documentElement.dataset;
-    let colours = page["mantineColorScheme"];
-    const before = () => {
-      colours = page["mantineColorScheme"];
-      page["mantineColorScheme"] = "light";
-      flushSync(() => setNow(new Date().toISOString()));
-    };
-    const after = () => {
-      if (colours) page["mantineColorScheme"] = colours;
-      setNow("");
-    };
-    addEventListener("beforeprint", before);
-    addEventListener("afterprint", after);
-    return () => {
-      removeEventListener("beforeprint", before);
-      removeEventListener("afterprint", after);
-    };
-  }, []);
+  useWindowEvent("beforeprint", () => flushSync(() => setNow(new Date().toISOString())));
+  useWindowEvent("afterprint", () => setNow(""));
   if (!now) return null;
   return (
     <div className="printed">

@@ -36,7 +36,7 @@ export function sorted<T>(rows: T[], columns: Column<T>[], { sort, descending }:
   });
 }
 
-export interface TableProps<T> {
+interface TableProps<T> {
   label: string;
   /** The table draws a row again only when the row or these columns change. */
   columns: Column<T>[];
@@ -56,7 +56,7 @@ export interface TableProps<T> {
  * that can be pressed, and the arrows or J and K the others.
  */
 export function Table<T>(props: TableProps<T>) {
-  const { label, columns, rows, idOf, sorting = {}, onSort, openId, onPress } = props;
+  const { label, columns, rows, idOf, openId, onPress } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [focusedId, setFocusedId] = useState<string>();
   const ids = rows.map(idOf);
@@ -85,9 +85,7 @@ export function Table<T>(props: TableProps<T>) {
     >
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map((column) => (
-            <Heading key={column.name} column={column} sorting={sorting} onSort={onSort} />
-          ))}
+          {columns.map((column) => <Heading key={column.name} column={column} {...props} />)}
         </tr>
       </thead>
       <tbody
@@ -119,10 +117,9 @@ export function Table<T>(props: TableProps<T>) {
 
 const ARROWS = { ascending: "↑", descending: "↓" };
 
-type OnSort = TableProps<unknown>["onSort"];
-type HeadingProps<T> = { column: Column<T>; sorting: Sorting; onSort: OnSort };
+type HeadingProps<T> = { column: Column<T> } & Pick<TableProps<T>, "sorting" | "onSort">;
 
-function Heading<T>({ column, sorting, onSort }: HeadingProps<T>) {
+function Heading<T>({ column, sorting = {}, onSort }: HeadingProps<T>) {
   const { name, value, isNumber, isNameHidden } = column;
   const attributes = { role: "columnheader", scope: "col", "data-number": isNumber } as const;
   if (!value || !onSort) {

@@ -27,28 +27,18 @@ export function App() {
   useEffect(() => {
     if (session === null) loadConsole().catch(() => {});
   }, [session === null]);
-  if (IS_CHECK) {
-    return (
-      <QueryClientProvider client={client}>
-        <Suspense fallback={<Loading what="the check" />}>
-          <WithoutSignIn />
-        </Suspense>
-      </QueryClientProvider>
-    );
+  function screen() {
+    if (IS_CHECK) return <WithoutSignIn />;
+    if (session === undefined) return <Loading what="your session" />;
+    if (session && needsSecondFactor(session)) return <SecondFactor session={session} />;
+    if (session) return <Console email={session.user.email ?? "Account"} />;
+    if (!IS_EMBEDDED) return <SignIn reason={reason} />;
+    if (refusal) return <Failure error={refusal} onRetry={askAncestor} />;
+    return <Loading what="your session from the page around this one" />;
   }
   return (
     <QueryClientProvider key={userId} client={client}>
-      {session === undefined && <Loading what="your session" />}
-      {session === null && !IS_EMBEDDED && <SignIn reason={reason} />}
-      {session === null && IS_EMBEDDED && (refusal
-        ? <Failure error={refusal} onRetry={askAncestor} />
-        : <Loading what="your session from the page around this one" />)}
-      {session && needsSecondFactor(session) && <SecondFactor session={session} />}
-      {session && !needsSecondFactor(session) && (
-        <Suspense fallback={<Loading what="the console" />}>
-          <Console email={session.user.email ?? "Account"} />
-        </Suspense>
-      )}
+      <Suspense fallback={<Loading what="the console" />}>{screen()}</Suspense>
     </QueryClientProvider>
   );
 }
