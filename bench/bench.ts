@@ -3,34 +3,33 @@ import { measureCold } from "./cold.ts";
 import { measureDistance } from "./distance.ts";
 import { measureMemory } from "./memory.ts";
 import { measureReads } from "./reads.ts";
-import type { BenchOptions } from "./stack.ts";
+import { startBench } from "./stack.ts";
 import { measureWrites } from "./writes.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     entries: { type: "string", default: "1000000" },
-    rounds: { type: "string", default: "5" },
-    seconds: { type: "string", default: "2" },
+    rounds: { type: "string", default: "7" },
     "supa-audit": { type: "string" },
   },
 });
-const options: BenchOptions = {
+const options = {
   entries: Number(values.entries),
   rounds: Number(values.rounds),
-  seconds: Number(values.seconds),
   supaAudit: values["supa-audit"],
 };
 const parts = {
-  reads: () => measureReads(options),
-  writes: () => measureWrites(options),
+  reads: measureReads,
+  writes: measureWrites,
   memory: measureMemory,
   distance: measureDistance,
-  cold: () => measureCold(options),
+  cold: measureCold,
 };
 for (const name of positionals.length > 0 ? positionals : ["reads"]) {
-  const run = Object.entries(parts).find(([part]) => part === name)?.[1];
-  if (!run) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
-  await run();
+  const measure = Object.entries(parts).find(([part]) => part === name)?.[1];
+  if (!measure) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
+  await using bench = await startBench(options);
+  await measure(bench);
 }
 Deno.exit();

@@ -1,36 +1,33 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { startEdgeFunction } from "../local/edge_function.ts";
 import { addKeys, addOrganization, insertEntries } from "../tests/project.ts";
 import { median, printHead, printRow, spread } from "./report.ts";
-import { startBenchStack } from "./stack.ts";
+import { ask, type Bench, startFunction } from "./stack.ts";
 
 const DAY = "2026-03-01";
 /** Milliseconds from the function to the database and back. */
 const ROUND_TRIPS = [0, 5, 50, 150];
-const STARTS = 5;
 const REQUESTS = 20;
 
 /** Measures requests while the database is far away: the first of a new process of the function, and the others. */
-export async function measureDistance(): Promise<void> {
-  await using stack = await startBenchStack();
-  const { id } = await addOrganization(stack.sql);
-  await insertEntries(stack.sql, id, DAY, 1000);
-  const log = (line: string) => line.includes('"error"') && console.log(line);
-  console.log("\nPages of 100 entries, in milliseconds");
-  printHead("round trip", "first request", "others", "others, less the round trip");
+export async function measureDistance(bench: Bench): Promise<void> {
+  const { id } = await addOrganization(bench.sql);
+  await insertEntries(bench.sql, id, DAY, 1000);
+  printHead(
+    `Milliseconds of pages of 100 entries, ${bench.rounds} starts of ${REQUESTS} requests`,
+    "round trip",
+    "first request",
+    "others",
+    "others, less the round trip",
+  );
   for (const roundTrip of ROUND_TRIPS) {
     const [first, others]: number[][] = [[], []];
-    for (let start = 0; start < STARTS; start++) {
-      using relay = startRelay(new URL(stack.apiUrl), roundTrip / 2);
-      await using edgeFunction = await startEdgeFunction({ ...stack, apiUrl: relay.url, log });
-      const [key] = await addKeys(stack.sql, id, 1);
-      const url = `http://127.0.0.1:${edgeFunction.port}/public-audit-log?start=${DAY}&end=${DAY}`;
+    for (let start = 0; start < bench.rounds; start++) {
+      using relay = startRelay(new URL(bench.apiUrl), roundTrip / 2);
+      await using edgeFunction = await startFunction(bench, { apiUrl: relay.url });
+      const [key] = await addKeys(bench.sql, id, 1);
       for (let request = 0; request < REQUESTS; request++) {
-        const sentAt = performance.now();
-        const response = await fetch(url, { headers: { Authorization: `Bearer ${key?.token}` } });
-        await response.bytes();
-        if (response.status !== 200) throw new Error(`status ${response.status}`);
-        (request ? others : first)?.push(performance.now() - sentAt);
+        const { milliseconds } = await ask(edgeFunction, `start=${DAY}&end=${DAY}`, key?.token);
+        (request ? others : first)?.push(milliseconds);
       }
     }
     printRow(roundTrip, spread(first), spread(others), (median(others) - roundTrip).toFixed(0));

@@ -1,14 +1,6 @@
-import { addOrganization, exhaust, insertEntries, type Sql, valueOf } from "../tests/project.ts";
-import { addressOf, cursorOf, type DataSet, makeDataSet, PERSONS, queryOf } from "./data_sets.ts";
+import { addKeys, addOrganization, exhaust, insertEntries, valueOf } from "../tests/project.ts";
 import { median, printHead, printRow } from "./report.ts";
-import {
-  type BenchOptions,
-  type BenchStack,
-  costOf,
-  KEPT,
-  resetLimits,
-  startBenchStack,
-} from "./stack.ts";
+import { ask, type Bench, costOf, resetLimits, startFunction } from "./stack.ts";
 
 const [START, END] = ["2025-01-01", "2025-12-31"] as const;
 const YEAR = `start=${START}&end=${END}`;
@@ -16,138 +8,169 @@ const DATES = { start_date: START, end_date: END };
 const DAY = "start=2025-07-01&end=2025-07-01";
 /** The requests of a case in a round: few enough for the quotas of all keys. */
 const REQUESTS = 50;
+const DEEP = ", 90 % deep";
+/** A page so deep may take so many times as long as the first. */
+const DEEP_BOUND = 1.3;
+/** Three persons. Each has one in so many entries. */
+const PERSONS = [100_000, 100, 1];
 
-/** Measures how long requests take, one after the other. */
-export async function measureReads({ entries, rounds }: BenchOptions): Promise<void> {
-  await using stack = await startBenchStack(KEPT);
-  const { port } = await stack.startFunction();
-  const url = `http://127.0.0.1:${port}/public-audit-log`;
-  const dataSet = await makeDataSet(stack.sql, entries);
-  await measureLog(stack.sql, url, dataSet, rounds);
-  await measurePersons(stack, dataSet);
-  await measureHour(stack);
+type Given = Record<string, string | number | string[]>;
+
+/** Measures how long requests take, one after the other, and what pages of persons and busy hours read. */
+export async function measureReads(bench: Bench): Promise<void> {
+  const { id } = await addOrganization(bench.sql);
+  await insertYear(bench, id);
+  await measureRequests(bench, id);
+  await measureBlocks(bench, id);
 }
 
-async function casesOf(sql: Sql, dataSet: DataSet) {
-  const { entries, organizationId, keys, exhaustedKeys } = dataSet;
-  const action = `${YEAR}&action=feedback_given`;
-  const year = queryOf(DATES);
-  const cursor = await valueOf(
-    sql.unsafe(`select ${cursorOf("pg_current_snapshot()", organizationId, year)}`),
-  );
+/** Spreads entries over a year: nine of ten between 8 and 18 o'clock, the others at any time of the day. */
+async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
+  const persons = PERSONS.map((person) => `when n % ${person} = 0 then '${addressOf(person)}'`);
+  for (let n = 0; n < entries; n += 50_000) {
+    await sql.unsafe(`
+      insert into audit_log.audit_entries
+        (organization_id, created_at, action, user_email, agent_name, data)
+      select
+        '${id}',
+        '2025-01-01Z'::timestamptz + floor(days) * interval '1 day'
+          + case when n % 10 = 0 then (days - floor(days)) * interval '1 day'
+            else interval '8 hours' + (days - floor(days)) * interval '10 hours' end,
+        case when n % 1000 = 0 then 'agent_added' when n % 100 < 20 then 'conversation_created'
+          when n % 100 < 28 then 'feedback_given' else 'message_created' end,
+        case ${persons.join(" ")} end,
+        'Assistant ' || n % 7,
+        jsonb_build_object('message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n / 5)::uuid,
+          'agent_id', md5('a' || n % 7)::uuid, 'platform_agent_sid', 'AG' || md5('s' || n % 7))
+      from generate_series(${n}, ${Math.min(n + 50_000, entries) - 1}) as n
+      cross join lateral (select n * 365.0 / ${entries} as days) as times`);
+  }
+  while (await valueOf(sql`select audit_log_private.compact_entry_counts(${id})::int`));
+  await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
+}
+
+function addressOf(person: number): string {
+  return `user${person}@example.com`;
+}
+
+async function casesOf({ sql, entries }: Bench, id: string) {
+  const exhaustedKeys = await addKeys(sql, id, 20);
+  const keys = await addKeys(sql, id, 20);
   const unknown = await sql<{ token: string }[]>`select audit_log_private.new_token() as token`;
+  // Of a reader who has everything.
+  const cursor = await valueOf(sql.unsafe(`
+    select audit_log_private.encode_cursor(
+      jsonb_populate_record(
+        null::audit_log_private.feed_cursor, jsonb_build_object('seen', pg_current_snapshot())
+      ),
+      audit_log_private.cursor_key(audit_log_private.feed_scope('${id}', ${queryOf(DATES)}))
+    )`));
+  const action = `${YEAR}&action=feedback_given`;
   const queries = {
-    "one day, first page": DAY,
+    "one day": DAY,
     "an hour": `${DAY}&since=2025-07-01T10:00:00Z&until=2025-07-01T11:00:00Z`,
     "eight hours, from 10:17": `${DAY}&since=2025-07-01T10:17:00Z&until=2025-07-01T18:17:00Z`,
-    "year, first page": YEAR,
+    year: YEAR,
     "year, newest first": `${YEAR}&order=desc`,
-    "year, 90 % deep": `${YEAR}&offset=${entries * 0.9}`,
+    [`year${DEEP}`]: `${YEAR}&offset=${entries * 0.9}`,
     "one action": action,
-    "one action, 90 % deep": `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
+    [`one action${DEEP}`]: `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
     "three of four actions": `${YEAR}&action=agent_added,conversation_created,feedback_given`,
     "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
     "caught up, after=": `${YEAR}&after=${cursor}`,
   };
-  return [
+  const cases = [
     ...Object.entries(queries).map(([name, query]) => ({ name, query, status: 200, keys })),
     { name: "401", query: DAY, status: 401, keys: unknown },
     { name: "429", query: DAY, status: 429, keys: exhaustedKeys },
   ];
+  return { cases, exhaustedKeys };
 }
 
 /**
  * Prints the median latency of each case. The cases take turns with each request, so that a slow moment of the machine
- * slows all of them. The first round warms up and does not count.
+ * slows all of them. The first round warms up and does not count. The exit code is 1 if a deep page takes too long.
  */
-async function measureLog(sql: Sql, url: string, dataSet: DataSet, rounds: number) {
-  const cases = await casesOf(sql, dataSet);
-  const times = cases.map(() => [] as number[]);
+async function measureRequests(bench: Bench, id: string): Promise<void> {
+  const { sql, rounds, entries } = bench;
+  const { cases, exhaustedKeys } = await casesOf(bench, id);
+  await using edgeFunction = await startFunction(bench);
+  const times = new Map(cases.map(({ name }) => [name, [] as number[]]));
   for (let round = 0; round <= rounds; round++) {
-    await prepareLimits(sql, dataSet);
+    await resetLimits(sql);
+    for (const { apiKeyId } of exhaustedKeys) await exhaust(sql, apiKeyId);
     for (let turn = 0; turn < REQUESTS; turn++) {
-      for (const [n, { name, query, status, keys }] of cases.entries()) {
-        const headers = { Authorization: `Bearer ${keys[turn % keys.length]?.token}` };
-        const start = performance.now();
-        const response = await fetch(`${url}?${query}`, { headers });
-        await response.bytes();
-        if (response.status !== status) throw new Error(`${name}: status ${response.status}`);
-        if (round) times[n]?.push(performance.now() - start);
+      for (const { name, query, status, keys } of cases) {
+        const { token } = keys[turn % keys.length] ?? {};
+        const { milliseconds } = await ask(edgeFunction, query, token, status);
+        if (round) times.get(name)?.push(milliseconds);
       }
     }
   }
-  console.log(`\nReads of ${dataSet.entries.toLocaleString("en")} entries, one request at a time`);
-  printHead("case", "milliseconds", "against one day");
-  const [first = NaN] = times.map(median);
-  for (const [n, { name }] of cases.entries()) {
-    const latency = median(times[n]);
-    printRow(name, latency.toFixed(2), (latency / first).toFixed(2));
-  }
-}
-
-/** Prints how many blocks Postgres reads for pages of persons, and its processor time. */
-async function measurePersons(stack: BenchStack, { organizationId: id, entries }: DataSet) {
-  console.log("\nPersons: the blocks that a page of 100 reads, and milliseconds of processor time");
-  const counts = PERSONS.map((person, n) =>
-    Math.ceil(entries / person) - Math.ceil(entries / (PERSONS[n - 1] ?? Infinity))
+  printHead(
+    `A log of ${entries.toLocaleString("en")} entries, ${rounds} rounds of ${REQUESTS} requests`,
+    "case",
+    "milliseconds",
+    "against one day",
+    `against its first page, bound ${DEEP_BOUND}`,
   );
-  const offsets: Record<string, (count: number) => number> = {
-    "the total alone": (count) => count,
-    "first page": () => 0,
-    "the last page": (count) => Math.max(0, count - 100),
-  };
-  printHead("a person with", ...counts.map((count) => `${count} entries`));
-  for (const [name, offsetOf] of Object.entries(offsets)) {
-    const cells: string[] = [];
-    for (const [n, person] of PERSONS.entries()) {
-      const page_offset = offsetOf(counts[n] ?? 0);
-      cells.push(
-        await priceOf(stack, id, { ...DATES, user_email: addressOf(person), page_offset }),
-      );
-    }
-    printRow(name, ...cells);
+  const latency = (name: string) => median(times.get(name));
+  for (const name of times.keys()) {
+    const against = (other: string) => latency(name) / latency(other);
+    const deep = name.endsWith(DEEP) ? against(name.slice(0, -DEEP.length)) : undefined;
+    if (deep && deep > DEEP_BOUND) Deno.exitCode = 1;
+    const cells = [latency(name), against("one day"), deep];
+    printRow(name, ...cells.map((cell) => cell?.toFixed(2) ?? ""));
   }
 }
 
-/** Prints what pages within an hour of 50,000 entries read. */
-async function measureHour(stack: BenchStack) {
-  const { id } = await addOrganization(stack.sql);
-  await insertEntries(stack.sql, id, "2025-07-01 10:00", 50_000, { every: "70 milliseconds" });
-  await stack.sql`vacuum (analyze) audit_log.audit_entries`;
-  console.log("\nAn hour of 50,000 entries: the same for pages of 100");
+/** Prints what pages read that the counts do not lead to: of persons, and within an hour of 50,000 entries. */
+async function measureBlocks(bench: Bench, id: string): Promise<void> {
+  const { id: busy } = await addOrganization(bench.sql);
+  const every = "70 milliseconds";
+  await insertEntries(bench.sql, busy, "2025-07-01 10:00", 50_000, { every });
+  await bench.sql`vacuum (analyze) audit_log.audit_entries`;
+  printHead(
+    "Blocks of 8 kB that a page of 100 reads, and milliseconds of processor time",
+    "of what",
+    "first page",
+    "a deep page",
+  );
+  for (const share of PERSONS) {
+    const person = { ...DATES, user_email: addressOf(share) };
+    const [row] = await bench.sql.unsafe(`
+      select total::int from audit_log_private.read_page('${id}', ${queryOf(person)})`);
+    const name = `a person with ${row?.["total"].toLocaleString("en")} entries: the last page`;
+    await printBlocks(bench, name, id, person, Math.max(0, row?.["total"] - 100));
+  }
   const hour = { start_date: "2025-07-01", end_date: "2025-07-01" };
   const part = { ...hour, since: "2025-07-01T10:01:00Z", until: "2025-07-01T10:58:00Z" };
   const cases = {
-    "the day": hour,
+    "an hour of 50,000 entries: 15,000 deep": hour,
     "57 minutes of it": part,
     "… and one action": { ...part, actions: ["agent_added"] },
     "… and two actions": { ...part, actions: ["agent_added", "feedback_given"] },
   };
-  printHead("what", "first page", "15,000 deep");
   for (const [name, query] of Object.entries(cases)) {
-    const price = (page_offset: number) => priceOf(stack, id, { ...query, page_offset });
-    printRow(name, await price(0), await price(15_000));
+    await printBlocks(bench, name, busy, query, 15_000);
   }
-  await stack.sql`delete from audit_log.audit_entries where organization_id = ${id}`;
 }
 
-/** The blocks that a page reads, and its processor time. */
-async function priceOf(
-  stack: BenchStack,
-  organizationId: string,
-  query: Parameters<typeof queryOf>[0],
-): Promise<string> {
-  const call = `audit_log_private.read_page('${organizationId}', ${queryOf(query)})`;
-  const processor = await costOf(stack, `perform ${call}`, 5);
-  const [row] = await stack.sql.unsafe(
-    `explain (analyze, buffers, format json) select ${call}`,
-  );
-  const { Plan } = row?.["QUERY PLAN"][0];
-  const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
-  return `${blocks}, ${processor.toFixed(1)} ms`;
+async function printBlocks(bench: Bench, name: string, id: string, query: Given, deep: number) {
+  const cells: string[] = [];
+  for (const page_offset of [0, deep]) {
+    const call = `audit_log_private.read_page('${id}', ${queryOf({ ...query, page_offset })})`;
+    const processor = await costOf(bench, `perform ${call}`, 5);
+    const [row] = await bench.sql.unsafe(`explain (analyze, buffers, format json) select ${call}`);
+    const { Plan } = row?.["QUERY PLAN"][0];
+    const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
+    cells.push(`${blocks.toLocaleString("en")}, ${processor.toFixed(1)} ms`);
+  }
+  printRow(name, ...cells);
 }
 
-async function prepareLimits(sql: Sql, { exhaustedKeys }: DataSet): Promise<void> {
-  await resetLimits(sql);
-  for (const { apiKeyId } of exhaustedKeys) await exhaust(sql, apiKeyId);
+/** SQL of a query for a page of 100, from its fields. */
+function queryOf(given: Given): string {
+  const json = JSON.stringify(given);
+  return `audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, '${json}'))`;
 }

@@ -5,13 +5,14 @@
 export async function byTurns<T, F>(
   rounds: number,
   subjects: readonly T[],
-  measure: (subject: T, round: number) => Promise<F>,
-): Promise<Map<T, F[]>> {
-  const seen = new Map<T, F[]>(subjects.map((subject) => [subject, []]));
+  measure: (subject: T) => Promise<F>,
+): Promise<F[][]> {
+  const seen = subjects.map(() => [] as F[]);
   for (let round = 0; round <= rounds; round++) {
-    for (const subject of round % 2 ? subjects : subjects.toReversed()) {
-      const figure = await measure(subject, round);
-      if (round) seen.get(subject)?.push(figure);
+    const order = [...subjects.entries()];
+    for (const [n, subject] of round % 2 ? order : order.toReversed()) {
+      const figure = await measure(subject);
+      if (round) seen[n]?.push(figure);
     }
   }
   return seen;
@@ -21,22 +22,38 @@ export function median(values: number[] = []): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 }
 
-/** The quotients of two lists, round by round. */
-export function ratios(values: number[] = [], others: number[] = []): number[] {
-  return others.map((other, round) => (values[round] ?? NaN) / other);
-}
-
 /** Median, and the lowest and the highest round. */
 export function spread(values: number[] = [], digits = 0): string {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return `${median(values).toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 }
 
-/** Begins a table whose first column is text. */
-export function printHead(...names: string[]): void {
-  console.log(`\n| ${names.join(" | ")} |\n| --- |${" ---: |".repeat(names.length - 1)}`);
+/** Begins a table with what it shows, and the day. Its first column is text. */
+export function printHead(title: string, ...names: string[]): void {
+  const day = new Date().toISOString().slice(0, 10);
+  console.log(`\n${title} (${day}):\n`);
+  console.log(`| ${names.join(" | ")} |\n| --- |${" ---: |".repeat(names.length - 1)}`);
 }
 
 export function printRow(...cells: (string | number)[]): void {
   console.log(`| ${cells.join(" | ")} |`);
+}
+
+/** Begins a table of ratios. */
+export function printRatios(title: string, rounds: number): void {
+  printHead(`${title}, ${rounds} rounds`, "what", "ours", "compared with", "ratio", "bound");
+}
+
+/** Measures ours and another by turns, and prints both with their ratio, round by round. */
+export async function printRatio<T extends string>(
+  rounds: number,
+  what: string,
+  [ours, other]: readonly [T, T],
+  measure: (subject: T) => Promise<number>,
+  bound: number | string = "",
+): Promise<void> {
+  const [mine = [], others = []] = await byTurns(rounds, [ours, other], measure);
+  const ratios = others.map((value, round) => (mine[round] ?? NaN) / value);
+  const compared = `${other.replaceAll("_", " ")}: ${spread(others, 2)}`;
+  printRow(what, spread(mine, 2), compared, spread(ratios, 2), bound);
 }
