@@ -5,7 +5,7 @@ import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { startPostgres, stopPostgres } from "../local/postgres.ts";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
-import { besideGroups } from "../tests/faults/group_load.ts";
+import { underLoad } from "../tests/faults/load.ts";
 import { addKeys, callAs, codeOf, insertEntry, runUpkeep, valueOf } from "../tests/project.ts";
 import { pick, type Random, randomFrom } from "../tests/random.ts";
 import * as cluster from "./cluster.ts";
@@ -249,7 +249,7 @@ async function administerKeys(): Promise<void> {
 /** Reads pages beside writers and deletions on all nodes. Each page must be of one moment. */
 async function readBesideWriters(): Promise<void> {
   const options = { stacks: nodes, atOnce: 4 };
-  const { failures, reads, writes, deletions } = await besideGroups(options, async (seen) => {
+  const { failures, reads, writes, deletions } = await underLoad(options, async (seen) => {
     while (seen.reads < READS) await delay(100);
   });
   assertEquals(failures, [], causes());
@@ -271,7 +271,7 @@ async function moveShards(): Promise<void> {
   const following = follow(60, true);
   const undone: string[] = [];
   const options = { stacks: nodes, atOnce: 2 };
-  const { writes, reads, failures } = await besideGroups(options, async (_, ids) => {
+  const { writes, reads, failures } = await underLoad(options, async ({ organizationIds: ids }) => {
     for (let move = 0; move < MOVES; move++) {
       const followed: string = await valueOf(first.sql`
         select id from audit_log.organizations where name = 'Followed' order by created_at desc limit 1`);
@@ -295,7 +295,7 @@ function causes(): string {
 /** Kills a node and starts it again. Only requests for its organizations may fail meanwhile. */
 async function killNode(): Promise<void> {
   const asked = [first, second];
-  const { writes, failures } = await besideGroups({ stacks: asked, atOnce: 2 }, async () => {
+  const { writes, failures } = await underLoad({ stacks: asked, atOnce: 2 }, async () => {
     await stopPostgres(last.postgres.dataDir, "immediate");
     for (const [organization, id] of IDS.entries()) {
       const isIts = await cluster.homeOf(nodes, id) === 2;

@@ -54,22 +54,6 @@ describe("a restored log refuses old cursors, and then skips and repeats nothing
     await assertExact(copy.sql, id, ["a", "b", "c", "new 1", "new 2"]);
   });
 
-  it("when it is a copy of the database within its cluster", async () => {
-    await using copy = await cluster.startCluster(await cluster.snapshot(original.postgres));
-    const { id } = await addOrganization(copy.sql);
-    await write(copy.sql, id, "a");
-    await copy.sql.end();
-    await using neither = cluster.connect(copy.options, { database: "template1" });
-    await neither`create database twin template postgres`;
-
-    await using sql = cluster.connect(copy.options);
-    await using twin = cluster.connect(copy.options, { database: "twin" });
-    await write(twin, id, "b");
-    const cursor = await cursorOf(sql, id);
-    assertEquals(await read(twin, id, cursor), null);
-    await assertExact(twin, id, ["a", "b"]);
-  });
-
   it("when its rows have transaction numbers of a later epoch than its own, even if only a seal has one", async () => {
     const epoch = await epochOf(sql);
     const { id } = await addOrganization(sql);

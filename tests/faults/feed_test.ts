@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { followUnderLoad } from "./feed_load.ts";
-import { besideGroups } from "./group_load.ts";
+import { underLoad } from "./load.ts";
 import { ALL, ask, cursorOf, read, write } from "./log.ts";
 import { addOrganization, callAs, codeOf, valueOf } from "../project.ts";
 
@@ -67,7 +67,7 @@ describe("followers", () => {
 
 describe("readers of pages", () => {
   it("see all of a statement or nothing, beside writers and deletions", async () => {
-    const { failures } = await besideGroups({ stacks: [stack], atOnce: 3 }, async (seen) => {
+    const { failures } = await underLoad({ stacks: [stack], atOnce: 3 }, async (seen) => {
       while (seen.reads < 500 || seen.deletions < 100) await delay(50);
     });
     assertEquals(failures, []);

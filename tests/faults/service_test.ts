@@ -1,12 +1,13 @@
-import { assert, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { startEdgeFunction } from "../../local/edge_function.ts";
 import { startPostgres, stopPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
+import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { serveOnLoopback } from "../loopback.ts";
-import type { Sql } from "../project.ts";
+import { addOrganization, exhaust, revoke, type Sql, valueOf } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Load, underLoad } from "./load.ts";
 
@@ -35,6 +36,58 @@ async function cutOtherConnections(admin: Sql): Promise<void> {
  */
 const GONE = /503 PGRST00[0-3]|57P0[1-3]|failed: 400$/;
 
+interface FaultOptions {
+  /** The allowed causes of 500s. Without them, no request may fail. */
+  causes: RegExp | null;
+  /** Another function than the stack's own: its address, and the log of its 500s. */
+  edgeFunction?: { url: string; faults: string[] };
+}
+
+/**
+ * Lets a fault happen under load. Asserts that the service is healthy before and after it, that every answer in
+ * between is allowed, that the cause of each 500 is logged once, and that the requests are counted.
+ */
+async function survive(
+  { causes, edgeFunction }: FaultOptions,
+  fault: (load: Load) => Promise<void>,
+): Promise<void> {
+  // A fault must look like neither of their answers.
+  const before = connectAsAdmin();
+  const [revoked, exhausted] = [await addOrganization(before), await addOrganization(before)];
+  await revoke(before, revoked.apiKeyId);
+  await exhaust(before, exhausted.apiKeyId);
+  await before.end();
+  const options = {
+    stacks: [stack],
+    ...{ atOnce: 8, pace: 160, organizations: 8, keys: 5, limit: 100 },
+    functionUrl: edgeFunction?.url,
+    refused: [{ token: revoked.token, due: 401 }, { token: exhausted.token, due: 429 }],
+  };
+  const { answers, asked, reads, organizationIds } = await underLoad(options, async (load) => {
+    await load.waitUntilHealthy();
+    await fault(load);
+    await load.waitUntilHealthy();
+  });
+  assertEquals(answers.length, asked, "requests without an answer within 20 s");
+  const lines = (edgeFunction ?? stack).faults
+    .filter((line) => line.startsWith("{"))
+    .map((line): LogLine => JSON.parse(line));
+  for (const { status, due, requestId } of answers) {
+    if (status !== 500) {
+      assertEquals(status, due);
+      continue;
+    }
+    const logged = lines.filter(({ request_id }) => request_id === requestId);
+    assertEquals(logged.length, 1, `log lines of ${requestId}`);
+    assertMatch(logged[0]?.error ?? "", causes ?? /no request may fail/);
+  }
+  await using sql = connectAsAdmin();
+  const counted: number = await valueOf(sql`
+    select sum(cardinality(counted_at))::int from audit_log_private.rate_limits
+    where organization_id in ${sql(organizationIds)}`);
+  assert(counted >= reads && counted <= asked, `${reads} pages, ${counted} counted`);
+}
+
 /** Tests that the service recovers from a fault. Without `causes`, no request may fail. */
 function recovers(
   when: string,
@@ -43,7 +96,7 @@ function recovers(
 ): void {
   it(when, async () => {
     await using admin = connectAsAdmin();
-    await underLoad({ stack, causes }, (load) => fault(load, admin));
+    await survive({ causes }, (load) => fault(load, admin));
   });
 }
 
@@ -134,7 +187,7 @@ describe("the service gives only allowed answers, and recovers, when", () => {
       log: (line) => faults.push(line),
     });
     const edgeFunction = { url: `http://127.0.0.1:${own.port}/public-audit-log`, faults };
-    await underLoad({ stack, edgeFunction, causes }, async (load) => {
+    await survive({ edgeFunction, causes }, async (load) => {
       isBroken = true;
       await load.waitForAnswers(16, 500).finally(() => isBroken = false);
     });

@@ -3,7 +3,11 @@ import { describe, it } from "@std/testing/bdd";
 import { MAX_LENGTH, parseQuery } from "../../supabase/functions/public-audit-log/parse_query.ts";
 
 const TWO_DAYS = "start=2026-03-01&end=2026-03-02";
-const NOON = "2026-03-01T12:00:00";
+const DAY = "2026-03-01";
+const NOON = `${DAY}T12:00:00`;
+const TIMES = ["since", "until"];
+/** As many as are allowed. */
+const ACTIONS = [..."abcdefghijklmnopqrst"].join();
 
 function badParameters(query: string): string[] {
   return (parseQuery(query).errors ?? []).map(({ parameter }) => parameter).sort();
@@ -13,8 +17,7 @@ describe("parseQuery()", () => {
   const refused: [what: string, query: string, bad: string[]][] = [
     ["days that do not exist", "start=2026-02-29&end=2026-1-1", ["end", "start"]],
     ["the years 0 and 10000", "start=0000-12-31&end=10000-01-01", ["end", "start"]],
-    ["limits outside 1 to 1000", `${TWO_DAYS}&limit=1001`, ["limit"]],
-    ["a limit of 0", `${TWO_DAYS}&limit=0`, ["limit"]],
+    ["a limit above 1000", `${TWO_DAYS}&limit=1001`, ["limit"]],
     ["numbers that are not whole", `${TWO_DAYS}&limit=1e2&offset=1.0`, ["limit", "offset"]],
     ["offsets that no number holds exactly", `${TWO_DAYS}&offset=9007199254740992`, ["offset"]],
     ["orders but asc and desc", `${TWO_DAYS}&order=DESC`, ["order"]],
@@ -23,24 +26,15 @@ describe("parseQuery()", () => {
     ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
     ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
     ["a time as a day", "start=2026-03-01T10:00:00Z&end=2026-03-02", ["start"]],
-    ["a day as a time", "since=2026-03-01&until=2026-03-01T10:00:00", ["since", "until"]],
-    [
-      "a zone whose plus sign was not encoded",
-      "since=2026-03-01T10:00:00+01:00&until=2026-03-01T24:00:00Z",
-      ["since", "until"],
-    ],
-    [
-      "times that are no time, or finer than a microsecond",
-      "since=2026-06-30T23:59:60Z&until=2026-07-01T00:00:00.1234567Z",
-      ["since", "until"],
-    ],
+    ["a day, or a time without a zone, as a time", `since=${DAY}&until=${NOON}`, TIMES],
+    ["a zone whose plus sign was not encoded", `since=${NOON}+01:00`, ["since"]],
+    ["a leap second, and the hour 24", `since=${DAY}T23:59:60Z&until=${DAY}T24:00:00Z`, TIMES],
+    ["times finer than a microsecond", `since=${NOON}.1234567Z`, ["since"]],
     ["an until that is since", `since=${NOON}.0001Z&until=${NOON}.0001Z`, ["until"]],
     ["times outside the days", `${TWO_DAYS}&since=2026-03-03T00:00:00Z`, ["since"]],
     ["an until before the days", `${TWO_DAYS}&until=2026-03-01T00:00:00Z`, ["until"]],
     ["a query that does not say which days", "since=&limit=1", ["since"]],
-    ["more than 20 actions", `${TWO_DAYS}&action=${"abcdefghijklmnopqrstu".split("").join()}`, [
-      "action",
-    ]],
+    ["more than 20 actions", `${TWO_DAYS}&action=${ACTIONS},u`, ["action"]],
     ["an action twice, or an empty one", `${TWO_DAYS}&action=a,b,a`, ["action"]],
     ["an address that is empty", `${TWO_DAYS}&user_email=`, ["user_email"]],
     ["an address with NUL", `${TWO_DAYS}&user_email=a%00`, ["user_email"]],
@@ -72,34 +66,25 @@ describe("parseQuery()", () => {
     `since=${NOON}.000123Z&until=${NOON}.000124Z`,
     `${TWO_DAYS}&since=2026-03-02T23:59:59.999999Z`,
     "start=2026-03-01&until=2026-03-01T01:00:00%2B00:30",
-    `after=beginning&action=${"abcdefghijklmnopqrst".split("").join()}`,
+    `after=beginning&action=${ACTIONS}`,
   ];
   for (const query of accepted) {
     it(`accepts ${query}`, () => assertEquals(badParameters(query), []));
   }
 
   it("refuses an action that is not in the catalogue, and names up to 100 that are", () => {
-    const detailOf = (action: string, catalogue: string[]) => {
-      const { errors } = parseQuery(`${TWO_DAYS}&action=${action}`, "entries", catalogue);
-      assertEquals(errors?.map(({ parameter }) => parameter), ["action"]);
-      return errors?.[0]?.detail;
-    };
-    assertEquals(
-      detailOf("agent_added,log in", ["agent_added", "sign-in"]),
-      `"log in": must be one of: agent_added, sign-in`,
-    );
-    for (const action of ["", "login", "AGENT_ADDED"]) {
-      assertEquals(
-        detailOf(action, ["agent_added", "sign-in"]),
-        `"${action}": must be one of: agent_added, sign-in`,
-      );
+    const detailsOf = (action: string, catalogue: string[]) =>
+      parseQuery(`${TWO_DAYS}&action=${action}`, "entries", catalogue).errors;
+    const catalogue = ["agent_added", "sign-in"];
+    for (const wrong of ["", "login", "AGENT_ADDED", "log in"]) {
+      const detail = `"${wrong}": must be one of: agent_added, sign-in`;
+      const errors = [{ parameter: "action", detail }];
+      assertEquals(detailsOf(wrong, catalogue), errors);
+      if (wrong) assertEquals(detailsOf(`agent_added,${wrong}`, catalogue), errors);
     }
     const many = Array.from({ length: 10_000 }, (_, n) => `${n}`.padStart(63, "x"));
-    assert((detailOf("login", many) ?? "").length < 7000);
-    assertEquals(
-      parseQuery(`${TWO_DAYS}&action=${many[9_999]}`, "entries", many).errors,
-      undefined,
-    );
+    assert((detailsOf("login", many)?.[0]?.detail ?? "").length < 7000);
+    assertEquals(detailsOf(`${many[9_999]}`, many), undefined);
   });
 
   it("takes only days, limit and offset for seals, and no parameter for the list of actions", () => {

@@ -63,16 +63,16 @@ export function pageLinks(publicUrl: string, query: Query, total: number): strin
   return Object.entries(offsets).flatMap(([rel, target]) =>
     target === undefined
       ? []
-      : [`<${address(publicUrl, query, { offset: String(target) })}>; rel="${rel}"`]
+      : [`<${pageAddress(publicUrl, query, { offset: String(target) })}>; rel="${rel}"`]
   ).join(", ");
 }
 
-/** The address of the next page of the feed. */
-export function feedAddress(publicUrl: string, query: Query, cursor: string): string {
-  return address(publicUrl, query, { after: cursor });
-}
-
-function address(publicUrl: string, query: Query, place: Record<string, string>): string {
+/** The address of another page of a query: of an `offset`, or of the feed's cursor `after`. */
+export function pageAddress(
+  publicUrl: string,
+  query: Query,
+  place: Record<string, string>,
+): string {
   const { limit, offset: _offset, after: _after, order, ...filters } = query;
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(filters)) {

@@ -1,5 +1,5 @@
 import type { UnparsedReading } from "./ask_database.ts";
-import { feedAddress, pageLinks } from "./headers.ts";
+import { pageAddress, pageLinks } from "./headers.ts";
 import type { Resource } from "./parse_query.ts";
 import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
@@ -27,7 +27,7 @@ export function pageResponse(
   { resource, url, accept, turn, headers }: PageResponseOptions,
 ): Response {
   const { start, end, since, until, limit, offset } = query;
-  const next = cursor && has_more ? feedAddress(url, query, cursor) : null;
+  const next = cursor && has_more ? pageAddress(url, query, { after: cursor }) : null;
   const common = {
     ...headers,
     ...next && { "Link": `<${next}>; rel="next"` },

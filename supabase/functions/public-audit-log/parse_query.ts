@@ -65,10 +65,8 @@ export function parseQuery(
     } else {
       const name = String(issue.path[0]);
       const values = given.get(name)?.map(([, value]) => value) ?? [];
-      // Of a list, the code that is wrong.
-      const code = issue.path[1] === undefined
-        ? undefined
-        : values[0]?.split(",")[Number(issue.path[1])];
+      // Of a list, the code that is wrong. Other issues have no place.
+      const code = values[0]?.split(",")[Number(issue.path[1])];
       const value = seen(code === undefined ? values : [code]);
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);
     }
