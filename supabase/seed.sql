@@ -1,6 +1,5 @@
--- Two organizations to look at, each with an administrator who can sign in and a year of entries up
--- to today (UTC). The same on every machine for the same day: whatever looks random is a hash of what
--- it is for.
+-- Two organizations to look at, each with an administrator who can sign in and a year of entries up to today (UTC). The
+-- same on every machine for the same day: whatever looks random is a hash of what it is for.
 --
 -- Their password is public, so this refuses to run where others could sign in. It must see a sign of
 -- a local stack: `deno task start` makes the second setting below; `supabase start` the first, which

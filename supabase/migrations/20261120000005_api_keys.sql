@@ -178,8 +178,7 @@ begin
   where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
   for update;
 
-  -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of
-  -- expiry on.
+  -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of expiry on.
   perform from audit_log_private.api_keys k
   where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
     and audit_log_private.is_active(k.revoked_at, k.expires_at);
@@ -188,8 +187,7 @@ begin
     return;
   end if;
 
-  -- Not now(), which is the start of the transaction: a request that waited would be dated before those it
-  -- waited for.
+  -- Not now(), which is the start of the transaction: a request that waited would be dated before those it waited for.
   clock := clock_timestamp();
   -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
   -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.

@@ -1,11 +1,10 @@
 -- The feed delivers every entry exactly once and at once, late ones too.
 --
--- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it.
--- New entries are those that the old snapshot could not see and the present one can. (docs/design.md says what else
--- was tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds
--- the batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the
--- indexes of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a
--- seek.
+-- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it. New
+-- entries are those that the old snapshot could not see and the present one can. (docs/design.md says what else was
+-- tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the
+-- batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the indexes
+-- of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a seek.
 --
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean

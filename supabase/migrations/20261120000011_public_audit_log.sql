@@ -48,9 +48,8 @@ begin
     return json_build_object('decision', 'unauthorized');
   end if;
 
-  -- The page is read before the request is counted, because counting locks the key's row until the end:
-  -- requests of one key would wait for each other's pages. A key that looks exhausted reads its page only
-  -- after it was counted.
+  -- The page is read before the request is counted, because counting locks the key's row until the end: requests of one
+  -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
   if key.looks_exhausted then
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
     may_read := request.decision = 'counted';
