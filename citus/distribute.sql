@@ -16,11 +16,24 @@ begin
   if not exists (select from pg_extension where extname = 'citus') then
     raise exception 'this Postgres has no Citus: nothing was changed. A single Postgres does not need this file' using errcode = 'feature_not_supported';
   elsif exists (select from pg_dist_partition where logicalrelid = 'audit_log.audit_entries'::regclass) then
-    raise exception 'this project is distributed already: nothing was changed. To use a new node: select audit_log_private.admit_nodes()' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'this project is distributed already: nothing was changed' using errcode = 'object_not_in_prerequisite_state';
   elsif (select count(*) filter (where groupid = 0) = 0 or count(*) < 2 from pg_dist_node where isactive) then
     raise exception 'Citus knows no other node: nothing was changed. First select citus_set_coordinator_host(…), citus_add_node(…)' using errcode = 'object_not_in_prerequisite_state';
   elsif not (select r.rolsuper from pg_roles r where r.rolname = current_user) then
     raise exception 'run this as a superuser: nothing was changed' using errcode = 'insufficient_privilege';
+  end if;
+  -- The defaults of both roles must give new tables and functions to nobody else. Each must have one for functions,
+  -- because Postgres's own default lets everybody execute them.
+  perform from run_command_on_all_nodes($node$
+    select count(*) filter (where d.defaclobjtype = 'f') = 2
+      and bool_and((select bool_and(g.grantee = d.defaclrole) from aclexplode(d.defaclacl) as g))
+    from pg_default_acl d
+    where d.defaclobjtype in ('r', 'f') and d.defaclnamespace = 0
+      and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
+  $node$) n
+  where not n.success or n.result <> 't';
+  if found then
+    raise exception 'a node gives other roles privileges on new tables or functions: nothing was changed. Run citus/node.sql on each node before it joins' using errcode = 'object_not_in_prerequisite_state';
   end if;
 end $$;
 
@@ -33,28 +46,6 @@ set local citus.enable_ddl_propagation = off;
 
 alter table audit_log_private.feed_keys drop column is_only;
 alter table audit_log_private.feed_keys add primary key (system_identifier);
-
-create function audit_log_private.admit_nodes() returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  perform from run_command_on_all_nodes($node$
-    -- Checks that the defaults of both roles give new tables and functions to nobody else. Each must have one for
-    -- functions, because Postgres's own default lets everybody execute them.
-    select count(*) filter (where d.defaclobjtype = 'f') = 2
-      and bool_and((select bool_and(g.grantee = d.defaclrole) from aclexplode(d.defaclacl) as g))
-    from pg_default_acl d
-    where d.defaclobjtype in ('r', 'f') and d.defaclnamespace = 0
-      and d.defaclrole in ('postgres'::regrole, (select e.extowner from pg_extension e where e.extname = 'citus'))
-  $node$) n
-  where not n.success or n.result <> 't';
-  if found then
-    raise exception 'a node gives other roles privileges on new tables or functions: run citus/node.sql on each node before it joins. If one joined without, remove it, and start again with an empty database' using errcode = 'object_not_in_prerequisite_state';
-  end if;
-  insert into audit_log_private.feed_keys (system_identifier)
-  select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
-  on conflict do nothing;
-end $$;
-comment on function audit_log_private.admit_nodes is 'Makes cursor keys for nodes that have none. Call it after each citus_add_node, before a Data API uses the node. Raises 55000 if one was not prepared by citus/node.sql.';
 
 -- 2. Functions that the migrations made are replaced whole, with a part of their text changed.
 
@@ -292,6 +283,10 @@ begin
     h.callee::oid::regprocedure, 'organization_id', colocate_with => first::text, force_delegation => true
   ) from handed_over h;
 end $$;
-select audit_log_private.admit_nodes();
+
+-- Each node has keys of its own for cursors.
+insert into audit_log_private.feed_keys (system_identifier)
+select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
+on conflict do nothing;
 
 commit;

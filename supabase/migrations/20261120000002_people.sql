@@ -28,20 +28,24 @@ comment on function audit_log_private.my_organizations is 'The organizations tha
 
 create function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
 begin
   perform from audit_log.organization_members m
-  where m.organization_id = administers.organization_id and m.user_id = (audit_log_private.caller()).id and m.role = 'admin';
+  where m.organization_id = administers.organization_id and m.user_id = me.id and m.role = 'admin';
   return found and audit_log_private.is_valid_session();
 end $$;
 comment on function audit_log_private.administers is 'Whether the signed-in person administers an organization now. Asked before anything tells whether the organization exists.';
 
 create function audit_log_private.reads(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
 begin
   -- Whoever administers may read, also where only that function was replaced.
   return audit_log_private.administers(organization_id) or exists (
     select from audit_log.organization_members m
-    where m.organization_id = reads.organization_id and m.user_id = (audit_log_private.caller()).id and m.role = 'auditor'
+    where m.organization_id = reads.organization_id and m.user_id = me.id and m.role = 'auditor'
   ) and audit_log_private.is_valid_session();
 end $$;
 comment on function audit_log_private.reads is 'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and auditors. Asked before anything tells whether the organization exists.';

@@ -6,11 +6,8 @@ begin
   perform audit_log_private.check_days(query.start_date, query.end_date);
   query.newest_first := coalesce(query.newest_first, true);
   query := audit_log_private.with_defaults(query);
-  if query.since >= query.until then
-    raise exception 'since must be before until, and both within start_date and end_date' using errcode = 'invalid_parameter_value';
-  end if;
-  if query.page_limit not between 1 and 1000 or query.page_offset < 0 then
-    raise exception 'page_limit must be from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
+  if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
+    raise exception 'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
   end if;
   return (query);
 end $$;

@@ -53,17 +53,6 @@ begin
 end $$;
 comment on function audit_log_private.delete_old_days is 'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries together, or 10,000 entries of one longer day. Returns whether it deleted any.';
 
-create function audit_log_private.lock_organization(organization_id uuid) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  -- One piece at a time. Writers do not wait, because they only take a key share lock.
-  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
-  if not found then
-    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id') using errcode = 'P0002';
-  end if;
-end $$;
-comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization.';
-
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
   organization_id uuid not null references audit_log.organizations,
@@ -92,11 +81,28 @@ begin
 end $$;
 comment on function audit_log_private.standing_holds is 'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
 
+create function audit_log_private.lock_organization(organization_id uuid, for_deletion boolean) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  holds text;
+begin
+  -- One piece at a time. Writers do not wait, because they only take a key share lock.
+  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
+  if not found then
+    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id') using errcode = 'P0002';
+  end if;
+  holds := audit_log_private.standing_holds(organization_id);
+  if for_deletion and holds <> '[]' then
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds using errcode = 'object_in_use';
+  end if;
+end $$;
+comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization; for a deletion, 55006 with the holds while any stands.';
+
 create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   -- Waits for the piece of a deletion that is at work. The next one finds the hold.
-  perform audit_log_private.lock_organization(organization_id);
+  perform audit_log_private.lock_organization(organization_id, for_deletion => false);
   -- Changes the row, so that a deletion with an older snapshot (repeatable read), which cannot find it, fails.
   update audit_log.organizations o set name = o.name where o.id = hold.organization_id;
   insert into audit_log_private.holds (organization_id, reason, held_by)
@@ -118,17 +124,6 @@ begin
 end $$;
 comment on function audit_log_private.release is 'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
 
-create function audit_log_private.refuse_if_held(organization_id uuid) returns void
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  holds constant text := audit_log_private.standing_holds(organization_id);
-begin
-  if holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds using errcode = 'object_in_use';
-  end if;
-end $$;
-comment on function audit_log_private.refuse_if_held is 'Raises 55006, naming the holds, while any stands. Asked under the lock of lock_organization.';
-
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -138,8 +133,7 @@ begin
     raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
       coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
   end if;
-  perform audit_log_private.lock_organization(organization_id);
-  perform audit_log_private.refuse_if_held(organization_id);
+  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
 comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization, 55006 while it is on hold.';
@@ -166,8 +160,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   has_more boolean;
 begin
-  perform audit_log_private.lock_organization(organization_id);
-  perform audit_log_private.refuse_if_held(organization_id);
+  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are deleted
   -- with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()

@@ -165,16 +165,16 @@ begin
       (select min(d.day) from audit_log_private.days_to_seal d)
     ),
     'altered_days', (
-      select coalesce(json_agg(a order by a.organization_id, a.day), '[]')
-      from (
-        select d.organization_id, d.day, d.altered_at from audit_log_private.sealed_days d where d.altered_at is not null
-      ) as a
+      select coalesce(json_agg(json_build_object(
+        'organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at
+      ) order by d.organization_id, d.day), '[]')
+      from audit_log_private.sealed_days d where d.altered_at is not null
     ),
     'miscounted_days', (
-      select coalesce(json_agg(m order by m.organization_id, m.day), '[]')
-      from (
-        select d.organization_id, d.day, d.miscounted as entries from audit_log_private.sealed_days d where d.miscounted <> 0
-      ) as m
+      select coalesce(json_agg(json_build_object(
+        'organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted
+      ) order by d.organization_id, d.day), '[]')
+      from audit_log_private.sealed_days d where d.miscounted <> 0
     ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
       select k.system_identifier, k.epoch from audit_log_private.feed_keys k
