@@ -1,10 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { getPage, getProblem, headOf, send, TWO_DAYS, UNKNOWN_TOKEN, withKey } from "../api.ts";
+import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { codeOf, deleteEntriesBefore, errorOf, insertEntries, insertEntry } from "../project.ts";
-import { pidOf, type Run, somebodyWaitsFor } from "../project.ts";
+import { codeOf, deleteEntriesBefore, insertEntries, insertEntry, pidOf } from "../project.ts";
+import { refusalOf, type Run, somebodyWaitsFor, valueOf } from "../project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
@@ -47,11 +47,10 @@ describe("an action", () => {
     await write(id, code, data);
     assertEquals(await totalOf(token, code), 1);
     assertEquals((await actionsOf(token)).items.at(-1)?.required, required);
-    const refusal = `an entry breaks the rule data_has_required: ${required.join(", ")}`;
+    const expected = `23514 an entry breaks the rule data_has_required: ${required.join(", ")}`;
     for (const name of required) {
       for (const bad of [undefined, 1, ["text"]]) {
-        const { code: error, message } = await errorOf(write(id, code, { ...data, [name]: bad }));
-        assertEquals([error, message], ["23514", refusal]);
+        assertEquals(await refusalOf(write(id, code, { ...data, [name]: bad })), expected);
       }
     }
   });
@@ -59,27 +58,22 @@ describe("an action", () => {
   it("can be written by transactions that began before it was added. Writing does not lock the action's row", async () => {
     const { id, token } = await newLog();
     const code = `test.${crypto.randomUUID()}`;
-    const [first, second] = [await sql.reserve(), await sql.reserve()];
-    for (const writer of [first, second]) {
-      await writer`begin`;
-      await writer`select from audit_log.actions`;
-    }
+    const writer = await sql.reserve();
+    await writer`begin`;
+    await writer`select from audit_log.actions`;
     assertEquals(await codeOf(write(id, code)), "23503");
     await newAction([], code);
-    await write(id, code, {}, first);
-    await write(id, code, {}, second);
-    const locked = await sql`
-      select xmax from audit_log.actions where code = ${code} and xmax::text::bigint <> 0`;
-    assertEquals([...locked], []);
-    // A deletion waits for both writers, and is refused.
-    const deletion = errorOf(sql`delete from audit_log.actions where code = ${code}`);
-    await somebodyWaitsFor(second, await pidOf(first));
-    for (const writer of [first, second]) {
-      await writer`commit`;
-      writer.release();
-    }
-    assertMatch((await deletion).message, /cannot be renamed or deleted/);
-    assertEquals(await totalOf(token, code), 2);
+    await write(id, code, {}, writer);
+    const isLocked = sql`
+      select xmax::text <> '0' as locked from audit_log.actions where code = ${code}`;
+    assertEquals(await valueOf(isLocked), false);
+    // A deletion waits for the writer, and is refused.
+    const deletion = refusalOf(sql`delete from audit_log.actions where code = ${code}`);
+    await somebodyWaitsFor(sql, await pidOf(writer));
+    await writer`commit`;
+    writer.release();
+    assertMatch(await deletion, /cannot be renamed or deleted/);
+    assertEquals(await totalOf(token, code), 1);
   });
 
   it("cannot be renamed or deleted once an entry has it, and stays readable when it is deprecated", async () => {
@@ -89,12 +83,9 @@ describe("an action", () => {
     const deletion = sql`delete from audit_log.actions where code = ${used}`;
     const renaming = sql`update audit_log.actions set code = 'other' where code = ${used}`;
     for (const change of [deletion, renaming]) {
-      const { message } = await errorOf(change);
-      assertMatch(message, /cannot be renamed or deleted, only deprecated/);
+      assertMatch(await refusalOf(change), /cannot be renamed or deleted, only deprecated/);
     }
-    const { code, message } = await errorOf(sql`truncate audit_log.actions`);
-    assertEquals(code, "42501");
-    assertMatch(message, /TRUNCATE of actions is refused: entries have these actions/);
+    assertEquals(await codeOf(sql`truncate audit_log.actions`), "42501");
     await sql`update audit_log.actions set deprecated_at = '2026-03-01Z' where code = ${used}`;
     await sql`delete from audit_log.actions where code = ${unused}`;
     assertEquals(await totalOf(token, used), 1);
@@ -159,13 +150,11 @@ describe("an action", () => {
 describe("the list of actions", () => {
   it("needs a key, takes no parameter, counts as a request, and is JSON whatever Accept says", async () => {
     const { token } = await newLog();
-    const [problem, ndjson] = ["application/problem+json", { Accept: "application/x-ndjson" }];
+    const ndjson = withKey(token, { Accept: "application/x-ndjson" });
     const requests = [
-      ["/actions", {}, 401, undefined, problem],
-      ["/actions", withKey(UNKNOWN_TOKEN), 401, undefined, problem],
-      ["/actions?limit=1", withKey(token), 400, "r=59", problem],
-      ["/actions", { method: "POST", ...withKey(token) }, 405, undefined, problem],
-      ["/actions/", withKey(token, ndjson), 200, "r=58", "application/json"],
+      ["/actions", {}, 401, undefined, "application/problem+json"],
+      ["/actions?limit=1", ndjson, 400, "r=59", "application/problem+json"],
+      ["/actions/", ndjson, 200, "r=58", "application/json"],
     ] as const;
     for (const [address, init, ...expected] of requests) {
       const { status, headers } = await headOf(send(address, init));
@@ -193,11 +182,11 @@ describe("the acts of administrators", () => {
       for (let i = 0; i < 2; i++) await revokeApiKey(admin, { organization_id, id });
     }
     const rows = await sql`
-      select action, user_email, data from audit_log.audit_entries
+      select concat_ws(' by ', action, user_email) as act, data from audit_log.audit_entries
       where organization_id in (${logged.id}, ${other.id}) order by created_at`;
-    const actions = ["created", "rotated", "confirmed", "revoked"];
-    assertEquals(rows.map((row) => row["action"]), actions.map((name) => `api_key_${name}`));
-    assertEquals(rows.map((row) => row["user_email"]), Array(4).fill(admin.email));
+    const acts = ["created", "rotated", "confirmed", "revoked"]
+      .map((act) => `api_key_${act} by ${admin.email}`);
+    assertEquals(rows.map((row) => row["act"]), acts);
     const [created, rotated, confirmed, revoked] = rows.map((row) => row["data"]);
     assertEquals(created.name, "made");
     assertEquals(rotated.api_key_id, logged.apiKeyId);
