@@ -44,7 +44,9 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
     stderr: "piped",
   }).spawn();
   const output = [process.stdout, process.stderr].map((stream) => forEachLine(stream, onLine));
+  let hasEnded = false;
   const ended = process.status.then(async ({ code, signal }) => {
+    hasEnded = true;
     // The second shell may have been killed, too.
     await new Blob(["\n"]).stream().pipeTo(process.stdin).catch(() => {});
     await Promise.all(output);
@@ -54,9 +56,9 @@ export function startChildProcess(path: string, options: ChildProcessOptions): C
     pid: process.pid,
     ended,
     async [Symbol.asyncDispose]() {
-      kill(process, "SIGTERM");
+      if (!hasEnded) process.kill("SIGTERM");
       // A stopped or hanging process ignores SIGTERM.
-      const timer = setTimeout(() => kill(process, "SIGKILL"), STOP_TIMEOUT_MS);
+      const timer = setTimeout(() => hasEnded || process.kill("SIGKILL"), STOP_TIMEOUT_MS);
       await ended;
       clearTimeout(timer);
     },
@@ -73,15 +75,6 @@ export async function untilHealthy(url: string): Promise<void> {
     await delay(50);
   }
   throw new Error(`not ready after ${START_TIMEOUT_MS / 1000} s`);
-}
-
-function kill(process: Deno.ChildProcess, signal: Deno.Signal): void {
-  try {
-    process.kill(signal);
-  } catch (error) {
-    // It has ended already.
-    if (!(error instanceof TypeError)) throw error;
-  }
 }
 
 async function forEachLine(

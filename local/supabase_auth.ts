@@ -17,8 +17,6 @@ export interface Mail {
 }
 
 export interface SupabaseAuthOptions extends AuthOptions {
-  /** The path of the program. */
-  authProgram: string;
   apiUrl: string;
   /** More settings, such as `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
   settings: Record<string, string>;
@@ -26,12 +24,12 @@ export interface SupabaseAuthOptions extends AuthOptions {
   log: (text: string) => void;
 }
 
-/** Prepares a Supabase Auth. */
-export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<Auth> {
+/** Prepares a Supabase Auth, whose program is at this path. */
+export function createSupabaseAuth(path: string, options: SupabaseAuthOptions): Auth {
   const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
-  const { authProgram, settings, onMail, log } = options;
-  await using resources = new AsyncDisposableStack();
-  const mails = resources.use(receiveMails(onMail));
+  const { settings, onMail, log } = options;
+  const started = new AsyncDisposableStack();
+  const mails = started.use(receiveMails(onMail));
   const url = databaseUrl(databasePort, "supabase_admin", adminPassword);
   const port = freePort();
   const environment = {
@@ -66,12 +64,7 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     [secretKey, signJwt({ role: "service_role", aud: "authenticated" }, jwtSecret)],
   ]);
   function run(command: string, onLine: (line: string) => void): ChildProcess {
-    return startChildProcess(authProgram, {
-      args: [command],
-      clearEnv: true,
-      env: environment,
-      onLine,
-    });
+    return startChildProcess(path, { args: [command], clearEnv: true, env: environment, onLine });
   }
   async function migrate(): Promise<void> {
     let said = "";
@@ -80,7 +73,6 @@ export async function createSupabaseAuth(options: SupabaseAuthOptions): Promise<
     const next = "If the data is from Supabase Lite, delete it: deno task reset";
     throw new Error(`auth migrate: ${said}\n${next}`);
   }
-  const started = resources.move();
   return {
     async createSchema() {
       const sql = postgres(url, { max: 1, onnotice: () => {} });

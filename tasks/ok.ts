@@ -1,5 +1,5 @@
 import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { add, closingLine, runTests, testBeside } from "./run_tests.ts";
+import { add, closingLine, runTests } from "./run_tests.ts";
 import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
 
 const ROOT = new URL("..", import.meta.url);
@@ -35,8 +35,9 @@ async function test(stack: TemporaryStack, ...folders: string[]): Promise<void> 
 }
 
 async function testOthers(): Promise<void> {
-  add(counts, await testBeside("tests/browser"));
-  add(counts, await testBeside("tests/faults"));
+  await using stack = await startTemporaryStack();
+  add(counts, await runTests(stack, ["tests/browser"], true));
+  add(counts, await runTests(null, ["tests/faults"], true));
 }
 
 async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {

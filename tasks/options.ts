@@ -26,7 +26,7 @@ export function taskCommand(task: string): string {
 
 function readOptions() {
   try {
-    const { values } = parseArgs({
+    return parseArgs({
       options: {
         "api-port": { type: "string", default: "54321" },
         "db-port": { type: "string", default: "54322" },
@@ -35,11 +35,7 @@ function readOptions() {
           default: fileURLToPath(new URL("../local/data", import.meta.url)),
         },
       },
-    });
-    const ports = new Set([values["api-port"], values["db-port"]].map(Number));
-    const isPort = (port: number) => Number.isInteger(port) && port > 0 && port < 65_536;
-    if (ports.size === 2 && [...ports].every(isPort)) return values;
-    throw new RangeError("--api-port and --db-port must be two different ports, 1 to 65535");
+    }).values;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
     Deno.exit(2);

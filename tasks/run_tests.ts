@@ -1,8 +1,7 @@
 import { fileURLToPath } from "node:url";
+import { runCommand } from "../local/run_command.ts";
 import type { StackInfo } from "../local/stack.ts";
 import { stdFlags } from "./std.ts";
-
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 export interface TestCounts {
   passed: number;
@@ -20,32 +19,40 @@ export function closingLine({ passed, failed, skipped }: TestCounts): string {
   return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
 }
 
-const CLOSING_LINE = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/;
-
-/** Runs `deno test` against a stack, or without one against the project that the environment names. */
-export async function runTests(stack: StackInfo | null, args: string[]): Promise<TestCounts> {
+/**
+ * Runs `deno test` against a stack, or without one against the project that the environment names. Beside other
+ * tests, it prints what was printed when it has ended.
+ */
+export async function runTests(
+  stack: StackInfo | null,
+  args: string[],
+  isBeside = false,
+): Promise<TestCounts> {
   const report = await Deno.makeTempFile({ suffix: ".xml" });
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [
-      "test",
-      "--allow-all",
-      // `deno task check` checks the types.
-      "--no-check",
-      `--junit-path=${report}`,
-      ...await stdFlags(),
-      ...args,
-    ],
-    cwd: ROOT,
-    env: stack
-      ? {
+  const output = isBeside ? "piped" : "inherit";
+  // `deno task check` checks the types.
+  const flags = ["--allow-all", "--no-check", `--junit-path=${report}`, ...await stdFlags()];
+  const needsBrowser = args.some((argument) => argument.startsWith("tests/browser"));
+  const process = new Deno.Command(Deno.execPath(), {
+    args: ["test", ...flags, ...args],
+    cwd: fileURLToPath(new URL("..", import.meta.url)),
+    env: {
+      ...needsBrowser && { CHROMIUM: await findBrowser() },
+      ...stack && {
         SUPABASE_URL: stack.apiUrl,
         SUPABASE_DB_URL: stack.databaseUrl,
         SUPABASE_PUBLISHABLE_KEY: stack.publishableKey,
         SUPABASE_SECRET_KEY: stack.secretKey,
-      }
-      : {},
-  });
-  const { success } = await command.spawn().status;
+      },
+    },
+    stdout: output,
+    stderr: output,
+  }).spawn();
+  if (isBeside) {
+    const printed = await Promise.all([process.stderr.text(), process.stdout.text()]);
+    console.log(`# ${args.join(" ")}\n${printed.join("")}`);
+  }
+  const { success } = await process.status;
   const counts = count(await Deno.readTextFile(report));
   await Deno.remove(report);
   // A file that does not compile, or a leak, fails without a test.
@@ -53,19 +60,14 @@ export async function runTests(stack: StackInfo | null, args: string[]): Promise
   return counts;
 }
 
-/** Runs `deno task test` beside other tests, and prints what it printed when it has ended. */
-export async function testBeside(...args: string[]): Promise<TestCounts> {
-  const command = new Deno.Command(Deno.execPath(), {
-    args: ["task", "test", ...args],
-    cwd: ROOT,
-    stdout: "piped",
-    stderr: "piped",
-  });
-  const { stdout, stderr } = await command.output();
-  const [printed = "", errors] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
-  console.log(`# ${args.join(" ")}\n${errors}${printed}`);
-  const [passed, failed, skipped] = printed.match(CLOSING_LINE)?.slice(1).map(Number) ?? [0, 1];
-  return { passed: passed || 0, failed: failed || 0, skipped: skipped || 0 };
+/** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
+async function findBrowser(): Promise<string> {
+  const find = "command -v chromium || command -v chromium-browser || command -v google-chrome";
+  const install = Deno.build.os === "linux" && Deno.uid() === 0
+    ? "apt-get update -qq && apt-get install -qq --no-install-recommends chromium"
+    : "echo 'There is no Chromium: install it, or name it with CHROMIUM=…' && false";
+  const script = `${find} || { { ${install}; } >&2 && ${find}; }`;
+  return Deno.env.get("CHROMIUM") || (await runCommand("sh", { args: ["-c", script] })).trim();
 }
 
 /** Counts the tests of a JUnit report, which also lists their groups. */

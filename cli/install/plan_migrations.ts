@@ -33,14 +33,9 @@ export function planMigrations(
     const number = String(plan.names.length + 1).padStart(2, "0");
     const name = `${number}_${file.replace(/^\d+_/, "")}`;
     const text = readFileSync(join(source, MIGRATIONS, file), "utf8");
-    const [found, twice] = theirs.filter((file) => file.match(INSTALLED_NAME)?.[1] === name);
+    const found = theirs.find((file) => file.match(INSTALLED_NAME)?.[1] === name);
     plan.names.push(name);
-    if (twice) {
-      refuse(
-        `${MIGRATIONS} has one migration twice, ${found} and ${twice}: keep the one that is ` +
-          `applied, or else the older, and delete the other`,
-      );
-    } else if (found) {
+    if (found) {
       const path = `${MIGRATIONS}/${found}`;
       const isTheirs = SEAM.test(name) || unixLines(readFile(target, path)) === unixLines(text);
       if (!isTheirs) plan.changed.push(path);

