@@ -71,13 +71,6 @@ describe("a plain insert", () => {
     await assertExact({ id, token }, 1);
   });
 
-  it("is refused when it is repeated with the same id and time", async () => {
-    const given = { id: crypto.randomUUID() };
-    const { id } = await newLog(given);
-    const { error } = await platform.from("audit_entries").insert(entry(id, given));
-    assertEquals([error?.code, await entriesOf(id)], ["23505", 1]);
-  });
-
   it("takes data with more than the fields of its action, up to 32 levels deep", async () => {
     const given: Entry[] = [
       { data: { ...MESSAGE_DATA, more: [1, { deep: true }] } },
@@ -120,13 +113,6 @@ describe("record_entries()", () => {
     await assertExact(log, 400);
   });
 
-  it("makes an id for each entry without one", async () => {
-    const log = await newLog();
-    const given = entries(log.id, 3).map(({ id: _, ...rest }) => rest);
-    assertEquals([await record(given), await record(given)], [3, 3]);
-    await assertExact(log, 6);
-  });
-
   it("finds an organization by its external_id, adds it where it is replaced so, and passes over what has no log", async () => {
     await rolledBack(sql, async (run) => {
       const [known, added] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -156,19 +142,6 @@ describe("record_entries()", () => {
     assertEquals(await entriesOf(id), 0);
     const both = await refusal([{ ...good, external_id: "team 7" }]);
     assertMatch(both.message, /not both organization_id and external_id/);
-  });
-
-  it("finds the first bad entry of 100, wherever it is", async () => {
-    const { id } = await newLog();
-    const given = entries(id, 100);
-    for (const index of [0, 1, 49, 50, 77, 99]) {
-      const bad = given.map((entry, n) =>
-        n === index || n > index && n % 2 ? { ...entry, user_email: "" } : entry
-      );
-      const { message } = await refusal(bad);
-      assertMatch(message, new RegExp(`^entries\\[${index}\\] .*user_email_is_address`));
-    }
-    assertEquals(await entriesOf(id), 0);
   });
 
   it("refuses everything but an array of objects", async () => {
@@ -206,20 +179,23 @@ const BAD: Record<string, Given[]> = {
 };
 
 describe("every entry of a call is refused if one of them", () => {
-  for (const [error, bad] of Object.entries(BAD)) {
+  for (const [n, [error, bad]] of Object.entries(BAD).entries()) {
     it(`breaks a rule: ${error}`, async () => {
       const log = await newLog();
+      // The first, the last or one between, and then more of them.
+      const place = n % 11;
       for (const given of bad) {
-        const call = entries(log.id, 11);
-        call[6] = { ...call[6], ...given };
+        const call = entries(log.id, 11)
+          .map((good, n) => n === place || n > place && n % 2 ? { ...good, ...given } : good);
         const inserted = await platform.from("audit_entries").insert(call as never);
         const recorded = await refusal(call);
         for (const found of [inserted.error, recorded]) {
           assertEquals(found?.code, error.slice(0, 5), JSON.stringify(given).slice(0, 200));
           assertStringIncludes(found?.message ?? "", error.slice(6));
         }
-        assertMatch(recorded.message, /^entries\[6\] is refused, and nothing was recorded: /);
-        assertEquals(JSON.parse(recorded.details), { index: 6, id: call[6]["id"] });
+        const refused = `entries[${place}] is refused, and nothing was recorded: `;
+        assertStringIncludes(recorded.message, refused);
+        assertEquals(JSON.parse(recorded.details), { index: place, id: call[place]?.["id"] });
       }
       await assertExact(log, 0);
     });

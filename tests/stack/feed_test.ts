@@ -237,22 +237,6 @@ describe("a cursor", () => {
     assertEquals(lengths.length, 1);
   });
 
-  it("leads to the first possible entry of a transaction at either end of its snapshot", async () => {
-    const created_at = "0001-01-01T00:00:00Z";
-    for (const [snapshot, transaction_id] of [["7:9:7", "7"], ["7:9:7", "9"]] as const) {
-      const { id } = await newLog();
-      await sql`
-        insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, transaction_id)
-        values (${NO_ID}, ${id}, ${created_at}, 'agent_added', 'ada@example.com', 'x', ${transaction_id}::text::xid8)`;
-      const cursor: string = await valueOf(sql`
-        select audit_log_private.encode_cursor(
-          (${snapshot}::pg_snapshot, null, null, null, null),
-            ${cursorKey(id)}
-        )`);
-      assertEquals(await readAll(sql, id, cursor, {}), ["x"], transaction_id);
-    }
-  });
-
   it("leads as fast to the last entries of a large late transaction as to its first", async () => {
     const { id } = await newLog();
     await sql`

@@ -154,23 +154,6 @@ describe("the schemas have no", () => {
 });
 
 describe("installing", () => {
-  it("fills only tables that docs/restoring.md empties before it loads a dump", async () => {
-    const guide = await Deno.readTextFile(new URL("../../docs/restoring.md", import.meta.url));
-    const emptied = [...guide.matchAll(/--command='delete from (\S+)'/g)].map(([, name]) => name);
-    await rolledBack(sql, async (run) => {
-      await run.unsafe(DROP);
-      await install(run);
-      const tables = await lines(run`
-        select concat(n.nspname, '.', c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname in ('audit_log', 'audit_log_private') and c.relkind = 'r'`);
-      const filled: string[] = [];
-      for (const table of tables) {
-        if ((await run.unsafe(`select from ${table} limit 1`)).count > 0) filled.push(table);
-      }
-      assertEquals(filled.sort(), emptied.sort());
-    });
-  });
-
   it("is refused if one of our two schemas exists already", async () => {
     for (const name of ["audit_log", "audit_log_private"]) {
       await rolledBack(sql, async (run) => {
