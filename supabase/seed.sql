@@ -114,51 +114,50 @@ cross join lateral (
   end::int) as n
 ) as subjects;
 
-create temporary table entries as
-select
-  conversations.organization_id,
-  moment as created_at,
-  kind as action,
-  user_email,
-  agent.name as agent_name,
-  case kind
-    when 'conversation_created' then jsonb_build_object(
-      'conversation_id', conversations.id, 'agent_id', agent.id)
-    when 'message_created' then jsonb_build_object(
-      'message_id', md5('message ' || subject || n)::uuid, 'conversation_id', conversations.id,
-      'agent_id', agent.id, 'platform_agent_sid', agent.platform_agent_sid)
-    when 'feedback_given' then jsonb_build_object(
-      'message_id', md5('message ' || subject || (n - 1))::uuid, 'conversation_id', conversations.id,
-      'feedback', pg_temp.pick(array['up', 'up', 'up', 'down'], 'feedback ' || subject))
-  end as data
-from conversations
-cross join lateral (
-  select * from agents
-  where agents.organization_id = conversations.organization_id and agents.added_on < conversations.started_at
-  order by md5(agents.name || subject)
-  limit 1
-) as agent
-cross join lateral (
-  select
-    n,
-    case when n = 0 then 'conversation_created' when n <= messages then 'message_created' else 'feedback_given' end as kind,
-    started_at + case when n = 0 then interval '0' else
-      -- Half a minute to a minute and a half a message; today's all within its first minute.
-      case when messages = 1 then interval '9 seconds' else interval '1 minute' end
-        * (n - 0.5 + pg_temp.chance('pace ' || subject || n))
-    end as moment
-  from generate_series(0, messages + (pg_temp.chance('rated ' || subject) < 0.4)::int) as n
-) as steps
-union all
-select
-  agents.organization_id, added_on::timestamp at time zone 'UTC' + interval '7 hours 30 minutes',
-  'agent_added', people.email, name,
-  jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
-from agents join people using (organization_id);
-
 insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
 select
   pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
   organization_id, date_trunc('milliseconds', created_at), action, user_email, agent_name, data
-from entries
+from (
+  select
+    conversations.organization_id,
+    moment as created_at,
+    kind as action,
+    user_email,
+    agent.name as agent_name,
+    case kind
+      when 'conversation_created' then jsonb_build_object(
+        'conversation_id', conversations.id, 'agent_id', agent.id)
+      when 'message_created' then jsonb_build_object(
+        'message_id', md5('message ' || subject || n)::uuid, 'conversation_id', conversations.id,
+        'agent_id', agent.id, 'platform_agent_sid', agent.platform_agent_sid)
+      when 'feedback_given' then jsonb_build_object(
+        'message_id', md5('message ' || subject || (n - 1))::uuid, 'conversation_id', conversations.id,
+        'feedback', pg_temp.pick(array['up', 'up', 'up', 'down'], 'feedback ' || subject))
+    end as data
+  from conversations
+  cross join lateral (
+    select * from agents
+    where agents.organization_id = conversations.organization_id and agents.added_on < conversations.started_at
+    order by md5(agents.name || subject)
+    limit 1
+  ) as agent
+  cross join lateral (
+    select
+      n,
+      case when n = 0 then 'conversation_created' when n <= messages then 'message_created' else 'feedback_given' end as kind,
+      started_at + case when n = 0 then interval '0' else
+        -- Half a minute to a minute and a half a message; today's all within its first minute.
+        case when messages = 1 then interval '9 seconds' else interval '1 minute' end
+          * (n - 0.5 + pg_temp.chance('pace ' || subject || n))
+      end as moment
+    from generate_series(0, messages + (pg_temp.chance('rated ' || subject) < 0.4)::int) as n
+  ) as steps
+  union all
+  select
+    agents.organization_id, added_on::timestamp at time zone 'UTC' + interval '7 hours 30 minutes',
+    'agent_added', people.email, name,
+    jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
+  from agents join people using (organization_id)
+) as entries
 order by created_at;

@@ -8,7 +8,7 @@ create table audit_log_private.api_keys (
   id uuid not null default gen_random_uuid(),
   name text not null check (char_length(name) between 1 and 100),
   hint text not null,
-  -- Ids of people, as caller() gives them.
+  -- Ids of people, as caller() gives them, and their addresses at that time.
   created_by text,
   created_by_email text,
   created_at timestamptz not null default now(),
@@ -30,8 +30,6 @@ create table audit_log_private.api_keys (
 );
 comment on table audit_log_private.api_keys is 'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is 'The token''s first seven and last four characters, by which people recognize it.';
-comment on column audit_log_private.api_keys.created_by_email is 'The e-mail address of created_by at that time.';
-comment on column audit_log_private.api_keys.revoked_by_email is 'The e-mail address of revoked_by at that time.';
 
 create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
@@ -69,7 +67,6 @@ create table audit_log_private.log_reads (
   check (is_person = (user_id is not null))
 );
 comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
-comment on column audit_log_private.log_reads.last_address is 'The last client address that the Edge Function reported.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(
