@@ -14,13 +14,14 @@ begin
     where m.user_id = auth.uid();
 end $$;
 
+-- A JWT outlives its account, and whoever has a second factor must have used it: is_valid_session.
 create or replace function audit_log_private.administers(organization_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin}');
+return audit_log_private.has_role(organization_id, '{admin}') and audit_log_private.is_valid_session();
 
 create or replace function audit_log_private.reads(organization_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
-return audit_log_private.has_role(organization_id, '{admin,auditor}');
+return audit_log_private.has_role(organization_id, '{admin,auditor}') and audit_log_private.is_valid_session();
 
 -- Calls them once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.administers(null), audit_log_private.reads(null);
