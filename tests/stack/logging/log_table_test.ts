@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { sql } from "../../helpers.ts";
-import { actAs, codeOf, errorOf, type Run, valueOf } from "../../project.ts";
+import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests the migration `log_table` as an adopter meets it. logged_writes_test.ts has the odd writes.
@@ -108,20 +108,13 @@ describe("a starter kit's actions are logged", () => {
       await logTable(run, "kit.more", { person: "made_by" });
       const account: string = await valueOf(run`
         insert into auth.users (id, email) values (gen_random_uuid(), 'grace@example.com') returning id`);
-      await run`insert into kit.things values (1, null, 'mail@example.com', 'a')`;
-      await run`insert into kit.things values (2, null, 'user_2b', 'a')`;
-      await run`insert into kit.more values (1, ${account}, null, 'a')`;
-      await run`insert into kit.more values (2, gen_random_uuid(), null, 'a')`;
+      await run`
+        insert into kit.things values (1, null, 'mail@example.com', 'a'), (2, null, 'user_2b', 'a')`;
+      await run`insert into kit.more values (1, ${account}, null, 'a'), (2, gen_random_uuid(), null, 'a')`;
+      // Whoever wrote the row need not be who deletes it.
       await run`delete from kit.more where id = 1`;
-      const emails = (await written(run)).map(({ user_email }) => user_email);
-      assertEquals(emails, [
-        "mail@example.com",
-        "jobs@example.com",
-        "grace@example.com",
-        "jobs@example.com",
-        // Whoever wrote the row need not be who deletes it.
-        "jobs@example.com",
-      ]);
+      const emails = (await written(run)).map(({ user_email }) => user_email.split("@")[0]);
+      assertEquals(emails, ["mail", "jobs", "grace", "jobs", "jobs"]);
     });
   });
 
@@ -140,42 +133,28 @@ describe("a starter kit's actions are logged", () => {
 });
 
 describe("log_table() says at the push", () => {
-  const BAD: Record<string, [table: string, args: Record<string, string | null>]> = {
-    '42703 "titel" does not exist': ["kit.things", { agent_name: "titel" }],
-    "22023 the action 'thing_don' is not in the table": ["kit.things", { on_insert: "thing_don" }],
-    "22023 the action 'member_added' requires member_id, which data does not name": [
-      "kit.things",
-      { on_insert: "member_added", data: "id" },
-    ],
-    "22023 on_failure is refuse or carry_on": ["kit.things", { on_failure: "ignore" }],
-    "22023 give on_insert, on_update or on_delete": [
-      "kit.things",
-      { on_insert: null, on_update: null, on_delete: null },
-    ],
-    "22023 the names caller and changes in data are reserved": ["kit.things", {
-      data: "id as caller",
-    }],
-    "22023 name each value": ["kit.things", { data: "id + 1" }],
-    "42804 must be type boolean": ["kit.things", { log_if: "id" }],
-    "0A000 not the whole row": ["kit.things", { data: "to_jsonb(things) as thing" }],
-    "22023 too many columns": [
-      "kit.things",
-      { data: Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ") },
-    ],
-    "22023 not a table of the platform": ["audit_log.organizations", {
-      agent_name: "name",
-      changes: "name",
-    }],
-    "22023 give it a primary key": ["kit.parts", {}],
+  const NEVER = { on_insert: null, on_update: null, on_delete: null };
+  const WIDE = Array.from({ length: 70 }, (_, n) => `id as ${"name".repeat(4)}${n}`).join(", ");
+  const BAD: Record<string, Record<string, string | null>> = {
+    '42703 "titel" does not exist': { agent_name: "titel" },
+    "22023 the action 'thing_don' is not in the table": { on_insert: "thing_don" },
+    "22023 the action 'member_added' requires member_id": { on_insert: "member_added", data: "id" },
+    "22023 on_failure is refuse or carry_on": { on_failure: "ignore" },
+    "22023 give on_insert, on_update or on_delete": NEVER,
+    "22023 the names caller and changes in data are reserved": { data: "id as caller" },
+    "22023 name each value": { data: "id + 1" },
+    "42804 must be type boolean": { log_if: "id" },
+    "0A000 not the whole row": { data: "to_jsonb(things) as thing" },
+    "22023 too many columns": { data: WIDE },
+    "22023 not a table of the platform": { logged: "audit_log.actions", changes: "code" },
+    "22023 give it a primary key": { logged: "kit.parts" },
   };
-  for (const [error, [table, args]] of Object.entries(BAD)) {
+  for (const [error, args] of Object.entries(BAD)) {
     it(error.slice(6), async () => {
       await inKit(async (run) => {
         await makeThings(run);
         await run`create table kit.parts (id integer, team text, title text) partition by list (id)`;
-        const { code, message } = await errorOf(logTable(run, table, args));
-        assertEquals(code, error.slice(0, 5), message);
-        assertStringIncludes(message, error.slice(6));
+        assertStringIncludes(await refusalOf(logTable(run, "kit.things", args)), error.slice(6));
       });
     });
   }
