@@ -1,7 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import { checkSession } from "../auth/session.ts";
-import { KEY_STATES } from "../shared/search.ts";
 import { type Arguments, call, SHOWN } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
@@ -18,7 +17,7 @@ const API_KEY = z.object({
   /** When the person left who made it, or who has confirmed it since. */
   maker_left_at: z.nullable(z.string()),
   confirmed_by_email: z.nullable(SHOWN),
-  state: z.enum(KEY_STATES),
+  state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
   reads: z.nullable(z.enum(["feed", "pages"])),

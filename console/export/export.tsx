@@ -1,7 +1,5 @@
-import { Alert, Button, Checkbox, Divider, Group, Progress, SegmentedControl } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
-import { type ColumnName, COLUMNS } from "../../cli/csv.ts";
+import { Alert, Button, Divider, Group, SegmentedControl } from "@mantine/core";
+import { useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { curl } from "../keys/collectors.ts";
@@ -12,37 +10,19 @@ import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search.ts";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { visible } from "../../seals/visible.ts";
-import { exportText, type Format, openFile } from "./export_file.ts";
+import { exportEntries, type Format, openFile } from "./export_file.ts";
+import { useWork, Working } from "./work.tsx";
 
 /** Writes each entry of a filter to a file once, also while others arrive. */
 export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => void }) {
   const organization = useOrganization();
   const [format, setFormat] = useState<Format>("ndjson");
-  const [columns, setColumns] = useState<readonly ColumnName[]>(COLUMNS);
-  const [{ written, total }, setProgress] = useState({ written: 0, total: 0 });
-  const controller = useRef(new AbortController());
-  const work = useMutation({
-    mutationFn: async () => {
-      controller.current = new AbortController();
-      const { signal } = controller.current;
-      setProgress({ written: 0, total: 0 });
-      const { organizationId: _, start, end, ...chosen } = filter;
-      const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
-      const file = await openFile(`${name}.${format}`);
-      if (!file) return false;
-      try {
-        const chosenColumns = format === "csv" ? columns : undefined;
-        await exportText({ filter, columns: chosenColumns, signal, onProgress: setProgress })
-          .pipeTo(file, { signal });
-        return true;
-      } catch (error) {
-        if (signal.aborted) return false;
-        throw error;
-      }
-    },
+  const work = useWork(async (_: void, options) => {
+    const { organizationId: _id, start, end, ...chosen } = filter;
+    const name = ["audit-log", start, end, ...Object.values(chosen)].filter(Boolean).join("_");
+    const file = await openFile(`${name}.${format}`);
+    return file && exportEntries(file, { filter, format, ...options });
   });
-  useEffect(() => () => controller.current.abort(), []);
-  const percent = total && Math.min(100, written / total * 100);
   return (
     <Dialog title="Export" isBusy={work.isPending} onClose={onClose}>
       <p>
@@ -71,43 +51,20 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
             : "Each line is one entry, byte for byte as the API answers."}
         </Hint>
       </Group>
-      {format === "csv" && (
-        <Checkbox.Group
-          label="Columns"
-          disabled={work.isPending}
-          value={[...columns]}
-          onChange={(chosen) => setColumns(COLUMNS.filter((name) => chosen.includes(name)))}
-        >
-          <Group gap="lg" mt={6}>
-            {COLUMNS.map((name) => <Checkbox key={name} size="xs" value={name} label={name} />)}
-          </Group>
-        </Checkbox.Group>
-      )}
-      {work.isPending && (
-        <div>
-          <Progress value={percent} aria-label="Exported" />
-          <p role="status">{written.toLocaleString("en")} of {count(total, "entry", "entries")}</p>
-        </div>
-      )}
-      {work.data && (
+      <Working work={work} label="Exported" />
+      {typeof work.data === "number" && (
         <Alert color="green" role="status">
-          {count(written, "entry", "entries")} written. Later entries are not in the file.
+          {count(work.data, "entry", "entries")} written. Later entries are not in the file.
         </Alert>
       )}
       <Failure error={work.error} />
-      <Group justify="flex-end">
-        {work.isPending
-          ? <Button onClick={() => controller.current.abort()}>Cancel</Button>
-          : (
-            <Button
-              variant="filled"
-              disabled={format === "csv" && columns.length === 0}
-              onClick={() => work.mutate()}
-            >
-              Export {format.toUpperCase()}
-            </Button>
-          )}
-      </Group>
+      {!work.isPending && (
+        <Group justify="flex-end">
+          <Button variant="filled" onClick={() => work.mutate()}>
+            Export {format.toUpperCase()}
+          </Button>
+        </Group>
+      )}
       <Divider />
       <Copyable
         title="The same with an API key, 1,000 entries at a time"

@@ -1,6 +1,7 @@
-import { type ColumnName, csvRecord } from "../../cli/csv.ts";
+import { COLUMNS, csvRecord } from "../../cli/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
 import { retried } from "../data/call.ts";
+import type { WorkOptions } from "./work.tsx";
 
 /** What a file takes. */
 type Written = string | Uint8Array<ArrayBuffer>;
@@ -36,35 +37,38 @@ export async function openFile(name: string): Promise<WritableStream<Written> | 
   });
 }
 
-export interface ExportOptions {
+export interface ExportOptions extends WorkOptions {
   filter: LogFilter;
-  /** The columns of a CSV. Without them, the export is NDJSON. */
-  columns?: readonly ColumnName[] | undefined;
-  signal: AbortSignal;
-  onProgress: (progress: { written: number; total: number }) => void;
+  format: Format;
 }
 
-/** The text of an export. The next page is read when the file has taken the one before. */
-export function exportText(options: ExportOptions): ReadableStream<string> {
-  const { filter, columns, signal, onProgress } = options;
+/** Writes an export, and returns its number of entries. The next page is read when the file has taken the one before. */
+export async function exportEntries(
+  file: WritableStream<Written>,
+  { filter, format, signal, onProgress }: ExportOptions,
+): Promise<number> {
+  const isCsv = format === "csv";
   let written = 0;
   let after = "beginning";
-  return new ReadableStream({
+  const text = new ReadableStream<string>({
     start: (stream) => {
       // Without this mark, Excel takes UTF-8 for another encoding.
-      if (columns) stream.enqueue(`\ufeff${columns.join(",")}\r\n`);
+      if (isCsv) stream.enqueue(`\ufeff${COLUMNS.join(",")}\r\n`);
     },
     pull: async (stream) => {
       const { items, total, cursor, has_more } = await retried(
         () => readFeed(filter, after, signal),
         signal,
       );
-      const text = items.map((item) => columns ? csvRecord(item, columns) : `${item}\n`);
-      stream.enqueue(text.join(""));
+      stream.enqueue(
+        items.map((item) => isCsv ? csvRecord(item, COLUMNS) : `${item}\n`).join(""),
+      );
       written += items.length;
       after = cursor;
-      onProgress({ written, total });
+      onProgress(total && written / total);
       if (!has_more) stream.close();
     },
   });
+  await text.pipeTo(file, { signal });
+  return written;
 }

@@ -73,8 +73,3 @@ export function quoted(name: string): string {
 export function isolated(name: string): string {
   return `\u2068${name}\u2069`;
 }
-
-/** Makes names that look alike equal. Spaces in a row look like one, and an accent may be typed in two ways. */
-export function normalized(name: string): string {
-  return name.trim().replace(/\s+/g, " ").normalize("NFC");
-}

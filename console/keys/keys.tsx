@@ -1,4 +1,4 @@
-import { Alert, Button, Group, NativeSelect, TextInput } from "@mantine/core";
+import { Alert, Button, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import * as z from "zod/mini";
@@ -9,18 +9,13 @@ import { count, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
-import { KEY_STATES, type KeysSearch } from "../shared/search.ts";
+import type { KeysSearch } from "../shared/search.ts";
 import { CreateKey } from "./create_key.tsx";
 import { STATES } from "./key_state.tsx";
 import { type KeyAction, KeyTable } from "./key_table.tsx";
 import { RevokeKey } from "./revoke_key.tsx";
 import { RotateKey } from "./rotate_key.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
-
-const STATE_CHOICES = [
-  { value: "", label: "All states" },
-  ...KEY_STATES.map((state) => ({ value: state, label: STATES[state].name })),
-];
 
 const route = getRouteApi("/$organizationId/keys");
 
@@ -62,7 +57,6 @@ export default function Keys() {
       <Printed
         facts={[
           search.text && `Search: ${search.text}`,
-          search.state && `State: ${STATES[search.state].name}`,
           keys.data && `Total: ${count(select(keys.data, search).length, "key")}`,
         ]}
       />
@@ -83,16 +77,10 @@ export default function Keys() {
         )}
       </div>
       {keys.data?.length !== 0 && (
-        <Group gap="xs">
-          <SearchField text={search.text} onChange={(text) => change({ text }, true)} />
-          <NativeSelect
-            aria-label="State"
-            data={STATE_CHOICES}
-            value={search.state ?? ""}
-            onChange={({ currentTarget: { value } }) =>
-              change({ state: KEY_STATES.find((state) => state === value) })}
-          />
-        </Group>
+        <SearchField
+          text={search.text}
+          onChange={(text) => change({ text }, true)}
+        />
       )}
       <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
       <Failure error={confirmation.error} />
@@ -110,10 +98,8 @@ export default function Keys() {
           if (found.length === 0) {
             return (
               <Empty title="No such key">
-                <p>Search for something else, or in all states.</p>
-                <Button onClick={() => change({ text: undefined, state: undefined })}>
-                  Show all keys
-                </Button>
+                <p>Search for something else.</p>
+                <Button onClick={() => change({ text: undefined })}>Show all keys</Button>
               </Empty>
             );
           }
@@ -130,7 +116,7 @@ export default function Keys() {
           );
         }}
       </Answer>
-      {opened?.action === "create" && <CreateKey keys={keys.data ?? []} onClose={onClose} />}
+      {opened?.action === "create" && <CreateKey onClose={onClose} />}
       {opened?.action === "rotate" && <RotateKey apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "connect" && <TokenAndConnect apiKey={opened.apiKey} onClose={onClose} />}
       {opened?.action === "revoke" && (
@@ -163,10 +149,9 @@ function SearchField(
       ref={ref}
       aria-label="Search keys"
       aria-keyshortcuts="/"
-      placeholder="Name, pck_… or person"
+      placeholder="Name, pck_…, person or state"
       type="search"
-      maw={240}
-      flex="1 1 160px"
+      w="min(300px, 100%)"
       leftSection={<Icon name="search" />}
       defaultValue={text}
       onChange={({ currentTarget: { value } }) => onChange(value || undefined)}
@@ -174,11 +159,10 @@ function SearchField(
   );
 }
 
-function select(keys: ApiKey[], { text = "", state }: KeysSearch): ApiKey[] {
+function select(keys: ApiKey[], { text = "" }: KeysSearch): ApiKey[] {
   const sought = text.trim().toLowerCase();
-  return keys.filter((key) =>
-    (!state || key.state === state) &&
-    [key.name, key.hint, key.created_by_email, key.revoked_by_email]
+  return keys.filter(({ name, hint, created_by_email, revoked_by_email, state }) =>
+    [name, hint, created_by_email, revoked_by_email, STATES[state].name]
       .some((field) => field?.toLowerCase().includes(sought))
   );
 }

@@ -4,7 +4,7 @@ import * as z from "zod/mini";
 import { type ApiKey, isLive, useKeyChange } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
-import { isolated, KeyForm, normalized, quoted } from "./key_form.tsx";
+import { isolated, KeyForm, quoted } from "./key_form.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
@@ -52,6 +52,11 @@ export function RevokeKey({ apiKey, keys, usage, onRevoked, onClose }: RevokeKey
       />
     </KeyForm>
   );
+}
+
+/** Makes names that look alike equal. Spaces in a row look like one, and an accent may be typed in two ways. */
+function normalized(name: string): string {
+  return name.trim().replace(/\s+/g, " ").normalize("NFC");
 }
 
 /** A hint without its dots, which no keyboard has. */

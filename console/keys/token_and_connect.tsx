@@ -47,10 +47,12 @@ export function TokenAndConnect(
       />
       {collector && (
         <Stack gap="xs">
-          <Hint>{collector.instructions}</Hint>
+          <Hint>{collector.hint}</Hint>
           <Copyable
             title={collector.name}
-            text={collector.text(AUDIT_LOG_URL, token ?? apiKey.hint)}
+            text={`export AUDIT_LOG_URL=${AUDIT_LOG_URL}
+export AUDIT_LOG_API_KEY=${token ?? apiKey.hint}
+${collector.command}`}
           />
         </Stack>
       )}

@@ -1,6 +1,7 @@
-import { Alert, Box, Button, FileButton, Group, Progress, Stack, TextInput } from "@mantine/core";
+import { Alert, Box, Button, FileButton, Group, Stack, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
+import { useWork, Working } from "../export/work.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { count, formatDays } from "../shared/days.ts";
 import { Failure, Head, Hint, Lead } from "../shared/parts.tsx";
@@ -8,7 +9,6 @@ import { visible } from "../../seals/visible.ts";
 import { keptSeal, type Proof } from "./pack.ts";
 import { readPack } from "./read_pack.ts";
 import { headlineOf } from "./report.ts";
-import { useWork } from "./use_work.ts";
 
 /** Checks evidence packs without a sign-in: everything happens in the browser. */
 export function CheckPack() {
@@ -54,7 +54,7 @@ export function PackForm({ text }: { text: string }) {
           <Button disabled={isWrong} onClick={() => work.mutate(file)}>Check again</Button>
         )}
       </Group>
-      {work.isPending && <Working share={work.share} label="Checked" onCancel={work.cancel} />}
+      <Working work={work} label="Checked" />
       <Failure error={work.error} />
       {work.data && !work.isPending && (
         <Verdict proof={work.data}>
@@ -91,21 +91,6 @@ export function KeptField({ text, onChange }: KeptFieldProps) {
         "A seal is a number, a colon, and 64 characters from 0 to f"}
       onChange={({ currentTarget: { value } }) => onChange(value.trim())}
     />
-  );
-}
-
-interface WorkingProps {
-  share: number;
-  label: string;
-  onCancel: () => void;
-}
-
-export function Working({ share, label, onCancel }: WorkingProps) {
-  return (
-    <Stack w="min(640px, 100%)" gap="xs" align="flex-start">
-      <Progress w="100%" value={Math.min(100, share * 100)} aria-label={label} />
-      <Button onClick={onCancel}>Cancel</Button>
-    </Stack>
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Verdict } from "../../seals/judge.ts";
 import type { Kept } from "../../seals/seal_chain.ts";
+import type { WorkOptions } from "../export/work.tsx";
 import { addDays, type Days } from "../shared/days.ts";
 import { loaded } from "../shared/transport.ts";
 
@@ -14,11 +15,8 @@ export interface Proof extends Days {
   entries: Map<string, number>;
 }
 
-export interface PackOptions {
+export interface PackOptions extends WorkOptions {
   kept: Kept | undefined;
-  signal: AbortSignal;
-  /** Takes which part of the work is done, from 0 to 1. */
-  onProgress: (share: number) => void;
 }
 
 /** The library comes only now. Its workers would need what the page's policy forbids. */

@@ -6,13 +6,13 @@ import type { Kept } from "../../seals/seal_chain.ts";
 import { type LogDays, useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { openFile } from "../export/export_file.ts";
+import { useWork, Working } from "../export/work.tsx";
 import { addDays, count, isDay, today } from "../shared/days.ts";
 import { Answer, Failure, Head, Lead } from "../shared/parts.tsx";
 import { IS_EMBEDDED } from "../shared/transport.ts";
-import { KeptField, PackForm, Verdict, Working } from "./check_pack.tsx";
+import { KeptField, PackForm, Verdict } from "./check_pack.tsx";
 import { keptSeal, monthDays } from "./pack.ts";
 import { lastSealOf } from "./read_pack.ts";
-import { useWork } from "./use_work.ts";
 import { writePack } from "./write_pack.ts";
 
 /** A download is kept by the browser until it is whole. */
@@ -123,7 +123,7 @@ function MakePack(props: LogDays & { kept: Kept | undefined; isReady: boolean })
           <code>public-audit-log export --days=days --start={start} --end={end}</code>.
         </Alert>
       )}
-      {work.isPending && <Working share={work.share} label="Written" onCancel={work.cancel} />}
+      <Working work={work} label="Written" />
       <Failure error={work.error} />
       {work.data && <Verdict proof={work.data} />}
     </>

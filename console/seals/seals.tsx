@@ -83,15 +83,11 @@ export function Seals() {
 
 /** Writes the whole chain to a file, as an evidence pack has it. */
 async function downloadSeals(organizationId: string): Promise<void> {
+  // First, because the browser shows the dialog only soon after the press.
   const file = await openFile("seals.json");
-  const text = new ReadableStream<string>({
-    pull: async (stream) => {
-      const chain = await readChain(organizationId, new AbortController().signal);
-      stream.enqueue(sealsJson(organizationId, chain));
-      stream.close();
-    },
-  });
-  if (file) await text.pipeTo(file);
+  if (!file) return;
+  const chain = await readChain(organizationId, new AbortController().signal);
+  await new Blob([sealsJson(organizationId, chain)]).stream().pipeTo(file);
 }
 
 const COLUMNS: Column<LogDay>[] = [

@@ -86,12 +86,9 @@ export const LOG_SEARCH = z.object({
 });
 export type LogSearch = z.infer<typeof LOG_SEARCH>;
 
-export const KEY_STATES = ["active", "expiring", "expired", "revoked"] as const;
-
 export const KEYS_SEARCH = z.object({
   ...SORTING.shape,
   text: TEXT,
-  state: optional(z.enum(KEY_STATES)),
   page: PAGE,
 });
 export type KeysSearch = z.infer<typeof KEYS_SEARCH>;

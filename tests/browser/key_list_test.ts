@@ -4,7 +4,7 @@ import { addMember, age, createApiKey, get, revokeApiKey, signUp, sql } from "..
 import { NO_DATABASE, openConsole, openScreen } from "./browser.ts";
 
 describe("the list of keys, accessible in each state", () => {
-  it("can be searched, filtered, sorted and paged, and the address keeps all of it", async () => {
+  it("can be searched, sorted and paged, and the address keeps all of it", async () => {
     const { view, page, admin, id, apiKeyId } = await openScreen("keys", ({ id }) =>
       sql`
         select audit_log_private.insert_api_key(${id}, 'test key ' || to_char(n, 'FM00'))
@@ -24,8 +24,7 @@ describe("the list of keys, accessible in each state", () => {
     const another = await openConsole(admin, new URL(page.url()).hash);
     await another.shows("10 keys");
     await revokeApiKey(admin, { organization_id: id, id: apiKeyId });
-    await search.fill("");
-    await view.choose("State", "Revoked");
+    await search.fill("revoked");
     await page.reload();
     await page.getByText("1 key", { exact: true }).waitFor();
     await view.row("Revoked").waitFor();
@@ -103,7 +102,7 @@ describe("the list of keys, accessible in each state", () => {
     await view.shows(/^Last used (now|.*ago)\. Every application with this key stops working\.$/);
   });
 
-  it("refreshes by itself, but not while its tab is hidden, and less often when it has 1,200 keys", async () => {
+  it("refreshes by itself, but not while its tab is hidden", async () => {
     const { view, page, token } = await openScreen("keys", undefined, {
       prepare: (page) => page.clock.install(),
     });
@@ -123,19 +122,5 @@ describe("the list of keys, accessible in each state", () => {
     // Also when the answer has not changed.
     await page.clock.fastForward("30:00");
     await view.row("test").getByText(/^3[56] minutes ago/).waitFor();
-    await page.route("**/rpc/list_api_keys", async (route) => {
-      const [key] = await (await route.fetch()).json();
-      const json = Array.from({ length: 1200 }, () => ({ ...key, id: crypto.randomUUID() }));
-      await route.fulfill({ json });
-    });
-    await page.clock.fastForward("00:10");
-    await view.shows("1,200 keys, page 1 of 48");
-    const lists = () => calls.filter((name) => name === "list_api_keys").length;
-    const before = lists();
-    await page.clock.runFor("01:50");
-    assertEquals(lists() - before, 0);
-    await page.clock.runFor("00:15");
-    assertEquals(lists() - before, 1);
-    await page.unrouteAll({ behavior: "wait" });
   });
 });

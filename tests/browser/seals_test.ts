@@ -10,7 +10,7 @@ const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 const FOLDER = await Deno.makeTempDir();
 
 /** The seal with this number of an organization, or its last, as people keep it. */
-async function sealOf(id: string, sequence = 1_000): Promise<string> {
+async function sealOf(id: string, sequence = 2_000): Promise<string> {
   const [seal] = await sql`
     select sequence, seal from audit_log_private.seals
     where organization_id = ${id} and sequence <= ${sequence} order by sequence desc limit 1`;
@@ -30,8 +30,6 @@ async function openProof(sequence?: number) {
     await runUpkeep(sql);
   });
   const { view, page, id } = opened;
-  // Without the dialog for a file, which nobody answers here, the browser downloads.
-  await page.evaluate("window.showSaveFilePicker = undefined");
   const counts = Promise.withResolvers<void>();
   await page.route("**/rpc/daily_entry_counts", async (route) => {
     await counts.promise;
@@ -45,17 +43,6 @@ async function openProof(sequence?: number) {
   await view.shows("3 days with 1,254 entries, 3 of them sealed.");
   await page.unroute("**/rpc/daily_entry_counts");
   return { ...opened, kept };
-}
-
-/** Presses a button, and returns the path of what the browser downloads. */
-async function download(view: View, button: string, as: string): Promise<string> {
-  const downloaded = view.page.waitForEvent("download");
-  await view.press(button);
-  const path = `${FOLDER}/${crypto.randomUUID()}-${as}`;
-  const file = await downloaded;
-  assertEquals(file.suggestedFilename(), as);
-  await file.saveAs(path);
-  return path;
 }
 
 /** Makes a ZIP by commands of Python, in which `z` is the ZIP. */
@@ -124,9 +111,7 @@ describe("seals, accessible in each state", () => {
       .waitFor();
     await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
     await view.assertAccessible("seals");
-    const [latest] = await sql`
-      select sequence, seal from audit_log_private.seals where organization_id = ${id} order by sequence desc limit 1`;
-    const kept = `${latest?.["sequence"]}:${latest?.["seal"]}`;
+    const kept = await sealOf(id);
     assertEquals(await view.copy("latest seal"), kept);
     await page.setViewportSize({ width: 360, height: 900 });
     assertEquals(await view.copy("seal of 2026-03-02"), kept);
@@ -144,8 +129,8 @@ describe("seals, accessible in each state", () => {
     }
   });
 
-  it("are all shown when there are more than a page of them", async () => {
-    const { view, page } = await openScreen(
+  it("are all shown, and downloaded as one answer of the API, when there are more than a page of them", async () => {
+    const { view, page, id } = await openScreen(
       "seals?start=2020-01-01&end=2022-12-31",
       async ({ id }) => {
         await insertEntries(sql, id, "2020-01-01", 1005, { every: "1 day" });
@@ -154,18 +139,10 @@ describe("seals, accessible in each state", () => {
     );
     await view.row("2022-10-01").getByText("Sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
-  });
-
-  it("are downloaded as one answer of the API, however many they are", async () => {
-    const { view, page, id } = await openScreen("seals", async ({ id }) => {
-      await insertEntries(sql, id, "2020-01-01", 1005, { every: "1 day" });
-      await runUpkeep(sql);
-    });
-    await page.evaluate("window.showSaveFilePicker = undefined");
-    const path = await download(view, "Download seals.json", "seals.json");
+    const { name, path } = await view.download("Download seals.json");
     const { items, total, organization_id } = JSON.parse(await Deno.readTextFile(path));
-    assertEquals([items.length, total, organization_id], [1005, 1005, id]);
-    assertEquals(`1005:${items.at(-1).seal}`, await sealOf(id, 2_000));
+    assertEquals([name, items.length, total, organization_id], ["seals.json", 1005, 1005, id]);
+    assertEquals(`1005:${items.at(-1).seal}`, await sealOf(id));
   });
 });
 
@@ -173,7 +150,7 @@ describe("an evidence pack", () => {
   it("proves a month, and verify takes it without network; a byte that changes in it is seen", async () => {
     const { view, page, kept } = await openProof(3);
     await view.assertAccessible("prove");
-    const path = await download(view, "Make the pack", "evidence_2026-03.zip");
+    const { path } = await view.download("Make the pack");
     await page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
     await view.shows("2026-03-01 – 2026-03-31, 3 days with 1,254 entries. Since somebody kept");
     await view.assertAccessible("proved");
@@ -227,7 +204,7 @@ z.write("${folder}/seals.json", "seals.json")`,
 
   it("agrees with itself without a seal that was kept, and is proven in part with an older one", async () => {
     const { view, page, id } = await openProof();
-    const path = await download(view, "Make the pack", "evidence_2026-03.zip");
+    const { path } = await view.download("Make the pack");
     await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
     await view.assertAccessible("agrees");
     const other = await openCheck();
@@ -254,12 +231,8 @@ z.write("${folder}/seals.json", "seals.json")`,
       await route.abort();
       await page.unroute("**/rpc/read_audit_log");
     });
-    await page.evaluate(`window.showSaveFilePicker = async ({ suggestedName }) =>
-      (await navigator.storage.getDirectory()).getFileHandle(suggestedName, { create: true })`);
-    const size = () =>
-      page.evaluate<number>(`navigator.storage.getDirectory()
-        .then((folder) => folder.getFileHandle("evidence_2026-03.zip"))
-        .then((handle) => handle.getFile()).then((file) => file.size)`);
+    const readFile = await view.storeFiles();
+    const size = async () => (await readFile("evidence_2026-03.zip")).length;
     await view.press("Make the pack");
     await page.locator("[role=progressbar]:not([aria-valuenow='0'])").waitFor();
     await view.press("Cancel");
@@ -279,6 +252,7 @@ z.write("${folder}/seals.json", "seals.json")`,
       "**/rpc/daily_entry_counts",
       (route) => route.fulfill({ json: { items: [{ day: "2026-02-01", entries: 500_001 }] } }),
     );
+    await page.evaluate("window.showSaveFilePicker = undefined");
     await page.getByLabel("Month").fill("2026-02");
     await view.shows("500,000 entries are the most");
     assert(await view.button("Make the pack").isDisabled());
