@@ -1,7 +1,7 @@
 import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
 import { type ApiKey, isLive } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
-import { addDays, count, dayOf, formatRelative, lastDays, today } from "../shared/days.ts";
+import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
 import type { KeysSearch } from "../shared/search.ts";
@@ -116,9 +116,7 @@ function Chart({ usage }: { usage: Usage[] | undefined }) {
   const byDay = new Map(usage.map(({ day, requests }) => [day, requests]));
   const total = usage.reduce((sum, { requests }) => sum + requests, 0);
   if (total === 0) return <Hint>none</Hint>;
-  const { start, end } = lastDays(30);
-  const bars: number[] = [];
-  for (let day = start; day <= end; day = addDays(day, 1)) bars.push(byDay.get(day) ?? 0);
+  const bars = Array.from({ length: 30 }, (_, n) => byDay.get(addDays(today(), n - 29)) ?? 0);
   const highest = Math.max(...bars);
   const ofToday = (byDay.get(today()) ?? 0).toLocaleString("en");
   return (

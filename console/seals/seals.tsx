@@ -99,7 +99,7 @@ const COLUMNS: Column<LogDay>[] = [
       <span>
         <State {...SEAL_STATES[state]} /> {seal && (
           <Text span inherit c="dimmed">
-            at <Time value={seal.sealed_at} /> UTC
+            <Time value={seal.sealed_at} />
           </Text>
         )}
       </span>
