@@ -16,7 +16,7 @@ import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
-import { type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
+import { DAY, type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, refuse } from "./client.ts";
 
 export interface VerifyOptions {
@@ -33,7 +33,6 @@ export interface VerifyOptions {
 
 /** More than all days of 1,000 years have. */
 const MOST_SEALS = 1_000_000;
-const DAY = /^\d{4}-\d\d-\d\d$/;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
 /** How an entry begins, and where what identifies it ends. */

@@ -3,6 +3,7 @@
 import type { components } from "../docs/openapi.d.ts";
 import {
   checkChain,
+  DAY,
   type DayHash,
   type Findings,
   isSeal,
@@ -35,8 +36,6 @@ export interface Verdict extends Findings {
   /** The seal to keep next. */
   last: Seal | undefined;
 }
-
-const DAY = /^\d{4}-\d\d-\d\d$/;
 
 /** Reads a seal as people keep it: its sequence, a colon, and the seal. */
 export function parseKept(text: string): Kept | undefined {

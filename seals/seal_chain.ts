@@ -12,13 +12,14 @@ export type Kept = Pick<Seal, "sequence" | "seal">;
 export type Findings = Record<"problems" | "notes", string[]>;
 
 const FORMAT = 1;
+export const DAY = /^\d{4}-\d\d-\d\d$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const HASH = /^[0-9a-f]{64}$/;
 const NUMBER = /^-?\d{1,15}$/;
 const FORM: Record<keyof Seal, RegExp> = {
   format: NUMBER,
   sequence: NUMBER,
-  day: /^\d{4}-\d\d-\d\d$/,
+  day: DAY,
   entries: NUMBER,
   added: NUMBER,
   removed: NUMBER,
@@ -60,23 +61,18 @@ export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> 
 
 /** Says what is wrong with a seal beside the one before it in the chain. */
 async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<string[]> {
-  const faults: string[] = [];
-  if (seal.format !== FORMAT) {
-    faults.push(`has the format ${seal.format}, which this program does not know`);
-  }
-  if (seal.sequence !== (before?.sequence ?? 0) + 1) {
-    faults.push(`follows ${before?.sequence ?? "nothing"}: seals are missing`);
-  }
-  if (seal.previous !== (before?.seal ?? NO_SEAL)) {
-    faults.push("does not continue the seal before: the chain was rewritten");
-  }
-  if (seal.seal !== await sealOf(seal)) {
-    faults.push("is not the hash of what it says: it was changed");
-  }
-  if (before && seal.sealed_at < before.sealed_at) {
-    faults.push(`is older than the seal before, of ${before.sealed_at}: somebody made it by hand`);
-  }
-  return faults;
+  const { sequence = 0, seal: previous = NO_SEAL, sealed_at = "" } = before ?? {};
+  const rules: [isKept: boolean, fault: string][] = [
+    [seal.format === FORMAT, `has the format ${seal.format}, which this program does not know`],
+    [seal.sequence === sequence + 1, `follows ${sequence || "nothing"}: seals are missing`],
+    [seal.previous === previous, "does not continue the seal before: the chain was rewritten"],
+    [seal.seal === await sealOf(seal), "is not the hash of what it says: it was changed"],
+    [
+      seal.sealed_at >= sealed_at,
+      `is older than the seal before, of ${sealed_at}: somebody made it by hand`,
+    ],
+  ];
+  return rules.flatMap(([isKept, fault]) => isKept ? [] : [fault]);
 }
 
 /** Says what is wrong with the numbers of a seal beside the day's seal before it. */
@@ -84,13 +80,11 @@ function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined
   if (entries < 0 || added < 0 || removed < 0) {
     return ["has numbers below 0: somebody made it by hand"];
   }
-  if (!before) {
-    return added + removed === 0
-      ? []
-      : ["is the first of its day and declares a change: somebody made it by hand"];
-  }
-  if (added + removed === 0) {
-    return [`declares nothing, but the day was sealed before: entries were changed silently`];
+  const isChange = added + removed > 0;
+  if (!before && !isChange) return [];
+  if (!before) return ["is the first of its day and declares a change: somebody made it by hand"];
+  if (!isChange) {
+    return ["declares nothing, but the day was sealed before: entries were changed silently"];
   }
   const expected = before.entries + added - removed;
   if (entries === expected) return [];

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
 import { AuditLogError, follow, Temporary } from "../../cli/client.ts";
+import { lock } from "../../cli/files.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Delivery, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
@@ -223,12 +224,9 @@ describe("public-audit-log forward", () => {
 
   it("stops and says what to do: a second forwarder, a damaged state file, a sink or an API that refuses", async () => {
     const log = await newFilledLog(10);
-    let second: Ended | undefined;
     let isRefusing = false;
-    await using sink = startSink(KINDS.webhook.take, async () => {
-      second ??= await start(run).output;
-      if (isRefusing) return new Response("not you", { status: 401 });
-    });
+    const refuse = () => isRefusing ? new Response("not you", { status: 401 }) : undefined;
+    await using sink = startSink(KINDS.webhook.take, refuse);
     const run: Run = { sink, key: log.token, state: newState() };
     await mustRun(start(run).output);
     const saved = Deno.readTextFileSync(run.state);
@@ -240,30 +238,30 @@ describe("public-audit-log forward", () => {
     Deno.writeTextFileSync(run.state, saved);
     await fill(log, 1);
     isRefusing = true;
-    const otherSink = start({ ...run, args: [`--to=${sink.url}/b`] });
     const follow = (state: string) =>
       startCli(INSTALLED, ["follow", "--once", `--state=${state}`], { key: log.token }).output;
     const followed = newState();
     await mustRun(follow(followed));
-    const refused: [Ended | undefined, RegExp][] = [
+    const held = newState();
+    await lock(held);
+    const to = (address: string) => start({ ...run, args: [`--to=${address}`] }).output;
+    const ofOther = /is the state of forward --to=.*\/audit: give each/;
+    const refused: [Ended, RegExp][] = [
       [await start({ ...run, state: followed }).output, /is the state of follow: give each/],
-      [second, /in use/],
+      [await start({ ...run, state: held }).output, /in use/],
       [damaged, /damaged/],
-      [await otherSink.output, /is the state of forward --to=.*\/audit: give each/],
-      [await follow(run.state), /is the state of forward --to=.*\/audit: give each/],
+      [await to(`${sink.url}/b`), ofOther],
+      [await follow(run.state), ofOther],
       [await start(run).output, /refuses the entries \(401\)/],
       [await start({ ...run, env: {} }).output, /FORWARD_TOKEN/],
-      [await start({ ...run, args: ["--to=ftp://x"] }).output, /--to: /],
-      [await start({ ...run, args: ["--to=splunk:http://x"] }).output, /--to must be an https URL/],
-      [await start({ ...run, args: ["--to=https://a:b@x"] }).output, /user or a password/],
-      [
-        await start({ ...run, args: [`--to=elasticsearch:${sink.url}`] }).output,
-        /index is missing/,
-      ],
+      [await to("ftp://x"), /--to: /],
+      [await to("splunk:http://x"), /--to must be an https URL/],
+      [await to("https://a:b@x"), /user or a password/],
+      [await to(`elasticsearch:${sink.url}`), /index is missing/],
     ];
-    for (const [ended, message] of refused) {
-      assertEquals(ended?.code, 2);
-      assertMatch(ended?.stderr ?? "", message);
+    for (const [{ code, stderr }, message] of refused) {
+      assertEquals(code, 2);
+      assertMatch(stderr, message);
     }
     await revoke(sql, log.apiKeyId);
     const { code, stderr } = await start({ ...run, args: [] }).output;
