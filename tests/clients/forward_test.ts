@@ -10,7 +10,7 @@ import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
 import { installCli, mustRun, newFolder } from "./cli.ts";
 import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
-import { fill, idsOf, idsOfLog, newFilledLog, writeOutOfOrder } from "./log.ts";
+import { fill, idsOf, idsOfLog, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 
 const INSTALLED = await installCli("@aws-sdk/client-s3@3");
@@ -133,16 +133,15 @@ const FAULTS: ((kind: string) => Response | void)[] = [
 
 describe("public-audit-log forward", () => {
   for (const kind of ["webhook", "splunk", "elasticsearch", "s3"] as const) {
-    it(`delivers every entry to ${kind}, through failures of the sink, and new ones later`, async () => {
+    it(`delivers every entry to ${kind}, through failures of the sink`, async () => {
       const log = await newFilledLog(2_200);
       await using sink = startSink(KINDS[kind].take, (number) => FAULTS[number - 1]?.(kind));
-      const run: Run = { kind, sink, key: log.token, state: newState() };
+      const on = kind === "s3" ? "Node" : "Deno";
+      const run: Run = { kind, sink, key: log.token, state: newState(), on };
       assertMatch((await mustRun(start(run).output)).stdout, /^2200 entries were delivered to /);
       const [limited = 0, next = 0] = sink.requestedAt.slice(2);
       // AWS's library does not read Retry-After.
       assert(kind === "s3" || next - limited >= 990);
-      await writeOutOfOrder(log, 4);
-      await mustRun(start({ ...run, on: kind === "s3" ? "Node" : "Deno" }).output);
       assertEquals(sink.received.toSorted(), await idsOfLog(log));
     });
   }

@@ -19,8 +19,6 @@ export interface CliOptions {
   url?: string;
   env?: Record<string, string>;
   on?: keyof typeof RUNTIMES;
-  /** The largest size of a file in bytes. A write beyond it kills the process. */
-  longestFile?: number;
 }
 
 export interface Running {
@@ -30,11 +28,11 @@ export interface Running {
 
 /** Starts the command that is installed in a folder. */
 export function startCli(installed: string, args: string[], options: CliOptions): Running {
-  const { key = "", url = AUDIT_LOG_URL, env = {}, on = "Node", longestFile } = options;
-  const limit = longestFile === undefined ? "unlimited" : Math.floor(longestFile / 512);
+  const { key = "", url = AUDIT_LOG_URL, env = {}, on = "Node" } = options;
   const main = `${installed}/node_modules/public-audit-log/dist/main.js`;
-  const process = new Deno.Command("sh", {
-    args: ["-c", `ulimit -f ${limit}; exec "$@"`, "sh", ...RUNTIMES[on], main, ...args],
+  const [runtime = "", ...before] = RUNTIMES[on];
+  const process = new Deno.Command(runtime, {
+    args: [...before, main, ...args],
     env: { NO_COLOR: "1", AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key, ...env },
     stdin: "null",
     stdout: "piped",
