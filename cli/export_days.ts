@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
-import type { DayHash, Seal } from "../seals/seal_chain.ts";
+import type { DayHash } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
 import { lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
@@ -17,12 +17,15 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
   const notes: string[] = [];
   let written = 0;
   const seals = (await fetchSeals(options)).flatMap(({ items }) => items);
-  const days = lastSeals(seals).filter(({ day }) => start <= day && day <= end);
-  for (const { day, sha256, entries, removed } of days) {
+  const last = new Map(seals.map((seal) => [seal.day, seal]));
+  const reduced = new Set(seals.filter(({ removed }) => removed > 0).map(({ day }) => day));
+  const days = [...last.values()].filter(({ day }) => start <= day && day <= end)
+    .sort((one, other) => one.day < other.day ? -1 : 1);
+  for (const { day, sha256, entries } of days) {
     const file = `${folder}/${day}.ndjson`;
     const own = existsSync(file) ? await hashOf(file) : undefined;
     if (own?.sha256 === sha256) continue;
-    const read = own && removed > 0
+    const read = own && reduced.has(day)
       ? undefined
       : await persist(() => readDay(day, `${file}.new`, options), options);
     if (!read || own && own.entries > read.entries) {
@@ -43,16 +46,6 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
   }
   notes.push(`${days.length} sealed days are in ${folder}, ${written} of them new`);
   return notes.join("\n");
-}
-
-/** The last seal of each day, by day, with how many entries were ever deleted from it. */
-function lastSeals(seals: Seal[]): Seal[] {
-  const last = new Map<string, Seal>();
-  for (const seal of seals) {
-    const removed = seal.removed + (last.get(seal.day)?.removed ?? 0);
-    last.set(seal.day, { ...seal, removed });
-  }
-  return [...last.values()].sort((a, b) => a.day < b.day ? -1 : 1);
 }
 
 /** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */

@@ -59,9 +59,8 @@ export async function verify(
     : await fetchSeals(source);
   const missing = missingSeals(pages);
   if (missing) {
-    const { found, total } = missing;
     refuse(
-      `There are ${found} of ${total} seals: give --seals once for each page, all saved together.`,
+      `There are ${missing.found} of ${missing.total} seals: give --seals once for each page.`,
     );
   }
   const { days, repeated } = await hashFiles(files);
