@@ -5,7 +5,7 @@ const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.m
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
-  /** The entry file. Benchmarks and tests of faults run others. */
+  /** The entry file. Benchmarks and tests of attacks run others. */
   main?: URL;
   /** More flags for Deno. */
   flags?: string[];

@@ -51,20 +51,15 @@ export interface Attack {
 export const ABOUT_ONESELF = ["list_organizations"];
 
 export const DAY = "2026-03-01";
-const COUNTS = ["exact", "planned", "estimated"].map((count) => prefer(`count=${count}`));
-const PLANS = [
+const COUNTS = ["exact", "planned", "estimated"].map((count) => ({
+  headers: { Prefer: `count=${count}` },
+}));
+const FORMS = [
   "application/vnd.pgrst.plan",
   "application/vnd.pgrst.plan+json",
   'application/vnd.pgrst.plan+text; for="application/json"; options=analyze|verbose|settings|buffers',
-].map(accept);
-
-function prefer(Prefer: string) {
-  return { headers: { Prefer } };
-}
-
-function accept(Accept: string) {
-  return { headers: { Accept } };
-}
+  "application/vnd.pgrst.object+json",
+].map((Accept) => ({ headers: { Accept } }));
 
 function queryOfGuess({ email }: Guess): Query {
   return { start_date: DAY, end_date: DAY, user_email: email };
@@ -119,7 +114,6 @@ function attacksOnFunction(
   const given = new URLSearchParams({ ...values(parameters, guess, value), ...own });
   const called = `${path}?${given}`;
   const body = { ...values(parameters, guess, jsonValue), ...own };
-  const single = accept("application/vnd.pgrst.object+json");
   const filters = ["user_email", "pgrst_scalar->>user_email", "pgrst_scalar->0->>name"]
     .flatMap((field) => [
       `${field}=eq.${guess.email}`,
@@ -130,7 +124,7 @@ function attacksOnFunction(
   return [
     // Leaves out calls that write to the attacker's own organization, because they may succeed.
     ...(writes && mayAnswer ? [] : [{ path, init: json(body), mayAnswer }]),
-    ...[...COUNTS, ...PLANS, single].map((init) => ({ path: called, init, mayAnswer })),
+    ...[...COUNTS, ...FORMS].map((init) => ({ path: called, init, mayAnswer })),
     ...filters.map((filter) => ({ path: `${called}&${filter}`, init: COUNTS[1], mayAnswer })),
     // May succeed: HEAD needs no result, so Postgres need not run a function that only reads.
     ...COUNTS.map((init) => ({ path: called, init: { ...init, method: "HEAD" }, mayAnswer: true })),

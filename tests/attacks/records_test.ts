@@ -86,28 +86,22 @@ describe("a function for people", () => {
       [""],
       ["select=pgrst_scalar"],
       ["order=pgrst_scalar"],
-      ["order=pgrst_scalar->items"],
       ["limit=0"],
       ["offset=1", { Prefer: "count=exact" }],
       ["", { Range: "1-2", Prefer: "count=exact" }],
       ["", { Prefer: "tx=rollback" }],
-      ["", { Prefer: "handling=strict, max-affected=0" }],
       ["", { Prefer: "return=minimal" }],
       ["", { Accept: "text/csv" }],
       ["", { Accept: "application/vnd.pgrst.object+json" }],
-      ["", { Accept: "application/vnd.pgrst.object+json;nulls=stripped" }],
       ["", { Accept: "application/vnd.pgrst.plan+text; options=analyze|verbose" }],
-      ["", { Accept: "application/geo+json" }],
     ];
     for (const name of ["read_entry", "read_audit_log"]) {
       let shown = 0;
       for (const [form, headers] of forms) {
         const { body, recorded } = await ask(name, form, headers);
-        const isShown = body.includes(SECRET);
-        if (isShown) {
-          assertEquals(recorded, 1, `${name}?${form} ${JSON.stringify(headers)}: ${body}`);
-        }
-        shown += Number(isShown);
+        if (!body.includes(SECRET)) continue;
+        assertEquals(recorded, 1, `${name}?${form} ${JSON.stringify(headers)}: ${body}`);
+        shown++;
       }
       assertEquals(shown > 5, true, `only ${shown} forms show anything`);
     }

@@ -164,23 +164,17 @@ describe("no token is", () => {
     for (const line of kept) assert(line.startsWith("audit_log_private.api_key_hashes "), line);
   });
 
-  const statuses = [400, 401, 404, 405, 429, 500].map((status) => `"status":${status}`);
-  /** Each text must contain these parts. They show that everything was tried. */
-  const places: [place: string, text: string, contains: string[]][] = [
-    [
-      "what the function, the gateway and the Data API print",
-      written.output,
-      [...statuses, '"status":200', "lock timeout"],
-    ],
-    ["Postgres's log", written.serverLog, ["canceling statement due to lock timeout"]],
-  ];
-  for (const [place, text, contains] of places) {
-    it(`in ${place}, and no hash of it is`, async () => {
-      for (const part of contains) assertStringIncludes(text, part);
-      assertEquals(linesWithTokens(text), []);
-      assertEquals(await linesWithHashes(text), []);
-    });
-  }
+  it("in what the function, the gateway and the Data API print, or in Postgres's log, and no hash of it is", async () => {
+    const { output, serverLog } = written;
+    // All of it was tried.
+    for (const status of [200, 400, 401, 404, 405, 429, 500]) {
+      assertStringIncludes(output, `"status":${status}`);
+    }
+    assertStringIncludes(output, "lock timeout");
+    assertStringIncludes(serverLog, "canceling statement due to lock timeout");
+    assertEquals(linesWithTokens(output + serverLog), []);
+    assertEquals(await linesWithHashes(output + serverLog), []);
+  });
 
   it("in Postgres's log when it logs every statement and its plan, but its hash is", async () => {
     const plan = "Query Text: insert into audit_log_private.api_key_hashes";

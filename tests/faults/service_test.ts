@@ -1,9 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { startEdgeFunction } from "../../local/edge_function.ts";
-import { startPostgres, stopPostgres } from "../../local/postgres.ts";
+import { startPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
 import { serveOnLoopback } from "../loopback.ts";
@@ -127,16 +126,6 @@ describe("the service gives only allowed answers, and recovers, when", () => {
     await Promise.allSettled(others.map((other) => other`select 1`));
     await load.waitForAnswers(40, 500);
     await Promise.all(others.map((other) => other.end()));
-  });
-
-  const standbyOrGone = new RegExp(`cannot set transaction read-write mode|${GONE.source}`);
-  recovers("the database is a standby until it is promoted", standbyOrGone, async (load, admin) => {
-    const { dataDir } = stack.postgres;
-    await stopPostgres(dataDir, "fast");
-    await Deno.writeTextFile(join(dataDir, "standby.signal"), "");
-    await startPostgres(stack.postgres);
-    await load.waitForAnswers(40, 500);
-    await admin`select pg_promote()`;
   });
 
   // Supabase makes transactions read-only when a disk is almost full. PostgREST asks for writable ones.

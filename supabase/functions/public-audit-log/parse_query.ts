@@ -21,11 +21,6 @@ export const ParameterError = z.object({
 
 export type ParameterError = z.infer<typeof ParameterError>;
 
-/** The query, or an error for every bad parameter. */
-export type QueryResult =
-  | { query: Query; errors?: never }
-  | { query?: never; errors: ParameterError[] };
-
 /** At most this many unknown parameters are reported. */
 export const MAX_UNKNOWN = 20;
 
@@ -33,15 +28,11 @@ export const MAX_UNKNOWN = 20;
 export const MAX_LENGTH = 12_288;
 
 /**
- * Checks a query string, without its question mark. Anything unknown, repeated or out of range is an
- * error, never ignored. Only the database knows the actions: without `actions`, every well-formed
- * action passes.
+ * Checks a query string, without its question mark. Returns the query, or an error for every bad parameter:
+ * anything unknown, repeated or out of range is one, never ignored. Only the database knows the actions: without
+ * `actions`, every well-formed action passes.
  */
-export function parseQuery(
-  text: string,
-  resource: Resource = "entries",
-  actions?: string[],
-): QueryResult {
+export function parseQuery(text: string, resource: Resource = "entries", actions?: string[]) {
   if (text.length > MAX_LENGTH) {
     const detail = `${text.length} characters: must be at most ${MAX_LENGTH}`;
     return { errors: [{ parameter: "(query string)", detail }] };

@@ -91,27 +91,24 @@ export class Turns {
     const turns = this.#keys.get(tokenHash) ?? new Budget(1);
     this.#keys.set(tokenHash, turns);
     const { pages, strangers } = entries > SMALL_PAGE ? this.#large : this.#small;
-    let [turn, stranger, room] = [0, 0, 0];
-    const end = () => {
-      strangers.give(stranger);
-      pages.give(room);
-      turns.give(turn);
-      if (turns.isUnused) this.#keys.delete(tokenHash);
-    };
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
     const signal = left ? AbortSignal.any([left, late.signal]) : late.signal;
+    const taken = new Map<Budget, number>();
+    const take = async (budget: Budget, amount: number) => {
+      await budget.take(amount, signal);
+      taken.set(budget, amount);
+    };
+    const end = () => {
+      for (const [budget, amount] of taken) budget.give(amount);
+      if (turns.isUnused) this.#keys.delete(tokenHash);
+    };
     try {
-      await turns.take(1, signal);
-      turn = 1;
-      if (!this.#accepted.has(tokenHash)) {
-        // Before the room, of which strangers that wait then take none.
-        await strangers.take(1, signal);
-        stranger = 1;
-      }
-      await pages.take(entries * LONGEST_ENTRY, signal);
-      room = entries * LONGEST_ENTRY;
+      await take(turns, 1);
+      // Before the room, of which strangers that wait then take none.
+      if (!this.#accepted.has(tokenHash)) await take(strangers, 1);
+      await take(pages, entries * LONGEST_ENTRY);
     } catch (error) {
       end();
       throw error;
@@ -121,8 +118,8 @@ export class Turns {
     let isHandedOver = false;
     return {
       settle: (isAccepted) => {
-        const place = stranger;
-        stranger = 0;
+        const place = taken.get(strangers) ?? 0;
+        taken.delete(strangers);
         if (isAccepted) strangers.give(place);
         else setTimeout(() => strangers.give(place), PAUSE);
         this.#accepted.delete(tokenHash);
@@ -132,8 +129,8 @@ export class Turns {
       },
       handOver: (bytes) => {
         isHandedOver = true;
-        pages.give(room - bytes);
-        room = bytes;
+        pages.give(entries * LONGEST_ENTRY - bytes);
+        taken.set(pages, bytes);
         return end;
       },
       [Symbol.dispose]: () => isHandedOver || end(),
