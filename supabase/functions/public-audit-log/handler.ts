@@ -86,7 +86,10 @@ async function answer(
     query,
   } as const;
   // An invalid query is asked, too: it counts, and only with an active key are its errors told.
-  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, request.signal);
+  using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, {
+    address: asked.clientAddress,
+    left: request.signal,
+  });
   const departure = performance.now();
   const decision = await askDatabase(options.dataApi, asked)
     .finally(() => trace.db_ms = milliseconds(departure));

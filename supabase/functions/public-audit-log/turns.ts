@@ -28,11 +28,7 @@ class Budget {
   #taken = 0;
   readonly #waiting = new Set<{ amount: number; resolve: () => void }>();
 
-  constructor(readonly total: number) {}
-
-  get isUnused(): boolean {
-    return this.#taken === 0 && this.#waiting.size === 0;
-  }
+  constructor(readonly total: number, readonly onUnused: () => void = () => {}) {}
 
   /** @throws {unknown} the signal's reason, if it is aborted first. */
   async take(amount: number, signal: AbortSignal): Promise<void> {
@@ -59,6 +55,7 @@ class Budget {
       this.#waiting.delete(next);
       next.resolve();
     }
+    if (this.#taken === 0) this.onUnused();
   }
 }
 
@@ -70,27 +67,37 @@ export interface Turn extends Disposable {
   handOver(bytes: number): () => void;
 }
 
+export interface TurnOptions {
+  /** Where the request comes from. Of the strangers of an address, only a few wait beside those of others. */
+  address?: string | undefined;
+  /** Says that the client has left. */
+  left?: AbortSignal;
+}
+
 /** The turns of all requests of a process. */
 export class Turns {
-  readonly #keys = new Map<string, Budget>();
+  /** Those of each key and address that has a request now. */
+  readonly #named = new Map<string, Budget>();
   readonly #accepted = new Set<string>();
   readonly #large = { pages: new Budget(ROOM.large), strangers: new Budget(STRANGERS.large) };
   readonly #small = { pages: new Budget(ROOM.small), strangers: new Budget(STRANGERS.small) };
 
-  /** How many keys have a request now. */
-  get keysAtWork(): number {
-    return this.#keys.size;
+  get isUnused(): boolean {
+    return this.#named.size === 0;
   }
 
   /**
    * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's.
    *
-   * @throws {unknown} after two minutes; or the reason of `left`, when it says that the client has left.
+   * @throws {unknown} after two minutes; or the reason of `left`.
    */
-  async next(tokenHash: string, entries: number, left?: AbortSignal): Promise<Turn> {
-    const turns = this.#keys.get(tokenHash) ?? new Budget(1);
-    this.#keys.set(tokenHash, turns);
-    const { pages, strangers } = entries > SMALL_PAGE ? this.#large : this.#small;
+  async next(
+    tokenHash: string,
+    entries: number,
+    { address, left }: TurnOptions = {},
+  ): Promise<Turn> {
+    const isLarge = entries > SMALL_PAGE;
+    const { pages, strangers } = isLarge ? this.#large : this.#small;
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
@@ -102,12 +109,17 @@ export class Turns {
     };
     const end = () => {
       for (const [budget, amount] of taken) budget.give(amount);
-      if (turns.isUnused) this.#keys.delete(tokenHash);
     };
+    const places: Budget[] = [];
     try {
-      await take(turns, 1);
-      // Before the room, of which strangers that wait then take none.
-      if (!this.#accepted.has(tokenHash)) await take(strangers, 1);
+      await take(this.#budgetOf(tokenHash, 1), 1);
+      if (!this.#accepted.has(tokenHash)) {
+        // Before the room, of which strangers that wait then take none.
+        for (const each of [this.#budgetOf(`${isLarge} ${address}`, strangers.total), strangers]) {
+          await take(each, 1);
+          places.push(each);
+        }
+      }
       await take(pages, entries * LONGEST_ENTRY);
     } catch (error) {
       end();
@@ -118,10 +130,10 @@ export class Turns {
     let isHandedOver = false;
     return {
       settle: (isAccepted) => {
-        const place = taken.get(strangers) ?? 0;
-        taken.delete(strangers);
-        if (isAccepted) strangers.give(place);
-        else setTimeout(() => strangers.give(place), PAUSE);
+        for (const place of places) taken.delete(place);
+        const leave = () => places.forEach((place) => place.give(1));
+        if (isAccepted) leave();
+        else setTimeout(leave, PAUSE);
         this.#accepted.delete(tokenHash);
         if (isAccepted) this.#accepted.add(tokenHash);
         const [oldest] = this.#accepted;
@@ -135,5 +147,11 @@ export class Turns {
       },
       [Symbol.dispose]: () => isHandedOver || end(),
     };
+  }
+
+  #budgetOf(name: string, total: number): Budget {
+    const budget = this.#named.get(name) ?? new Budget(total, () => this.#named.delete(name));
+    this.#named.set(name, budget);
+    return budget;
   }
 }
