@@ -1,5 +1,6 @@
 import { App } from "@supabase/lite";
-import { createPostgresConnection } from "@supabase/lite/postgres";
+import { createPostgresConnection, type PostgresConnection } from "@supabase/lite/postgres";
+import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
 export interface AuthOptions {
@@ -19,14 +20,9 @@ export interface Auth extends AsyncDisposable {
 }
 
 /** Creates Supabase Lite. The stack uses its Auth unless SUPABASE_AUTH_BIN names a Supabase Auth. */
-export function createLite(options: AuthOptions): Auth {
+export async function createLite(options: AuthOptions): Promise<Auth> {
   const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
-  const connection = createPostgresConnection({
-    url: databaseUrl(databasePort, "supabase_admin", adminPassword),
-    // When an idle connection is cut, as tests of faults do, the driver (postgres.js 3.4.9) throws where nobody can
-    // catch it, so none stays idle for long.
-    postgresOptions: { onnotice: () => {}, idle_timeout: 1 },
-  });
+  const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
   // Otherwise Lite grants anon, authenticated and service_role everything in each schema that has row level
   // security, also what the migrations do not grant.
   Reflect.set(connection, "rlsState", "active");
@@ -47,5 +43,45 @@ export function createLite(options: AuthOptions): Auth {
     createSchema: () => app.ensureSystemSchema(),
     start: () => Promise.resolve(),
     [Symbol.asyncDispose]: () => connection.close(),
+  };
+}
+
+/**
+ * Connects to a database anew for each use. When connections are cut, a pool of the driver (postgres.js 3.4.9)
+ * throws where nobody can catch it, and lends no more connections.
+ */
+async function connect(url: string): Promise<PostgresConnection> {
+  const connection = createPostgresConnection({ url, postgresOptions: { onnotice: () => {} } });
+  const { driver } = connection;
+  // The first statement loads the database's array types. Later connections reuse them.
+  await driver`select`;
+  await driver.end();
+  // Lite calls nothing else of its driver.
+  Object.assign(driver, {
+    reserve: () => Promise.resolve(openClient(driver)),
+    end: async () => {},
+  });
+  return connection;
+}
+
+type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
+
+/** Opens one connection. It never reconnects, so that no transaction continues on another one. */
+function openClient({ options }: postgres.Sql) {
+  let isClosed = false;
+  const closed = Promise.withResolvers<never>();
+  closed.promise.catch(() => {});
+  const onclose = () => {
+    isClosed = true;
+    // The driver may never settle a statement that waits for its result.
+    closed.reject(new Error("the connection to the database was closed"));
+  };
+  // The types do not allow it, but the options of a driver can be given to a new one.
+  const own: object = { ...options, max: 1, fetch_types: false, onclose };
+  const client = postgres(own);
+  return {
+    unsafe: (...statement: Statement) =>
+      isClosed ? closed.promise : Promise.race([client.unsafe(...statement), closed.promise]),
+    release: () => void client.end({ timeout: 1 }),
   };
 }

@@ -91,7 +91,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const authProgram = supabaseAuthProgram();
   const authOptions = { databasePort, apiUrl, settings: authSettings, onMail, log, ...secrets };
   const auth: Auth = started.use(
-    authProgram ? createSupabaseAuth(authProgram, authOptions) : createLite(authOptions),
+    authProgram ? createSupabaseAuth(authProgram, authOptions) : await createLite(authOptions),
   );
   await createBaseline(databaseUrl(databasePort, "supabase_admin", adminPassword), {
     auth,

@@ -20,7 +20,7 @@ export async function startTemporaryStack(
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
   // Only Postgres would outlive this process.
   const stop = async () => {
-    await stopPostgres(join(dataDir, "postgres"), "immediate");
+    await stopPostgres(join(dataDir, "postgres"), "immediate").catch(() => {});
     await Deno.remove(dataDir, { recursive: true });
     Deno.exit(130);
   };
