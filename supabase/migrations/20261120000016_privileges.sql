@@ -49,7 +49,7 @@ begin
     )
   loop
     execute format(
-      'create function audit_log.%I(%s) returns %s language sql %s set search_path = pg_catalog, pg_temp as %L',
+      'create or replace function audit_log.%I(%s) returns %s language sql %s set search_path = pg_catalog, pg_temp as %L',
       call.proname, pg_get_function_arguments(call.oid), call.prorettype::regtype,
       case call.provolatile when 's' then 'stable' else 'volatile' end,
       format('select audit_log_private.%I(%s)', call.proname, call.names)
