@@ -29,6 +29,7 @@ comment on function audit_log_private.my_organizations is 'The organizations tha
 create function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
+  -- Not in the query: Citus would call it on another node, where nobody is signed in.
   me constant record := audit_log_private.caller();
 begin
   perform from audit_log.organization_members m
