@@ -118,7 +118,7 @@ describe("record_entries()", () => {
       const [known, added] = [crypto.randomUUID(), crypto.randomUUID()];
       await run`insert into audit_log.organizations (external_id, name) values (${known}, 'Known')`;
       const given = [known, added, added, "personal"].map((external_id) => {
-        const [{ organization_id: _, ...rest } = {}] = entries("", 1);
+        const [{ organization_id: _, id: __, ...rest } = {}] = entries("", 1);
         return { ...rest, external_id };
       });
       await run.unsafe(`
