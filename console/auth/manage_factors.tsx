@@ -84,12 +84,13 @@ export function ManageFactors({ onClose }: { onClose: () => void }) {
               await refresh();
             }}
           >
-            {/* A camera needs four light squares around the code, also on a dark page. */}
+            {/* A camera needs four light squares around the code, also on a dark page, and squares of some pixels. */}
             <Box
               component="img"
               src={added.totp.qr_code}
               alt="The key as a QR code"
-              w={228}
+              w={300}
+              maw="100%"
               p={24}
               bg="white"
             />
