@@ -110,7 +110,6 @@ export function EntryPanel(props: EntryPanelProps) {
 }
 
 function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
-  const json = JSON.stringify(entry, null, 2);
   return (
     <Tabs defaultValue="fields" keepMounted={false}>
       <Sentence entry={entry} />
@@ -127,7 +126,7 @@ function Entry({ entry, link }: { entry: AuditEntry; link: string }) {
       </Tabs.Panel>
       <Tabs.Panel value="json">
         <Box mt="sm">
-          <Copyable title="JSON" text={json} />
+          <Copyable title="JSON" text={JSON.stringify(entry, null, 2)} />
         </Box>
       </Tabs.Panel>
     </Tabs>

@@ -38,7 +38,7 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
       },
       {
         name: "Action",
-        width: "minmax(156px, 1fr)",
+        width: "minmax(156px, 1.3fr)",
         cell: (entry) => (
           <span title={descriptions.get(entry.action)}>
             <ActionName code={entry.action} />
@@ -48,11 +48,11 @@ export const EntryTable = memo(function EntryTable(props: EntryTableProps) {
           </span>
         ),
       },
-      { name: "Person", width: "minmax(0, 1.4fr)", value: (entry) => entry.user_email },
+      { name: "Person", width: "minmax(0, 1.2fr)", value: (entry) => entry.user_email },
       ...AGENT_LABEL
         ? [{
           name: AGENT_LABEL,
-          width: "var(--agent, minmax(0, 1fr))",
+          width: "var(--agent, minmax(0, 0.8fr))",
           value: (entry: AuditEntry) => entry.agent_name,
         }]
         : [],

@@ -51,7 +51,8 @@ function isPlain(text: string): boolean {
 }
 
 export function writtenChange({ name, before, after }: Change): string {
-  return `${visible(name)}: ${written(before)} → ${written(after)}`;
+  // No line ends at the arrow.
+  return `${visible(name)}: ${written(before)}\u00a0→\u00a0${written(after)}`;
 }
 
 /** Whether the changes are one that a sentence has room for. Others need a table. */

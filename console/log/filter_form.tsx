@@ -13,7 +13,7 @@ const MAX_ACTIONS = 20;
 /** More actions than this do not fit without a search. */
 const ACTIONS_IN_SIGHT = 6;
 
-export interface FilterFormProps {
+interface FilterFormProps {
   filter: Filter;
   onSubmit: (filter: Required<Filter>) => void;
 }
@@ -44,13 +44,8 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
     const [first, ...others] = found;
     if (exact || (first && others.length === 0)) {
       onSubmit({ ...chosen, user_email: exact ?? first });
-    } else {
-      setRefusal(
-        first
-          ? "Several addresses begin with this. Choose one."
-          : "No entry is by a person whose address begins with this.",
-      );
-    }
+    } else if (first) setRefusal("Several addresses begin with this. Choose one.");
+    else setRefusal("No entry is by a person whose address begins with this.");
   }
   return (
     <Stack component="form" gap="sm" onSubmit={(event) => void submit(event)}>
@@ -83,12 +78,7 @@ export default function FilterForm({ filter, onSubmit }: FilterFormProps) {
   );
 }
 
-interface ActionsProps {
-  chosen: string[];
-  onChange: (codes: string[]) => void;
-}
-
-function Actions({ chosen, onChange }: ActionsProps) {
+function Actions({ chosen, onChange }: { chosen: string[]; onChange: (codes: string[]) => void }) {
   const { data: catalogue = [], error } = useActions();
   const [text, setText] = useInputState("");
   const unknown = chosen.filter((code) => !catalogue.some((action) => action.code === code));

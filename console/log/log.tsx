@@ -10,7 +10,7 @@ import { Export } from "../export/export.tsx";
 import { Copy } from "../shared/copy.tsx";
 import { count, formatDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
-import { actionName, Empty, Failure, Head, Loading, State } from "../shared/parts.tsx";
+import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
 import { EntryPanel } from "./entry.tsx";
@@ -38,8 +38,8 @@ export function Log() {
     enabled: !isFollowing,
   });
   const logDays = useLogDays(filter);
-  const dayList = logDays.data?.days ?? [];
   const feed = useFeed(filter, isFollowing);
+  const received = count(feed.received, "entry", "entries");
   const items = isFollowing ? feed.entries : entries.data?.items;
   const router = useRouter();
   // The list with fixed days, so that another person sees the same on another day.
@@ -83,13 +83,11 @@ export function Log() {
           isFollowing ? "Days: today, live" : `Days: ${formatDays(days)} (UTC)`,
           search.action && `Actions: ${actionsOf(search).map(actionName).join(", ")}`,
           search.user_email && `Person: ${search.user_email}`,
-          isFollowing
-            ? `Total so far: ${count(feed.received, "entry", "entries")}`
-            : entries.data && totalOf(entries.data),
+          isFollowing ? `Total so far: ${received}` : entries.data && totalOf(entries.data),
         ]}
       />
       <Toolbar />
-      {logDays.data && dayList.some(({ entries }) => entries > 0) && !isFollowing && (
+      {!isFollowing && logDays.data?.days.some(({ entries }) => entries > 0) && (
         <div aria-busy={logDays.isPlaceholderData}>
           <Histogram
             days={logDays.data}
@@ -106,7 +104,16 @@ export function Log() {
         error={(isFollowing ? feed.error : entries.error) ?? logDays.error}
         onRetry={refresh}
       />
-      {isFollowing && <FeedState {...feed} />}
+      {isFollowing && (
+        <div role="status">
+          <State
+            name={feed.isCaughtUp
+              ? `Following. ${received} since ${feed.start} 00:00 UTC, the latest first.`
+              : `Reading today's entries: ${received} so far …`}
+            colour={feed.isCaughtUp ? "var(--good)" : "var(--waiting)"}
+          />
+        </div>
+      )}
       {entries.isLoading && <Loading what="entries" />}
       <div className={styles.results} data-open={search.entry !== undefined || undefined}>
         <div className={styles.list} aria-busy={!isFollowing && entries.isPlaceholderData}>
@@ -137,23 +144,4 @@ export function Log() {
 function totalOf({ offset, total, items }: LogPage): string {
   const here = items.length < total ? `, here ${offset + 1} to ${offset + items.length}` : "";
   return `Total: ${count(total, "entry", "entries")}${here}`;
-}
-
-function FeedState({ start, received, isCaughtUp }: ReturnType<typeof useFeed>) {
-  const entries = count(received, "entry", "entries");
-  return (
-    <>
-      <div role="status">
-        <State
-          name={isCaughtUp
-            ? `Following. ${entries} since ${start} 00:00 UTC, the latest first.`
-            : `Reading today's entries: ${entries} so far …`}
-          colour={isCaughtUp ? "var(--good)" : "var(--waiting)"}
-        />
-      </div>
-      {isCaughtUp && received === 0 && (
-        <Empty title="Nothing yet today">New entries appear here within two seconds.</Empty>
-      )}
-    </>
-  );
 }

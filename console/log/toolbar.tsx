@@ -12,10 +12,10 @@ import { useLogSearch } from "./use_log_search.ts";
 /** Loaded when it opens. */
 const FilterForm = lazy(() => loaded(import("./filter_form.tsx")));
 
-/** Chooses the entries: days and time zone in one control, and filters that can be removed. */
+/** Chooses the entries: days, and filters that can be removed. */
 export function Toolbar() {
   const { search, change } = useLogSearch();
-  const { action, user_email, follow } = search;
+  const { user_email, follow } = search;
   const actions = actionsOf(search);
   const chips: { text: string; without: Filter }[] = actions.map((code) => ({
     text: `Action: ${visible(actionName(code))}`,
@@ -37,7 +37,7 @@ export function Toolbar() {
           <Box w="min(320px, calc(100vw - 64px))">
             <Late height={300}>
               <FilterForm
-                filter={{ action, user_email }}
+                filter={search}
                 onSubmit={(filter) => {
                   close();
                   change(filter);

@@ -117,7 +117,7 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
-export interface AnswerProps<T> {
+interface AnswerProps<T> {
   query: UseQueryResult<T>;
   what: string;
   children: (data: T) => ReactNode;
@@ -134,12 +134,6 @@ export function Answer<T>({ query, what, children }: AnswerProps<T>) {
   );
 }
 
-interface TextButtonProps {
-  title?: string;
-  onClick: () => void;
-  children: ReactNode;
-}
-
-export function TextButton(props: TextButtonProps) {
+export function TextButton(props: { title?: string; onClick: () => void; children: ReactNode }) {
   return <Anchor component="button" type="button" fz="inherit" ta="left" {...props} />;
 }
