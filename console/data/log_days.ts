@@ -64,8 +64,9 @@ export interface LogDay {
 /** A range of days. Those without entries or a seal are left out of `days`. */
 export interface LogDays extends Days {
   days: LogDay[];
-  /** Entries by hour, as in `2026-11-22 9`; null for a long range. */
-  hours: Map<string, number> | null;
+  /** Entries by day, and of a short range by hour. */
+  counts: z.infer<typeof COUNTS>["items"];
+  isByHour: boolean;
   keep_days: number | null;
   holds: z.infer<typeof SEAL_PAGE>["holds"];
 }
@@ -99,10 +100,7 @@ async function readDays(
       const entries = counts.get(day) ?? 0;
       return { day, entries, seal, state: altered.includes(day) ? "altered" : state };
     });
-  const hours = by_hour
-    ? new Map(items.map(({ day, hour, entries }) => [`${day} ${hour}`, entries]))
-    : null;
-  return { start, end, days, hours, keep_days, holds };
+  return { start, end, days, counts: items, isByHour: by_hour, keep_days, holds };
 }
 
 /** The days of a filter. Until the answer comes, the query returns those of the filter before. */

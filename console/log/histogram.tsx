@@ -32,8 +32,8 @@ interface HistogramProps {
  * with the arrow keys, Shift and Enter. No chart of a library can do this.
  */
 export function Histogram({ days, onSelect }: HistogramProps) {
-  const bars = useMemo(() => days.hours ? barsByHour(days, days.hours) : barsByDay(days), [days]);
-  const tickEvery = days.hours
+  const bars = useMemo(() => barsOf(days), [days]);
+  const tickEvery = days.isByHour
     ? HOURS_BETWEEN_TICKS.find((hours) => bars.length / hours <= MAX_TICKS) ?? 24
     : Math.ceil(bars.length / MAX_TICKS);
   const highest = Math.max(1, ...bars.map(({ entries }) => entries));
@@ -98,7 +98,7 @@ export function Histogram({ days, onSelect }: HistogramProps) {
           aria-orientation="horizontal"
           aria-multiselectable
           aria-label={`Entries by ${
-            days.hours ? "hour" : "day"
+            days.isByHour ? "hour" : "day"
           }. Choose days with the arrow keys and Shift, then press Enter.`}
           onKeyDown={move}
           onPointerDown={(event) => {
@@ -172,37 +172,28 @@ function Caption({ text, at }: { text: string; at: number }) {
   );
 }
 
-function barsByHour(days: LogDays, hours: Map<string, number>): Bar[] {
-  const states = new Map(days.days.map(({ day, state }) => [day, state]));
-  return Array.from({ length: countDays(days) * 24 }, (_, index) => {
-    const day = addDays(days.start, Math.floor(index / 24));
-    const hour = index % 24;
-    const time = `${String(hour).padStart(2, "0")}:00`;
-    return {
-      start: day,
-      end: day,
-      name: `${day} ${time} UTC`,
-      tick: hour === 0 ? day : time,
-      entries: hours.get(`${day} ${hour}`) ?? 0,
-      state: states.get(day) ?? "empty",
-    };
-  });
-}
-
-function barsByDay(days: LogDays): Bar[] {
-  const total = countDays(days);
-  const size = Math.ceil(total / MAX_BARS);
+/** A bar for each hour of a short range, and otherwise for each day or for several. */
+function barsOf({ start, end, days, counts, isByHour }: LogDays): Bar[] {
+  const perDay = isByHour ? 24 : 1;
+  const total = countDays({ start, end }) * perDay;
+  const size = isByHour ? 1 : Math.ceil(total / MAX_BARS);
   const bars = Array.from({ length: Math.ceil(total / size) }, (_, index): Bar => {
-    const start = addDays(days.start, index * size);
-    const end = addDays(days.start, Math.min(total, (index + 1) * size) - 1);
-    const name = formatDays({ start, end });
-    return { start, end, name, tick: start, entries: 0, state: "empty" };
+    const first = addDays(start, Math.floor(index * size / perDay));
+    const last = isByHour ? first : addDays(start, Math.min(total, (index + 1) * size) - 1);
+    const hour = `${String(index % perDay).padStart(2, "0")}:00`;
+    const name = isByHour ? `${first} ${hour} UTC` : formatDays({ start: first, end: last });
+    const tick = index % perDay === 0 ? first : hour;
+    return { start: first, end: last, name, tick, entries: 0, state: "empty" };
   });
-  for (const { day, entries, state } of days.days) {
-    const bar = bars[Math.floor((countDays({ start: days.start, end: day }) - 1) / size)];
-    if (!bar) continue;
-    bar.entries += entries;
-    if (STATES.indexOf(state) < STATES.indexOf(bar.state)) bar.state = state;
+  const barOf = (day: string) => Math.floor((countDays({ start, end: day }) - 1) * perDay / size);
+  for (const { day, hour = 0, entries } of counts) {
+    const bar = bars[barOf(day) + hour];
+    if (bar) bar.entries += entries;
+  }
+  for (const { day, state } of days) {
+    for (const bar of bars.slice(barOf(day), barOf(day) + perDay)) {
+      if (STATES.indexOf(state) < STATES.indexOf(bar.state)) bar.state = state;
+    }
   }
   return bars;
 }
