@@ -65,11 +65,7 @@ function explain(error: Error, makesKey: boolean): Error {
   return new Error(`${error.message} ${makesKey ? MAY_BE_MADE : MAY_BE_REVOKED}`);
 }
 
+/** A name in quotes. It does not turn the direction of the text around it, where a <bdi> cannot stand. */
 export function quoted(name: string): string {
-  return `“${isolated(name)}”`;
-}
-
-/** Keeps a name from turning the direction of the text around it, where a <bdi> cannot stand. */
-export function isolated(name: string): string {
-  return `\u2068${name}\u2069`;
+  return `“\u2068${name}\u2069”`;
 }

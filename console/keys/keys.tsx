@@ -122,7 +122,6 @@ export default function Keys() {
       {opened?.action === "revoke" && (
         <RevokeKey
           apiKey={opened.apiKey}
-          keys={keys.data ?? []}
           usage={usageOf(opened.apiKey)}
           onRevoked={() => {
             setOpened(null);

@@ -1,30 +1,23 @@
 import { Alert, TextInput } from "@mantine/core";
 import { useInputState } from "@mantine/hooks";
 import * as z from "zod/mini";
-import { type ApiKey, isLive, useKeyChange } from "../data/api_keys.ts";
+import { type ApiKey, useKeyChange } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { count, formatRelative, today } from "../shared/days.ts";
-import { isolated, KeyForm, quoted } from "./key_form.tsx";
+import { KeyForm, quoted } from "./key_form.tsx";
 
 export interface RevokeKeyProps {
   apiKey: ApiKey;
-  /** The organization's. */
-  keys: ApiKey[];
   /** Undefined when it could not be read. */
   usage: Usage[] | undefined;
   onRevoked: () => void;
   onClose: () => void;
 }
 
-export function RevokeKey({ apiKey, keys, usage, onRevoked, onClose }: RevokeKeyProps) {
+export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps) {
   const [typed, setTyped] = useInputState("");
-  // After a rotation, the name does not tell which of the two keys ends.
-  const isNameShared = keys.some((key) =>
-    key.id !== apiKey.id && isLive(key) && normalized(key.name) === normalized(apiKey.name)
-  );
-  const isConfirmed = isNameShared
-    ? letters(typed) === letters(apiKey.hint)
-    : normalized(typed) === normalized(apiKey.name);
+  // Its name would not tell a key from its successor.
+  const end = apiKey.hint.slice(-4);
   const revocation = useKeyChange("revoke_api_key", z.unknown());
   return (
     <KeyForm
@@ -32,7 +25,7 @@ export function RevokeKey({ apiKey, keys, usage, onRevoked, onClose }: RevokeKey
       action="Revoke key"
       makesKey={false}
       work={revocation}
-      isDisabled={!isConfirmed}
+      isDisabled={typed.trim() !== end}
       onSubmit={() => revocation.mutate({ api_key_id: apiKey.id }, { onSuccess: onRevoked })}
       onClose={onClose}
     >
@@ -43,25 +36,13 @@ export function RevokeKey({ apiKey, keys, usage, onRevoked, onClose }: RevokeKey
           " It was rotated: the new key goes on working."}
       </p>
       <TextInput
-        label={isNameShared
-          ? `Another key has this name. Type its hint to confirm: ${apiKey.hint}`
-          : `Type its name to confirm: ${isolated(apiKey.name)}`}
+        label={`Type the last four characters of ${apiKey.hint} to confirm: ${end}`}
         data-autofocus
         value={typed}
         onChange={setTyped}
       />
     </KeyForm>
   );
-}
-
-/** Makes names that look alike equal. Spaces in a row look like one, and an accent may be typed in two ways. */
-function normalized(name: string): string {
-  return name.trim().replace(/\s+/g, " ").normalize("NFC");
-}
-
-/** A hint without its dots, which no keyboard has. */
-function letters(hint: string): string {
-  return hint.replace(/[^\w]/g, "");
 }
 
 function explainUsage({ last_used_at }: ApiKey, usage: Usage[] | undefined): string {

@@ -13,7 +13,7 @@ import { type Column, sorted, Table } from "../shared/table.tsx";
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
-    width: "minmax(180px, 1fr)",
+    width: "minmax(170px, 1fr)",
     isRowHeader: true,
     value: ({ name }) => name,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
@@ -25,7 +25,7 @@ const COLUMNS: Column<Reader>[] = [
     value: ({ last_at }) => Date.parse(last_at),
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
     hint: ({ first_at, last_address }) =>
-      `${last_address ? `from ${last_address}, ` : ""}first ${dayOf(first_at)}`,
+      `first ${dayOf(first_at)}${last_address ? `, from ${last_address}` : ""}`,
   },
   {
     name: "Keeps up",
