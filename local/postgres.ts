@@ -88,12 +88,8 @@ export async function stopPostgres(
   dataDir: string,
   mode: "fast" | "immediate" = "fast",
 ): Promise<void> {
-  if (!await isPostgresRunning(dataDir)) return;
-  await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
-}
-
-export async function isPostgresRunning(dataDir: string): Promise<boolean> {
-  return await run("pg_ctl", ["status", "-D", dataDir]).then(() => true, () => false);
+  const isRunning = await run("pg_ctl", ["status", "-D", dataDir]).then(() => true, () => false);
+  if (isRunning) await run("pg_ctl", ["stop", "-w", "-m", mode, "-D", dataDir]);
 }
 
 async function run(

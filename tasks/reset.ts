@@ -1,4 +1,6 @@
-import { lockDataDir, stopOrphan } from "./data_dir.ts";
+import { join } from "node:path";
+import { stopPostgres } from "../local/postgres.ts";
+import { lockDataDir } from "./data_dir.ts";
 import { DATA_DIR } from "./options.ts";
 
 using lock = await lockDataDir(DATA_DIR);
@@ -6,6 +8,6 @@ if (!lock) {
   console.error("Running: stop it with Ctrl-C where it was started, then try again.");
   Deno.exit(1);
 }
-await stopOrphan(DATA_DIR);
+await stopPostgres(join(DATA_DIR, "postgres"));
 await Deno.remove(DATA_DIR, { recursive: true });
 console.log("Emptied. The next start makes everything anew.");

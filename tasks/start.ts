@@ -1,4 +1,6 @@
-import { lockDataDir, stopOrphan } from "./data_dir.ts";
+import { join } from "node:path";
+import { stopPostgres } from "../local/postgres.ts";
+import { lockDataDir } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
 import { sanitizeForLog } from "../supabase/functions/public-audit-log/handler.ts";
@@ -34,7 +36,8 @@ async function main(): Promise<void> {
         "To start another beside it, give that one --api-port, --db-port and --data-dir.",
     );
   }
-  await stopOrphan(DATA_DIR);
+  // A run that was killed leaves its Postgres running.
+  await stopPostgres(join(DATA_DIR, "postgres"));
   await Deno.writeTextFile(STATUS_FILE, "");
   checkPort(API_PORT, "api-port");
   checkPort(DATABASE_PORT, "db-port");
