@@ -4,6 +4,7 @@ import {
   addKeys,
   addMember,
   API_URL,
+  AUDIT_LOG_URL,
   DATABASE_URL,
   entriesOf,
   insertEntries,
@@ -18,6 +19,8 @@ import {
   sql,
   writeEntries,
 } from "../helpers.ts";
+import { installCli } from "./cli.ts";
+import { newFilledLog } from "./log.ts";
 import { runRecipes } from "./recipes.ts";
 
 const admin = await signUp();
@@ -54,6 +57,18 @@ describe("docs/api.md", () => {
       outputOf("seq 60"),
       /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,
     );
+  });
+});
+
+describe("docs/integrating.md", () => {
+  it("has commands that all run, and print what the page says of them", async () => {
+    const { token } = await newFilledLog(31, 11, 10);
+    const { outputOf } = await runRecipes({
+      AUDIT_LOG_URL,
+      AUDIT_LOG_API_KEY: token,
+      PATH: `${await installCli()}/node_modules/.bin:${Deno.env.get("PATH")}`,
+    }, "integrating.md");
+    assertEquals(outputOf("--out=audit.csv"), "31 of 31 entries are in audit.csv");
   });
 });
 

@@ -18,7 +18,7 @@ export interface Ran {
  */
 export async function runRecipes(
   environment: Record<string, string>,
-  page = "integrating.md",
+  page: string,
 ): Promise<Ran> {
   const folder = newFolder();
   const commands = await unpackRecipes(folder, page);
@@ -43,7 +43,7 @@ export async function runRecipes(
 }
 
 /** Writes the files on a page in docs/ to a folder. Returns the commands on the page. */
-export async function unpackRecipes(folder: string, page = "integrating.md"): Promise<string[]> {
+async function unpackRecipes(folder: string, page: string): Promise<string[]> {
   const commands: string[] = [];
   const text = await Deno.readTextFile(new URL(page, DOCS));
   for (const [, info = "", block = ""] of text.matchAll(/^ *```(\w.*)\n([^]*?)^ *```$/gm)) {
