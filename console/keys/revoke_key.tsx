@@ -36,7 +36,7 @@ export function RevokeKey({ apiKey, usage, onRevoked, onClose }: RevokeKeyProps)
           " It was rotated: the new key goes on working."}
       </p>
       <TextInput
-        label={`Type the last four characters of ${apiKey.hint} to confirm: ${end}`}
+        label={`Type the last four characters of its hint to confirm: ${end}`}
         data-autofocus
         value={typed}
         onChange={setTyped}

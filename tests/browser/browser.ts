@@ -155,33 +155,6 @@ export class View {
     return await this.page.evaluate<string>("navigator.clipboard.readText()");
   }
 
-  /** Presses a button, and returns the name and the path of what the browser downloads. */
-  async download(button: string): Promise<{ name: string; path: string }> {
-    // Without the dialog for a file, which nobody answers here, the browser downloads.
-    await this.page.evaluate("window.showSaveFilePicker = undefined");
-    const downloaded = this.page.waitForEvent("download");
-    await this.press(button);
-    const file = await downloaded;
-    return { name: file.suggestedFilename(), path: await file.path() };
-  }
-
-  /** Makes a file of the browser's own storage stand for the one that a person would choose. Returns how to read it. */
-  async storeFiles(): Promise<(name: string) => Promise<string>> {
-    const open = (name: string, options = "") =>
-      `navigator.storage.getDirectory().then((folder) => folder.getFileHandle(${name}, ${options}))`;
-    await this.page.evaluate(
-      `window.showSaveFilePicker = ({ suggestedName }) => ${
-        open("suggestedName", "{ create: true }")
-      }`,
-    );
-    return (name) =>
-      this.page.evaluate(
-        `${
-          open(JSON.stringify(name))
-        }.then((handle) => handle.getFile()).then((file) => file.text())`,
-      );
-  }
-
   /** The name of the element that has the focus. */
   focused(): Promise<string> {
     return this.page.evaluate(`document.activeElement.getAttribute("aria-label") ??

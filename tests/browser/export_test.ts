@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { insertEntries, sql, writeEntries } from "../helpers.ts";
 import { openScreen, shell, today, type View } from "./browser.ts";
+import { download, storeFiles } from "./files.ts";
 
 /** Opens the export of a day with so many entries of Ada, every other one feedback, and one of Bob. */
 async function openExport(count: number, filter = "") {
@@ -20,7 +21,7 @@ async function openExport(count: number, filter = "") {
 /** Exports what is shown, and returns the file's name and text. */
 async function exportAs(view: View, format: "NDJSON" | "CSV") {
   await view.page.getByText(format, { exact: true }).click();
-  const { name, path } = await view.download(`Export ${format}`);
+  const { name, path } = await download(view, `Export ${format}`);
   return { name, text: await Deno.readTextFile(path) };
 }
 
@@ -62,7 +63,7 @@ describe("an export, accessible in each state", () => {
 
   it("goes to the disk where the browser lets a person choose a file, shows its progress, begins anew after a failure, and has each entry once when entries arrive meanwhile and an answer gets lost", async () => {
     const { view, page, id } = await openExport(2499);
-    const readFile = await view.storeFiles();
+    const readFile = await storeFiles(page);
     await page.context().setOffline(true);
     await view.press("Export NDJSON");
     await page.getByText("No answer from the server").first().waitFor();

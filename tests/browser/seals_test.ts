@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { insertEntries, runUpkeep, sql, writeEntries } from "../helpers.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 import { CONSOLE_URL, newAdmin, openConsole, openScreen, type Page, type View } from "./browser.ts";
+import { download, storeFiles } from "./files.ts";
 
 const CASES = fileURLToPath(new URL("../../seals/cases/", import.meta.url));
 const CLI = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
@@ -139,7 +140,7 @@ describe("seals, accessible in each state", () => {
     );
     await view.row("2022-10-01").getByText("Sealed", { exact: true }).waitFor();
     assertEquals(await page.getByText("Sealed", { exact: true }).count(), 1005);
-    const { name, path } = await view.download("Download seals.json");
+    const { name, path } = await download(view, "Download seals.json");
     const { items, total, organization_id } = JSON.parse(await Deno.readTextFile(path));
     assertEquals([name, items.length, total, organization_id], ["seals.json", 1005, 1005, id]);
     assertEquals(`1005:${items.at(-1).seal}`, await sealOf(id));
@@ -150,7 +151,7 @@ describe("an evidence pack", () => {
   it("proves a month, and verify takes it without network; a byte that changes in it is seen", async () => {
     const { view, page, kept } = await openProof(3);
     await view.assertAccessible("prove");
-    const { path } = await view.download("Make the pack");
+    const { path } = await download(view, "Make the pack");
     await page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
     await view.shows("2026-03-01 – 2026-03-31, 3 days with 1,254 entries. Since somebody kept");
     await view.assertAccessible("proved");
@@ -204,7 +205,7 @@ z.write("${folder}/seals.json", "seals.json")`,
 
   it("agrees with itself without a seal that was kept, and is proven in part with an older one", async () => {
     const { view, page, id } = await openProof();
-    const { path } = await view.download("Make the pack");
+    const { path } = await download(view, "Make the pack");
     await page.getByRole("status").getByText("Agrees with itself", { exact: true }).waitFor();
     await view.assertAccessible("agrees");
     const other = await openCheck();
@@ -231,7 +232,7 @@ z.write("${folder}/seals.json", "seals.json")`,
       await route.abort();
       await page.unroute("**/rpc/read_audit_log");
     });
-    const readFile = await view.storeFiles();
+    const readFile = await storeFiles(page);
     const size = async () => (await readFile("evidence_2026-03.zip")).length;
     await view.press("Make the pack");
     await page.locator("[role=progressbar]:not([aria-valuenow='0'])").waitFor();
