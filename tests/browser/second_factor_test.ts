@@ -1,20 +1,9 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { encode } from "npm:uqr@0.1.2";
+import { renderSVG } from "npm:uqr@0.1.2";
 import { openScreen, scan } from "./browser.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
-
-/** Draws a QR code as Auth does: black squares up to the edge, on nothing. */
-function draw(text: string): string {
-  const { data, size } = encode(text, { border: 0 });
-  const squares = data.flatMap((row, y) =>
-    row.map((isBlack, x) => isBlack ? `M${x} ${y}h1v1h-1z` : "")
-  );
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size} ${size}"><path d="${
-    squares.join("")
-  }"/></svg>`;
-}
 
 // Supabase Lite knows no factors, so these are the answers of Supabase Auth. supabase_auth_test.ts has the real ones.
 describe("a second factor", () => {
@@ -35,7 +24,9 @@ describe("a second factor", () => {
     await page.route("**/auth/v1/factors**", async (route) => {
       if (route.request().method() === "DELETE") factors = [];
       const uri = `otpauth://totp/127.0.0.1:${admin.email}?issuer=127.0.0.1&secret=${SECRET}`;
-      const totp = { qr_code: draw(uri), secret: SECRET, uri };
+      // As Auth draws it: black squares up to the edge, on nothing.
+      const qr_code = renderSVG(uri, { border: 0, whiteColor: "transparent" });
+      const totp = { qr_code, secret: SECRET, uri };
       await route.fulfill({ json: { id: "2", type: "totp", totp } });
     });
     await view.press(admin.email);

@@ -87,6 +87,20 @@ describe("with VITE_AUTH_STORAGE_KEY", () => {
 });
 
 describe("the console in a frame", () => {
+  function openSite(url: string, body: string) {
+    return openPage(url, {
+      prepare: async (page) => {
+        await page.route(url, (route) => route.fulfill({ contentType: "text/html", body }));
+        // Removes the header that keeps other pages from framing the console.
+        await page.route(CONSOLE_URL, async (route) => {
+          const response = await route.fetch();
+          await route.fulfill({ response, headers: { "Content-Type": "text/html" } });
+        });
+        await prepare(page);
+      },
+    });
+  }
+
   /**
    * Opens a page of another origin with the console in a frame. It sends the console a person's session, or this
    * token first.
@@ -107,20 +121,7 @@ describe("the console in a frame", () => {
       });
       if (${!wrongToken}) frame.addEventListener("load", send);
     </script>`;
-    const { page } = await openPage(`${origin}/`, {
-      prepare: async (page) => {
-        await page.route(
-          `${origin}/`,
-          (route) => route.fulfill({ contentType: "text/html", body }),
-        );
-        // Removes the header that keeps other pages from framing the console.
-        await page.route(CONSOLE_URL, async (route) => {
-          const response = await route.fetch();
-          await route.fulfill({ response, headers: { "Content-Type": "text/html" } });
-        });
-        await prepare(page);
-      },
-    });
+    const { page } = await openSite(`${origin}/`, body);
     return { admin, page, frame: page.frameLocator("iframe") };
   }
 
@@ -163,15 +164,7 @@ describe("the console in a frame", () => {
       const supabase = { auth: { getSession: async () => ({ data }), onAuthStateChange() {} } };
     </script>${example.replace("https://console.example.com/", VARIANT_URL)}`;
     const settings = `${PLATFORM}/settings`;
-    const { page } = await openPage(settings, {
-      prepare: async (page) => {
-        await page.route(
-          settings,
-          (route) => route.fulfill({ contentType: "text/html", body }),
-        );
-        await prepare(page);
-      },
-    });
+    const { page } = await openSite(settings, body);
     const frame = page.frameLocator("iframe");
     await frame.getByText("No entries").waitFor();
     assertEquals(await frame.getByRole("link").allInnerTexts(), ["Log", "Seals"]);
