@@ -4,11 +4,9 @@ import { AxeBuilder } from "npm:@axe-core/playwright@4.14.0";
 import {
   type BrowserContextOptions,
   chromium,
-  type Locator,
   type Page,
   type Route,
 } from "npm:playwright-core@1.65.1";
-import jsQr from "npm:jsqr@1.4.0";
 import { Buffer } from "node:buffer";
 import { buildConsole } from "../../local/console.ts";
 import {
@@ -367,23 +365,4 @@ export function hourly(day: string, count: number): Entry[] {
 /** Runs a command as somebody who has pasted it into a shell, and returns what it printed. */
 export async function shell(command: string, env: Record<string, string> = {}): Promise<string> {
   return (await runProgram("bash", { args: ["-c", `${command} -s`], env })).stdout;
-}
-
-/** Scans a QR code as it is seen, and returns its text. */
-export async function scan(image: Locator): Promise<string | undefined> {
-  const picture = (await image.screenshot()).toString("base64");
-  const [pixels, width, height] = await image.page().evaluate<[number[], number, number]>(
-    `(async () => {
-      const image = new Image();
-      image.src = "data:image/png;base64,${picture}";
-      await image.decode();
-      const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
-      context.drawImage(image, 0, 0);
-      const { data, width, height } = context.getImageData(0, 0, image.width, image.height);
-      return [Array.from(data), width, height];
-    })()`,
-  );
-  // Not all apps read a code whose colours are inverted.
-  const options = { inversionAttempts: "dontInvert" } as const;
-  return jsQr.default(Uint8ClampedArray.from(pixels), width, height, options)?.data;
 }
