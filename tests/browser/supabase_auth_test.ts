@@ -182,7 +182,9 @@ async function scan(image: ReturnType<Page["getByRole"]>): Promise<string | unde
   );
   // Not all apps read a code whose colours are inverted.
   const options = { inversionAttempts: "dontInvert" } as const;
-  return jsQr.default(Uint8ClampedArray.from(pixels), width, height, options)?.data;
+  // A camera does not tell black from dark grey.
+  const seen = Uint8ClampedArray.from(pixels, (value) => value < 128 ? 0 : 255);
+  return jsQr.default(seen, width, height, options)?.data;
 }
 
 // Without a Supabase Auth, these are its answers.
