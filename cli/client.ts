@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { visible } from "../seals/visible.ts";
 
-/** The exit codes of failures (docs/integrating.md). */
+/** The exit codes of failures, as --help lists them. */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
 
 /** Ends a command. The message says what was seen and what to do. */
