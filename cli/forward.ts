@@ -18,7 +18,7 @@ interface Progress {
  */
 export async function forward(
   sink: Sink,
-  options: FollowOptions & { to?: string; state?: string | undefined; mostBytes?: number },
+  options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
   const { to, state, signal = null } = options;
   if (state) await lock(state);
@@ -33,11 +33,11 @@ export async function forward(
   const before = progress.entries;
   for await (const page of follow({ ...options, after: progress.after })) {
     const { lines, items, cursor, hasMore, organizationId } = page;
-    // This cursor leads to the same entries as the one that was saved.
+    // Nothing new: the saved cursor leads to the same entries, so it need not be replaced.
     if (lines.length === 0 && !hasMore) continue;
     const { after, pages, entries } = progress;
     const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
-    for (const [first, end] of pieces(lines, options.mostBytes ?? Infinity)) {
+    for (const [first, end] of pieces(lines, sink.mostBytes)) {
       const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
       const delivery = { ...piece, number: pages, from, signal, say: options.say };
       await persist(() => sink(delivery), options);
@@ -49,7 +49,7 @@ export async function forward(
 }
 
 /** Splits lines into pieces of so many bytes at most, or of one line: where each begins, and where it ends. */
-function pieces(lines: string[], mostBytes: number): [first: number, end: number][] {
+function pieces(lines: string[], mostBytes = Infinity): [first: number, end: number][] {
   const starts = lines.length > 0 ? [0] : [];
   let bytes = 0;
   for (const [n, line] of lines.entries()) {

@@ -18,7 +18,7 @@ import { exportLog } from "./export.ts";
 import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
-import { MOST_BYTES, sinkFor } from "./sinks.ts";
+import { sinkFor } from "./sinks.ts";
 import { verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION =
@@ -162,7 +162,7 @@ async function run(command: string, args: string[]): Promise<number> {
       }
       if (!out) refuse("--out: name the file to write to. Try --help.");
       if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
-        refuse("--verify needs a whole log in a file .ndjson: without filters and --follow.");
+        refuse("--verify needs a whole log in a .ndjson file: without filters and --follow.");
       }
       print(await exportLog(out, { ...api(follow), ...selectionFrom(range) }));
       if (!isVerified) return 0;
@@ -185,8 +185,7 @@ async function run(command: string, args: string[]): Promise<number> {
       });
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
-      const mostBytes = to.startsWith("s3:") ? Infinity : MOST_BYTES;
-      const options = { ...api(!once), ...selectionFrom(range), state, to, mostBytes };
+      const options = { ...api(!once), ...selectionFrom(range), state, to };
       const delivered = `${await forward(sink, options)} entries were delivered to ${to}`;
       return print(refused ? `${delivered}, or are in ${refused}` : delivered);
     }

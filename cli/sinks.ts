@@ -12,15 +12,22 @@ export interface Delivery {
   items: Entry[];
   /** The same entries, as the API wrote them. */
   lines: string[];
-  /** Its number, from 0 on, and the query and cursor that led to it. A repeat has the same ones. */
+  /**
+   * The number of its page, from 0 on, and the organization, query and cursor that led there. All pieces of a page
+   * have the same, and so does a repeat.
+   */
   number: number;
   from: string;
   signal: AbortSignal | null;
   say?: ((text: string) => void) | undefined;
 }
 
-/** Delivers entries. Resolves when the other side has confirmed it; throws `Temporary` to be called again. */
-export type Sink = (delivery: Delivery) => Promise<void>;
+/** Delivers entries. Resolves when the other side has confirmed them; throws `Temporary` to be called again. */
+export interface Sink {
+  (delivery: Delivery): Promise<void>;
+  /** Gets a page in pieces of so many bytes at most; without it, whole, and may name an object by its `number`. */
+  mostBytes?: number;
+}
 
 /** How a sink delivers. Each option is for some sinks only. */
 export interface SinkOptions {
@@ -32,8 +39,8 @@ export interface SinkOptions {
   refused?: string | undefined;
 }
 
-/** The entries of a body have at most so many bytes, because some systems refuse more than 1 MB. */
-export const MOST_BYTES = 900_000;
+/** Of the entries in a body that is posted. Some systems refuse more than 1 MB. */
+const MOST_BYTES = 900_000;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export async function sinkFor(to: string, token: string, options: SinkOptions = {}): Promise<Sink> {
@@ -51,9 +58,12 @@ export async function sinkFor(to: string, token: string, options: SinkOptions = 
     refuse("--to: https://…, splunk:https://…, elasticsearch:https://… or s3://… Try --help.");
   }
   const url = secureUrl("--to", text);
-  if (kind === "splunk") return splunk(url, token);
-  if (kind === "elasticsearch") return elasticsearch(url, token, options.refused);
-  return webhook(url, token, options);
+  const sink = kind === "splunk"
+    ? splunk(url, token)
+    : kind === "elasticsearch"
+    ? elasticsearch(url, token, options.refused)
+    : webhook(url, token, options);
+  return Object.assign(sink, { mostBytes: MOST_BYTES });
 }
 
 /** Posts to a URL. Returns the body of the answer. */

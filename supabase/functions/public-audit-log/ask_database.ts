@@ -28,7 +28,7 @@ const counted = {
   /** How many requests a minute the key has, and how many of them are left. */
   quota: z.int().positive(),
   remaining: z.int().nonnegative(),
-  /** In seconds, rounded up: when the oldest counted request leaves the window. */
+  /** In seconds, rounded up: until one more request is possible. */
   reset: z.int().positive(),
 };
 const Accepted = z.object({
@@ -55,7 +55,7 @@ const Answer = z.discriminatedUnion("decision", [
   Accepted,
 ]);
 
-/** What was read, with the items, a JSON array in UTF-8, which are passed on unparsed. */
+/** What was read. `items` is a JSON array in UTF-8, passed on unparsed. */
 export type UnparsedReading = Omit<z.infer<typeof Accepted>, "items"> & {
   items: Uint8Array<ArrayBuffer>;
 };

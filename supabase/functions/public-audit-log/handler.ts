@@ -85,7 +85,8 @@ async function answer(
     resource,
     query,
   } as const;
-  // An invalid query is asked, too: it counts, and only with an active key are its errors told.
+  // The database is asked about an invalid query, too: the request must count, and only the holder of an active key
+  // is told the errors.
   using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, {
     address: asked.clientAddress,
     left: request.signal,

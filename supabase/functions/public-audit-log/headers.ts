@@ -30,8 +30,7 @@ export function challenge(tokenSent: boolean): HeadersInit {
 
 /**
  * The state of the key's rate limit (draft-ietf-httpapi-ratelimit-headers-10), with `Retry-After` when the request
- * was refused for it. `reset` is in seconds, rounded up: when the oldest counted request leaves the window and
- * one more becomes possible.
+ * was refused for it.
  */
 export function rateLimitHeaders(
   { decision, quota, remaining, reset }: Exclude<Decision, { decision: "unauthorized" }>,

@@ -24,7 +24,7 @@ export type ParameterError = z.infer<typeof ParameterError>;
 /** At most this many unknown parameters are reported. */
 export const MAX_UNKNOWN = 20;
 
-/** A longer query string is refused unparsed: valid ones are much shorter. */
+/** A longer query string is refused unparsed. The longest valid part is a cursor, of up to 12,000. */
 export const MAX_LENGTH = 12_288;
 
 /**
@@ -56,7 +56,7 @@ export function parseQuery(text: string, resource: Resource = "entries", actions
     } else {
       const name = String(issue.path[0]);
       const values = given.get(name)?.map(([, value]) => value) ?? [];
-      // Of a list, the code that is wrong. Other issues have no place.
+      // In a list, issue.path[1] is the place of the wrong code. Other issues have no second part.
       const code = values[0]?.split(",")[Number(issue.path[1])];
       const value = seen(code === undefined ? values : [code]);
       if (!errors.has(name)) errors.set(name, `${value}: ${issue.message}`);

@@ -15,8 +15,9 @@ const dateTime = z.iso.datetime({ offset: true });
 const ZONED = /^.{16}:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-4]):\d\d)$/;
 
 /**
- * A time (RFC 3339). Postgres has no year 0000, no fraction of a microsecond, and no zones beyond those of the earth. In
- * the contract it is any string, because generated clients send a date-time as they like: with +0000, or nanoseconds.
+ * A time (RFC 3339). Postgres has no year 0000 and no fraction of a microsecond. Zones on earth end at +14:00, so a
+ * larger offset is a typing error. In the contract it is any string, because generated clients send a date-time as
+ * they like: with +0000, or nanoseconds.
  */
 const time = z.string(TIME).refine(
   (value) => dateTime.safeParse(value).success && !value.startsWith("0000") && ZONED.test(value),
@@ -75,7 +76,7 @@ const END = "The last day, in UTC, inclusive; not before `start`";
 type Bound = "start" | "end" | "since" | "until";
 type Bounds = Partial<Record<Bound, string | undefined>>;
 
-/** The instant of a bound, in microseconds since 1970. A day ends with its last one. */
+/** The instant of a bound, in microseconds since 1970. `end` is the midnight after its day. */
 function instant(bound: Bound, value: string): bigint {
   const milliseconds = Date.parse(value) + (bound === "end" ? 24 * 60 * 60 * 1000 : 0);
   const [, microseconds = ""] = value.match(/\.\d{3}(\d+)/) ?? [];
@@ -103,7 +104,7 @@ const DAYS_IN_ORDER = [
   rule("must not be before start", "end", "start"),
 ] as const;
 
-/** Why the defaults may be given with `after`: generated clients send them. */
+/** The defaults are allowed beside `after`, because generated clients send them. */
 const BESIDE_AFTER = "if it is given with after: the cursor has the place and the order";
 
 const REQUIRED = `${DAY}. Only with since, until or after, it may be left out`;
@@ -186,5 +187,5 @@ export type Query =
   & z.infer<typeof SealsQuery>
   & Omit<Partial<z.infer<typeof EntriesQuery>>, "start" | "end">;
 
-/** What a query without parameters asks for. */
+/** Fills in what a valid query left out: the days beside since, until or after; everything for /actions. */
 export const EVERYTHING: Query = { start: "0001-01-01", end: "9999-12-31", limit: 1000, offset: 0 };

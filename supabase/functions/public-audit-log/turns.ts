@@ -11,16 +11,16 @@ const SMALL_PAGE = 100;
 /** The most bytes of JSON that an entry takes. */
 const LONGEST_ENTRY = 7_500;
 
-/** How many requests of strangers have a turn at once. A stranger is a token hash that the database has not accepted. */
+/** How many requests of strangers have a turn at once. A stranger is a token hash that is not remembered as a key's. */
 const STRANGERS = { large: 1, small: 2 };
 
 /** How long the place of a refused stranger stays empty, in milliseconds: it bounds how many a second are looked up. */
 const PAUSE = 5;
 
-/** The token hashes that are remembered as accepted. The one that was used longest ago is forgotten first. */
-const MOST_ACCEPTED = 10_000;
+/** So many token hashes of keys are remembered. The one that was used longest ago is forgotten first. */
+const MOST_KNOWN = 10_000;
 
-/** In milliseconds, in all. Supabase ends a request after 150 seconds without an answer. */
+/** The longest wait for a turn, in milliseconds. Supabase ends a request after 150 seconds without an answer. */
 const LONGEST_WAIT = 120_000;
 
 /** An amount that requests share. A request that finds too little left waits; the first that waits is served first. */
@@ -61,14 +61,17 @@ class Budget {
 
 /** A request's turn. It ends with the scope that has it or, if it was handed over to a body, with the body. */
 export interface Turn extends Disposable {
-  /** Says whether the database accepted the token hash. Until then, a stranger's turn keeps other strangers waiting. */
-  settle(isAccepted: boolean): void;
+  /** Says whether the database knows the token hash. Until then, a stranger's turn keeps other strangers waiting. */
+  settle(isKnown: boolean): void;
   /** Hands the turn to a body of so many bytes; returns what ends it. */
   handOver(bytes: number): () => void;
 }
 
 export interface TurnOptions {
-  /** Where the request comes from. Of the strangers of an address, only a few wait beside those of others. */
+  /**
+   * Where the request comes from. Of one address, at most as many strangers stand in everybody's queue as can have a
+   * turn at once. Its others wait behind them.
+   */
   address?: string | undefined;
   /** Says that the client has left. */
   left?: AbortSignal;
@@ -78,7 +81,7 @@ export interface TurnOptions {
 export class Turns {
   /** Those of each key and address that has a request now. */
   readonly #named = new Map<string, Budget>();
-  readonly #accepted = new Set<string>();
+  readonly #known = new Set<string>();
   readonly #large = { pages: new Budget(ROOM.large), strangers: new Budget(STRANGERS.large) };
   readonly #small = { pages: new Budget(ROOM.small), strangers: new Budget(STRANGERS.small) };
 
@@ -113,8 +116,8 @@ export class Turns {
     const places: Budget[] = [];
     try {
       await take(this.#budgetOf(tokenHash, 1), 1);
-      if (!this.#accepted.has(tokenHash)) {
-        // Before the room, of which strangers that wait then take none.
+      if (!this.#known.has(tokenHash)) {
+        // Before they ask for room, so that waiting strangers hold none.
         for (const each of [this.#budgetOf(`${isLarge} ${address}`, strangers.total), strangers]) {
           await take(each, 1);
           places.push(each);
@@ -129,15 +132,15 @@ export class Turns {
     }
     let isHandedOver = false;
     return {
-      settle: (isAccepted) => {
+      settle: (isKnown) => {
         for (const place of places) taken.delete(place);
         const leave = () => places.forEach((place) => place.give(1));
-        if (isAccepted) leave();
+        if (isKnown) leave();
         else setTimeout(leave, PAUSE);
-        this.#accepted.delete(tokenHash);
-        if (isAccepted) this.#accepted.add(tokenHash);
-        const [oldest] = this.#accepted;
-        if (oldest && this.#accepted.size > MOST_ACCEPTED) this.#accepted.delete(oldest);
+        this.#known.delete(tokenHash);
+        if (isKnown) this.#known.add(tokenHash);
+        const [oldest] = this.#known;
+        if (oldest && this.#known.size > MOST_KNOWN) this.#known.delete(oldest);
       },
       handOver: (bytes) => {
         isHandedOver = true;
