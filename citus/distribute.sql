@@ -44,8 +44,8 @@ set local citus.enable_ddl_propagation = off;
 
 -- 1. Nodes. A cursor belongs to the node that gave it out. Another node refuses it, and its reader starts again.
 
-alter table audit_log_private.feed_keys drop column is_only;
-alter table audit_log_private.feed_keys add primary key (system_identifier);
+alter table audit_log_private.cursor_keys drop column is_only;
+alter table audit_log_private.cursor_keys add primary key (system_identifier);
 
 -- 2. Functions that the migrations made are replaced whole, with a part of their text changed.
 
@@ -227,7 +227,7 @@ do $$
 declare
   first constant regclass := 'audit_log.organizations';
   everywhere constant regclass[] := array[
-    'audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.feed_keys',
+    'audit_log.actions', 'audit_log_private.api_key_hashes', 'audit_log_private.cursor_keys',
     'audit_log_private.logging_failures'
   ];
   distributed constant regclass[] := array(
@@ -285,7 +285,7 @@ begin
 end $$;
 
 -- Each node has keys of its own for cursors.
-insert into audit_log_private.feed_keys (system_identifier)
+insert into audit_log_private.cursor_keys (system_identifier)
 select n.result::bigint from run_command_on_all_nodes('select (pg_control_system()).system_identifier') n
 on conflict do nothing;
 

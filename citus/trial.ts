@@ -34,7 +34,7 @@ await compareSeals();
 await compareAnswers();
 await measureCosts();
 await changeActions();
-await countAccepted();
+await countRequests();
 await administerKeys();
 await readBesideWriters();
 await follow();
@@ -198,8 +198,8 @@ async function changeActions(): Promise<void> {
   say("An action was added and deprecated, and all nodes know it. Its code and required are fixed");
 }
 
-/** Sends 120 requests with one key to all nodes at once. 60 must be accepted. */
-async function countAccepted(): Promise<void> {
+/** Sends 120 requests with one key to all nodes at once. 60 must be counted. */
+async function countRequests(): Promise<void> {
   for (const id of IDS.slice(0, 5)) {
     const [key] = await addKeys(first.sql, id, 1);
     const statuses: number[] = [];
@@ -208,7 +208,7 @@ async function countAccepted(): Promise<void> {
     }, 24);
     assertEquals(statuses.sort(), [...Array(60).fill(200), ...Array(60).fill(429)]);
   }
-  say("5 keys, 120 requests each at once to all nodes: 60 accepted, 60 refused");
+  say("5 keys, 120 requests each at once to all nodes: 60 counted, 60 refused");
 }
 
 /** Creates, rotates and revokes keys. No node may accept a key that was revoked, and the log must have each event. */

@@ -144,22 +144,6 @@ begin
 end $$;
 comment on function audit_log_private.organization_ids is 'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of null is empty.';
 
--- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
-create function audit_log_private.cut(value text, length integer) returns text
-language sql immutable
-return case when pg_catalog.char_length(value) > length then pg_catalog."left"(value, length - 1) || '…' else value end;
-comment on function audit_log_private.cut is 'A text of at most so many characters. One that was cut ends with …';
-
-create function audit_log_private.valid_email(value text) returns text
-language sql immutable
-return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value end;
-comment on function audit_log_private.valid_email is 'An address that entries may have, or null.';
-
-create function audit_log_private.name_or_unnamed(value text) returns text
-language sql immutable
-return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
-comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
-
 create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -181,7 +165,7 @@ begin
   begin
     headers := nullif(request, '');
     caller := caller || jsonb_build_object(
-      -- As in client_address.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
+      -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(
         trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
         from '^[0-9a-fA-F:.]{2,45}$'

@@ -77,7 +77,8 @@ comment on function audit_log_private.new_entry_id is 'A UUIDv7 (RFC 9562, metho
 
 create table audit_log.audit_entries (
   id uuid not null default audit_log_private.new_entry_id(),
-  -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a statement.
+  -- No foreign key, because it would be checked for each row. check_and_count_entries (migration entry_counts) checks it
+  -- once a statement.
   organization_id uuid not null,
   -- To the millisecond, as answers show it. A time that a writer gives is rounded. The default is cut off, so that no
   -- entry is in the future.
@@ -91,7 +92,7 @@ create table audit_log.audit_entries (
   transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
--- Plans are kept and know no values. With this number, and without statistics of persons (below), they use the index of
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use the index of
 -- the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 comment on table audit_log.audit_entries is 'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted only by the owner (retention).';
@@ -108,7 +109,8 @@ create index audit_entries_person_idx on audit_log.audit_entries (organization_i
 alter index audit_log.audit_entries_person_idx alter column 2 set statistics 0;
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
--- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
+-- For check_and_count_entries (migration entry_counts). Postgres would plan check constraints of the table anew in
+-- every statement.
 create function audit_log_private.broken_rule(
   created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
 ) returns text
@@ -130,6 +132,55 @@ return case
   when (data @@ required_path) is not true then 'data_has_required'
 end;
 comment on function audit_log_private.broken_rule is 'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is not in the catalogue.';
+
+-- What makes values of the platform fit these rules.
+
+-- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
+create function audit_log_private.cut(value text, length integer) returns text
+language sql immutable
+return case when pg_catalog.char_length(value) > length then pg_catalog."left"(value, length - 1) || '…' else value end;
+comment on function audit_log_private.cut is 'A text of at most so many characters. One that was cut ends with …';
+
+create function audit_log_private.valid_email(value text) returns text
+language sql immutable
+return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value end;
+comment on function audit_log_private.valid_email is 'An address that entries may have, or null.';
+
+create function audit_log_private.name_or_unnamed(value text) returns text
+language sql immutable
+return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
+comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
+
+create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return case jsonb_typeof(value)
+    when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
+    when 'array' then (
+      select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
+      from jsonb_array_elements(value) with ordinality as e (value, n)
+    )
+    when 'object' then (
+      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
+    )
+    else value
+  end;
+end $$;
+comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
+
+create function audit_log_private.fitted(data jsonb) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  for halvings in 1 .. 7 loop
+    exit when octet_length(data::text) <= 4096;
+    -- Without the caller: nobody can hide by writing long values.
+    data := audit_log_private.cut_strings(data - 'caller', 100 >> halvings)
+      || jsonb_strip_nulls(jsonb_build_object('caller', data -> 'caller'));
+  end loop;
+  -- A caller of control characters. An address and a UUID are shorter than 40.
+  return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
+end $$;
+comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
 
 create function audit_log_private.refuse_change() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$

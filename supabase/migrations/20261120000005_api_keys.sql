@@ -230,4 +230,4 @@ begin
   -- The next request is possible when this time leaves the window. If the quota was lowered, it is not the oldest one.
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
-comment on function audit_log_private.count_request is 'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until the oldest counted request leaves the window.';
+comment on function audit_log_private.count_request is 'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until one more request is possible.';

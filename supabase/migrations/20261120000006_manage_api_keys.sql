@@ -19,7 +19,7 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
       -- 248 = 4 * 62. With larger bytes, the first digits would be more likely.
       where get_byte(bytes, n) < 248
       limit 32
-    ) as accepted
+    ) as unbiased
   ),
   checksum as (
     select text, ('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint as number from body
@@ -214,7 +214,7 @@ begin
       api_key.revoked_at, api_key.revoked_by_email
   ) as k);
 end $$;
-comment on function audit_log_private.revoke_api_key is 'Revokes an API key: from the commit on, no request with it is accepted; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

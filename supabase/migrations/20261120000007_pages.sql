@@ -1,6 +1,6 @@
 -- A page of the log by its offset, at the same cost wherever it lies.
 --
--- Every reader (read_page, read_feed, read_seals, read_actions) returns a reading, which begins with what happened.
+-- Every read function (read_page, read_feed, read_seals, read_actions) returns a reading, which begins with what happened.
 
 create type audit_log.page_query as (
   -- UTC days, both included.
@@ -27,8 +27,8 @@ create type audit_log_private.reading as (
   decision text,
   -- How many items match the query.
   total bigint,
-  -- Of entries, for read_page: how many matching ones the day of since has before it, and how many of these are in its
-  -- hour. Not given when since and until are midnights.
+  -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
+  -- Null if since and until are midnights.
   earlier_in_day bigint,
   earlier_in_hour bigint,
   -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
@@ -43,7 +43,7 @@ create type audit_log_private.reading as (
   -- Of seals: the altered days.
   altered json
 );
-comment on type audit_log_private.reading is 'What a reader answers. A null field is not given.';
+comment on type audit_log_private.reading is 'What a read function answers. A null field is not given.';
 
 create function audit_log_private.with_defaults(query audit_log.page_query) returns audit_log.page_query
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -57,7 +57,7 @@ begin
   -- "return query" is another statement.
   return (query);
 end $$;
-comment on function audit_log_private.with_defaults is 'A query as readers take it: with the defaults of the API, with the whole range in since and until, and the address in small letters.';
+comment on function audit_log_private.with_defaults is 'A query as read functions take it: with the defaults of the API, with the whole range in since and until, and the address in small letters.';
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -95,7 +95,7 @@ begin
   read.entries := entries;
   skip := case when query.newest_first then read.total - query.page_offset - entries else query.page_offset end;
 
-  -- Persons have no counts that lead to their entries, which are skipped in the index, from the nearer end.
+  -- A person has no counts to find a place by: their entries are skipped in the index, from the nearer end.
   if wanted_email is not null then
     person_skip := least(skip, read.total - skip - entries);
     from_end := person_skip < skip;
@@ -244,7 +244,7 @@ declare
 begin
   if wanted_actions is not null then
     perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
-    -- The second: an array of arrays.
+    -- wanted_actions[1] is null for an array of arrays.
     if not found or wanted_actions[1] is null or cardinality(wanted_actions) > 20 then
       read.decision := 'invalid_query';
       return read;
@@ -273,8 +273,8 @@ begin
     return read;
   end if;
 
-  -- The days from that of since to the one before that of until, less what lies before since, and what lies before until.
-  -- Fewer days than a month has:
+  -- The total: counts of the days from since's up to, not including, until's; minus what that first day has before since;
+  -- plus what until's day has before until. Within 28 days there is no whole month:
   if end_day - first_day < 28 then
     read.total := (
       select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
@@ -336,7 +336,7 @@ begin
     );
   end if;
 end $$;
-comment on function audit_log_private.count_before is 'How many entries with these actions (null: all) the UTC day of a moment has before it: in whole hours, and in its hour. The latter are counted in the index.';
+comment on function audit_log_private.count_before is 'How many entries with these actions (null: all) the UTC day has before a moment: in the whole hours, and in the hour it falls in. The latter are counted in the index.';
 
 create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

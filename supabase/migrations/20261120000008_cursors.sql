@@ -1,6 +1,6 @@
 -- The feed delivers every entry exactly once and at once, late ones too.
 --
--- A cursor holds what its reader has seen, as a Postgres snapshot, and each entry the transaction that wrote it. New
+-- A cursor holds a Postgres snapshot: what its reader has seen. Each entry holds the number of its transaction. New
 -- entries are those that the old snapshot could not see and the present one can. (docs/design.md says what else was
 -- tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the
 -- batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the indexes
@@ -11,16 +11,16 @@
 -- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
 -- organization, days, action and person: a cursor is refused anywhere else.
 
-create table audit_log_private.feed_keys (
+create table audit_log_private.cursor_keys (
   is_only boolean primary key default true check (is_only),
   encryption_key bytea not null default extensions.gen_random_bytes(32),
   authentication_key bytea not null default extensions.gen_random_bytes(32),
   system_identifier bigint not null default (pg_control_system()).system_identifier,
   epoch bigint not null default audit_log_private.log_epoch()
 );
-comment on table audit_log_private.feed_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.feed_keys.system_identifier is 'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
-insert into audit_log_private.feed_keys default values;
+comment on table audit_log_private.cursor_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
+comment on column audit_log_private.cursor_keys.system_identifier is 'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+insert into audit_log_private.cursor_keys default values;
 
 create type audit_log_private.feed_cursor as (
   -- What the reader had seen before this batch; null in the first batch.
@@ -125,7 +125,7 @@ declare
   key audit_log_private.cursor_key;
 begin
   select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
-  from audit_log_private.feed_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
+  from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
   end if;
@@ -211,7 +211,7 @@ begin
   -- The rows may have a higher epoch than log_epoch(), if they were restored without that function.
   select 1 + greatest(
     audit_log_private.log_epoch(),
-    (select max(k.epoch) from audit_log_private.feed_keys k),
+    (select max(k.epoch) from audit_log_private.cursor_keys k),
     max(last_entry.transaction_id::text::bigint >> 40),
     max(pg_snapshot_xmax((audit_log_private.chain_end(o.id)).snapshot)::text::bigint >> 40)
   )
@@ -234,8 +234,8 @@ begin
       epoch << 40
     )
   );
-  delete from audit_log_private.feed_keys;
-  insert into audit_log_private.feed_keys default values;
+  delete from audit_log_private.cursor_keys;
+  insert into audit_log_private.cursor_keys default values;
   return epoch;
 end $$;
 comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';

@@ -88,7 +88,7 @@ declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
   is_first constant boolean := cursor.seen is null;
-  -- Where all that is examined matches, but for what was committed since the batch began, the page takes no more.
+  -- If every examined entry matches (except those committed since the batch began), no more than the page takes.
   most constant integer := case
     when is_first and (wanted_actions is null or wanted_email is null) then least(most_examined, query.page_limit + 1)
     else most_examined

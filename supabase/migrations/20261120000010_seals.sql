@@ -11,8 +11,8 @@
 -- removed. It never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
 -- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
 --
--- Nobody can change or delete a seal while its organization exists, not even the owner. delete_organization
--- deletes all of them in the transaction that deletes the organization.
+-- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
+-- found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the organization.
 
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
@@ -96,7 +96,7 @@ create table audit_log_private.sealed_days (
   checked_at timestamptz not null,
   altered_at timestamptz,
   miscounted bigint not null,
-  -- The night, 0 to 29, in which the day is checked. (No entry is older than the year 1.)
+  -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );

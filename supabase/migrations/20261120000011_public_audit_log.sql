@@ -93,7 +93,8 @@ begin
     );
   end if;
   if read.decision = 'invalid_query' and resource = 'entries' then
-    -- Leaves out those that were asked for if all of them are there: one was added since it was looked for.
+    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that the
+    -- Edge Function still finds the error.
     select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
     where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;

@@ -1,4 +1,5 @@
--- What administrators and auditors read of their organization in the console. Their reads are counted like those of keys.
+-- What administrators and auditors read of their organization in the console: as read_audit_log and so on in audit_log,
+-- which the migration `privileges` makes. Their reads are counted like those of keys.
 
 create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

@@ -133,26 +133,6 @@ begin
 end $$;
 comment on function audit_log_private.seal_and_compare is 'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: 20,000 and more means that there may be more.';
 
-create table audit_log_private.logging_failures (
-  logged text not null,
-  writer_pid integer not null,
-  failures bigint not null,
-  last_at timestamptz not null,
-  last_error text not null,
-  primary key (logged, writer_pid)
-);
-comment on table audit_log_private.logging_failures is 'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
-
-create function audit_log_private.note_failure(logged text, error text) returns void
-language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into audit_log_private.logging_failures as f (logged, writer_pid, failures, last_at, last_error)
-  values (logged, pg_backend_pid(), 1, clock_timestamp(), left(error, 500))
-  on conflict on constraint logging_failures_pkey do update
-  set failures = f.failures + 1, last_at = excluded.last_at, last_error = excluded.last_error;
-end $$;
-comment on function audit_log_private.note_failure is 'Counts a statement whose entries could not be written.';
-
 create function audit_log_private.health() returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -177,7 +157,7 @@ begin
       from audit_log_private.sealed_days d where d.miscounted <> 0
     ),
     'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
-      select k.system_identifier, k.epoch from audit_log_private.feed_keys k
+      select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
     ),
     'keys_of_leavers', (
       select coalesce(json_agg(json_build_object(

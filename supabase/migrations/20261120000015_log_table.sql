@@ -9,9 +9,10 @@
 --
 --  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
 --    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
---    The triggers' conditions name this function: `drop column … cascade` drops it with the triggers, and breaks no write.
+--    Each trigger's condition names this function. So `drop column … cascade` drops the function and the triggers, and no
+--    write breaks.
 --  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
---    of log_table. No table of ours has them, so dumps, restores and copies of the schema need no care.
+--    of log_table. Because they are in a comment and in no table, dumps and restores need no care.
 
 create function audit_log_private.logged_tables()
 returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
@@ -28,7 +29,7 @@ begin
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
     where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
 end $$;
-comment on function audit_log_private.logged_tables is 'The tables that log_table logs. logged: null if the table is gone. arguments: those of the call, without what was left out.';
+comment on function audit_log_private.logged_tables is 'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and defaults, without nulls; fields: the names in data.';
 
 create function audit_log_private.required_but_missing(action text, fields text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -58,6 +59,26 @@ begin
   );
 end $$;
 comment on function audit_log_private.immediate_key is 'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may exchange the keys of two rows), or if other tables inherit from it.';
+
+create table audit_log_private.logging_failures (
+  logged text not null,
+  writer_pid integer not null,
+  failures bigint not null,
+  last_at timestamptz not null,
+  last_error text not null,
+  primary key (logged, writer_pid)
+);
+comment on table audit_log_private.logging_failures is 'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+
+create function audit_log_private.note_failure(logged text, error text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.logging_failures as f (logged, writer_pid, failures, last_at, last_error)
+  values (logged, pg_backend_pid(), 1, clock_timestamp(), left(error, 500))
+  on conflict on constraint logging_failures_pkey do update
+  set failures = f.failures + 1, last_at = excluded.last_at, last_error = excluded.last_error;
+end $$;
+comment on function audit_log_private.note_failure is 'Counts a statement whose entries could not be written.';
 
 create function audit_log_private.logging_problems() returns table (logged text, problem text)
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -100,8 +121,6 @@ exception
 end $$;
 comment on function audit_log_private.logging_problems is 'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after log_table. Part of health().';
 
--- What the trigger functions call for each entry.
-
 create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -117,37 +136,6 @@ begin
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
 comment on function audit_log_private.with_changes is 'data with the field changes: {name: [old, new]} of all values that differ.';
-
-create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  return case jsonb_typeof(value)
-    when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
-    when 'array' then (
-      select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
-      from jsonb_array_elements(value) with ordinality as e (value, n)
-    )
-    when 'object' then (
-      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
-    )
-    else value
-  end;
-end $$;
-comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
-
-create function audit_log_private.fitted(data jsonb) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  for halvings in 1 .. 7 loop
-    exit when octet_length(data::text) <= 4096;
-    -- Without the caller: nobody can hide by writing long values.
-    data := audit_log_private.cut_strings(data - 'caller', 100 >> halvings)
-      || jsonb_strip_nulls(jsonb_build_object('caller', data -> 'caller'));
-  end loop;
-  -- A caller of control characters. An address and a UUID are shorter than 40.
-  return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
-end $$;
-comment on function audit_log_private.fitted is 'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
 
 create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -165,7 +153,7 @@ begin
   join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refobjid = logged
   join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
   where r.ev_class = 'pg_temp.logged_columns'::regclass;
-  -- The row function's row has only the columns that are used.
+  -- The row that the row function builds has only the columns that are used.
   if exists (
     select from pg_rewrite r join pg_class c on c.oid = logged
     where r.ev_class = 'pg_temp.logged_columns'::regclass and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
@@ -182,7 +170,7 @@ declare
   one constant record := audit_log_private.selected_columns(logged, "row");
   field constant record := audit_log_private.selected_columns(logged, data);
   change constant record := audit_log_private.selected_columns(logged, changes);
-  -- Not the others: they may be dropped.
+  -- Only columns that are used: the others may be dropped later.
   used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
   fields constant integer := cardinality(field.names);
   unseen text;
@@ -274,7 +262,7 @@ declare
   request record;
 begin
   if tg_op = 'UPDATE' then
-    -- To insert no entry costs more than to ask.
+    -- This question is cheaper than an insert of no rows.
     perform from %1$s where %2$s;
     if not found then
       return null;
@@ -397,4 +385,4 @@ begin
     );
   end loop;
 end $$;
-comment on function audit_log_private.log_table is 'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again replaces what the first call said. Raises 22023 and says why, or the error of an expression.';
+comment on function audit_log_private.log_table is 'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';

@@ -73,7 +73,7 @@ describe("the upkeep", () => {
 
   it("is refused in a restored log that was not adopted, where it would mistake new entries for sealed ones", async () => {
     const code = await rolledBack(sql, async (run) => {
-      await run`update audit_log_private.feed_keys set system_identifier = 1`;
+      await run`update audit_log_private.cursor_keys set system_identifier = 1`;
       return await codeOf(run`select audit_log_private.run_upkeep()`);
     });
     assertEquals(code, "55000");

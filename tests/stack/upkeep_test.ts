@@ -150,7 +150,7 @@ describe("the alert in docs/operating.md", () => {
       }],
       [`${sealed}, now(), 0)`, "altered_days", { altered_days: 1 }],
       [`${sealed}, null, 1)`, "miscounted_days", { miscounted_days: 1 }],
-      ["update feed_keys set system_identifier = 1", "is_adopted", {}],
+      ["update cursor_keys set system_identifier = 1", "is_adopted", {}],
       [`select hold('${id}', 'Matter 7')`, "", { holds: 1 }],
     ];
     await rolledBack(sql, async (transaction) => {
