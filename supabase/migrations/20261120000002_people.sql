@@ -173,8 +173,8 @@ begin
       'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
     );
   exception
-    -- Anybody can change this setting. That must not make a write fail.
-    when data_exception then null;
+    -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
+    when data_exception or statement_too_complex then null;
   end;
   data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
 end $$;

@@ -282,9 +282,12 @@ end $body$,
       )),
       format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
       case on_failure when 'carry_on' then $sql$
-exception when others then
-  perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
-  return null;$sql$ else '' end
+exception
+  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
+  when serialization_failure then raise;
+  when others then
+    perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
+    return null;$sql$ else '' end
     )
   );
   execute format('revoke all on function audit_log_private.%I() from public, anon, authenticated, service_role', name);

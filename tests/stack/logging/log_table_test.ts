@@ -204,4 +204,13 @@ describe("a failure", () => {
       assertEquals(await valueOf(metric), 3);
     });
   });
+
+  it("ends the transaction if another one caused it, also with on_failure => carry_on: its repetition is logged", async () => {
+    await inKit(async (run) => {
+      await makeThings(run, { on_failure: "carry_on" });
+      await run`create or replace function audit_log_private.caller(out id text, out email text)
+        language plpgsql stable as $$ begin raise exception using errcode = 'serialization_failure'; end $$`;
+      assertEquals(await codeOf(run`insert into kit.things values (1, 'a', 'x')`), "40001");
+    });
+  });
 });
