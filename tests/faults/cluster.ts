@@ -7,7 +7,7 @@ import {
   startPostgres,
   stopPostgres,
 } from "../../local/postgres.ts";
-import { type Sql, valueOf } from "../project.ts";
+import { type Sql } from "../project.ts";
 import { type Ended, runProgram } from "../run_program.ts";
 
 export type Connection = Sql & AsyncDisposable;
@@ -60,22 +60,6 @@ export async function snapshot(original: PostgresOptions): Promise<PostgresOptio
   if (copied.code !== 0) throw new Error(copied.stderr);
   await startPostgres(original);
   return { ...original, dataDir, port: freePort() };
-}
-
-/** Starts a snapshot as a standby that replays the original's changes up to a restore point, and waits there. */
-export async function startStandby(
-  original: PostgresOptions,
-  copy: PostgresOptions,
-  restorePoint: string,
-): Promise<Cluster> {
-  const settings = `
-restore_command = 'cp "${join(original.dataDir, "pg_wal")}/%f" "%p"'
-recovery_target_name = '${restorePoint}'`;
-  await Deno.writeTextFile(join(copy.dataDir, "standby.signal"), "");
-  const standby = await startCluster(copy, settings);
-  const state = () => valueOf(standby.sql`select pg_get_wal_replay_pause_state()`);
-  while (await state() !== "paused");
-  return standby;
 }
 
 export async function processesOf(options: PostgresOptions): Promise<number[]> {

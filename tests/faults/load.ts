@@ -19,8 +19,6 @@ export interface LoadOptions {
   keys?: number;
   /** The most entries in a page. */
   limit?: number;
-  /** Another function than that of the stacks. */
-  functionUrl?: string | undefined;
   /** More tokens, with the status that each gets. */
   refused?: Caller[];
 }
@@ -139,8 +137,7 @@ export async function underLoad(
   const read = async (random: Random) => {
     const caller = load.callers[load.asked++ % load.callers.length];
     assert(caller);
-    const url = options.functionUrl ??
-      `${pick(random, nodes).apiUrl}/functions/v1/public-audit-log`;
+    const url = `${pick(random, nodes).apiUrl}/functions/v1/public-audit-log`;
     const order = pick(random, ["asc", "desc"]);
     const query = `?start=2026-03-01&end=2026-03-10&limit=${limit}&order=${order}`;
     const sent = performance.now();

@@ -2,7 +2,7 @@
 // Only the test tasks can load @std. citus/trial.ts imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../local/stack.ts";
-import { askFeed, type Run, type Sql, valueOf } from "../project.ts";
+import { askFeed, type Run, valueOf } from "../project.ts";
 
 /** All days, and the longest page. */
 export const ALL = "start=0001-01-01&end=9999-12-31&limit=1000";
@@ -77,17 +77,4 @@ export async function epochOf(run: Run): Promise<number> {
 /** Uses up numbers of transactions, so that new entries have numbers that other servers have not reached. */
 export async function spendTransactions(run: Run): Promise<void> {
   await run`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
-}
-
-/** Asserts that each seal of an organization includes the one before. Returns them and the altered days. */
-export async function chainOf(sql: Sql, id: string) {
-  const seals = await sql`
-    select concat_ws(' ', sequence, day, entries, added, removed) as day,
-      previous = lag(seal, 1, repeat('0', 64)) over (order by sequence) as "isChained"
-    from audit_log_private.seals where organization_id = ${id} order by sequence`;
-  const altered = await sql`
-    select day::text from audit_log_private.sealed_days
-    where organization_id = ${id} and altered_at is not null order by day`;
-  assertEquals(seals.filter(({ isChained }) => !isChained), []);
-  return { days: seals.map(({ day }) => day), altered: altered.map(({ day }) => day) };
 }

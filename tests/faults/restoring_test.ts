@@ -84,6 +84,8 @@ describe("docs/restoring.md, followed with the real programs,", () => {
     await shell.run(restore.replace(/(recovery_target_time = ').*'/, `$1${moment}'\n${server}`));
     await using restored = cluster.attach(copy);
     while (await valueOf(restored.sql`select pg_is_in_recovery()`));
+    // Its transactions use the numbers of the lost ones again.
+    assertEquals(await read(restored.sql, smallId, cursor), null);
     const [finish = ""] = await commandsOf("After every restore");
     await shell.run(finish);
     assertEquals(await access.of(restored.sql), expected);

@@ -1,11 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
-import { setTimeout as delay } from "node:timers/promises";
-import { startEdgeFunction } from "../../local/edge_function.ts";
 import { startPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
-import { serveOnLoopback } from "../loopback.ts";
 import { addOrganization, exhaust, revoke, type Sql, valueOf } from "../project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Load, underLoad } from "./load.ts";
@@ -35,59 +32,10 @@ async function cutOtherConnections(admin: Sql): Promise<void> {
  */
 const GONE = /503 PGRST00[0-3]|57P0[1-3]|failed: 400$/;
 
-interface FaultOptions {
-  /** The allowed causes of 500s. Without them, no request may fail. */
-  causes: RegExp | null;
-  /** Another function than the stack's own: its address, and the log of its 500s. */
-  edgeFunction?: { url: string; faults: string[] };
-}
-
 /**
- * Lets a fault happen under load. Asserts that the service is healthy before and after it, that every answer in
- * between is allowed, that the cause of each 500 is logged once, and that the requests are counted.
+ * Tests that a fault under load is survived: the service is healthy before and after it, every answer in between is
+ * allowed, the cause of each 500 is logged once, and the requests are counted. Without `causes`, no request may fail.
  */
-async function survive(
-  { causes, edgeFunction }: FaultOptions,
-  fault: (load: Load) => Promise<void>,
-): Promise<void> {
-  // A fault must look like neither of their answers.
-  const before = connectAsAdmin();
-  const [revoked, exhausted] = [await addOrganization(before), await addOrganization(before)];
-  await revoke(before, revoked.apiKeyId);
-  await exhaust(before, exhausted.apiKeyId);
-  await before.end();
-  const options = {
-    stacks: [stack],
-    ...{ atOnce: 8, pace: 160, organizations: 8, keys: 5, limit: 100 },
-    functionUrl: edgeFunction?.url,
-    refused: [{ token: revoked.token, due: 401 }, { token: exhausted.token, due: 429 }],
-  };
-  const { answers, asked, reads, organizationIds } = await underLoad(options, async (load) => {
-    await load.waitUntilHealthy();
-    await fault(load);
-    await load.waitUntilHealthy();
-  });
-  assertEquals(answers.length, asked, "requests without an answer within 20 s");
-  const lines = (edgeFunction ?? stack).faults
-    .filter((line) => line.startsWith("{"))
-    .map((line): LogLine => JSON.parse(line));
-  for (const { status, due, requestId } of answers) {
-    if (status !== 500) {
-      assertEquals(status, due);
-      continue;
-    }
-    const logged = lines.filter(({ request_id }) => request_id === requestId);
-    assertEquals(logged.length, 1, `log lines of ${requestId}`);
-    assertMatch(logged[0]?.error ?? "", causes ?? /no request may fail/);
-  }
-  await using sql = connectAsAdmin();
-  const counted: number = await valueOf(sql`
-    select sum(cardinality(counted_at))::int from audit_log_private.rate_limits
-    where organization_id in ${sql(organizationIds)}`);
-  assert(counted >= reads && counted <= asked, `${reads} pages, ${counted} counted`);
-}
-
-/** Tests that the service recovers from a fault. Without `causes`, no request may fail. */
 function recovers(
   when: string,
   causes: RegExp | null,
@@ -95,7 +43,38 @@ function recovers(
 ): void {
   it(when, async () => {
     await using admin = connectAsAdmin();
-    await survive({ causes }, (load) => fault(load, admin));
+    // A fault must look like neither of their answers.
+    const [revoked, exhausted] = [await addOrganization(admin), await addOrganization(admin)];
+    await revoke(admin, revoked.apiKeyId);
+    await exhaust(admin, exhausted.apiKeyId);
+    const options = {
+      stacks: [stack],
+      ...{ atOnce: 8, pace: 160, organizations: 8, keys: 5, limit: 100 },
+      refused: [{ token: revoked.token, due: 401 }, { token: exhausted.token, due: 429 }],
+    };
+    const { answers, asked, reads, organizationIds } = await underLoad(options, async (load) => {
+      await load.waitUntilHealthy();
+      await fault(load, admin);
+      await load.waitUntilHealthy();
+    });
+    assertEquals(answers.length, asked, "requests without an answer within 20 s");
+    const lines = stack.faults
+      .filter((line) => line.startsWith("{"))
+      .map((line): LogLine => JSON.parse(line));
+    for (const { status, due, requestId } of answers) {
+      if (status !== 500) {
+        assertEquals(status, due);
+        continue;
+      }
+      const logged = lines.filter(({ request_id }) => request_id === requestId);
+      assertEquals(logged.length, 1, `log lines of ${requestId}`);
+      assertMatch(logged[0]?.error ?? "", causes ?? /no request may fail/);
+    }
+    await using sql = connectAsAdmin();
+    const counted: number = await valueOf(sql`
+      select sum(cardinality(counted_at))::int from audit_log_private.rate_limits
+      where organization_id in ${sql(organizationIds)}`);
+    assert(counted >= reads && counted <= asked, `${reads} pages, ${counted} counted`);
   });
 }
 
@@ -137,49 +116,5 @@ describe("the service gives only allowed answers, and recovers, when", () => {
     await load.waitForAnswers(100);
     await admin`alter system reset default_transaction_read_only`;
     await admin`select pg_reload_conf()`;
-  });
-
-  // tests/stack/rate_limit_test.ts locks the counter of one key.
-  recovers("somebody locks the counters of all keys", /TimeoutError/, async (load, admin) => {
-    await admin.begin(async (transaction) => {
-      await transaction`lock table audit_log_private.rate_limits in access exclusive mode`;
-      await load.waitForAnswers(8, 500);
-    });
-  });
-
-  // tests/pure/handler_test.ts tests whole answers with wrong content.
-  it("the Data API hangs before or in the middle of an answer, or cuts it off", async () => {
-    const pass = ({ url, method, headers, body }: Request) => {
-      const { pathname, search } = new URL(url);
-      return fetch(`${stack.apiUrl}${pathname}${search}`, { method, headers, body });
-    };
-    // Longer than the function waits.
-    const hang = () => delay(6_000);
-    let isBroken = false;
-    let asked = 0;
-    await using dataApi = serveOnLoopback(async (request) => {
-      if (!isBroken) return await pass(request);
-      const fault = asked++ % 3;
-      if (fault === 0) await hang();
-      const whole = await (await pass(request)).bytes();
-      const half = new ReadableStream<Uint8Array>({
-        start: (controller) => controller.enqueue(whole.subarray(0, whole.length / 2)),
-        pull: (controller) => fault === 1 ? hang() : controller.close(),
-      });
-      return new Response(half, { headers: { "Content-Length": `${whole.length}` } });
-    });
-    const causes = /TimeoutError|error reading a body/;
-    const faults: string[] = [];
-    await using own = await startEdgeFunction({
-      apiUrl: dataApi.url,
-      secretKey: stack.secretKey,
-      log: (line) => faults.push(line),
-    });
-    const edgeFunction = { url: `http://127.0.0.1:${own.port}/public-audit-log`, faults };
-    await survive({ edgeFunction, causes }, async (load) => {
-      isBroken = true;
-      await load.waitForAnswers(16, 500).finally(() => isBroken = false);
-    });
-    for (const cause of causes.source.split("|")) assertMatch(faults.join(), new RegExp(cause));
   });
 });

@@ -148,7 +148,7 @@ describe("the handler", () => {
   });
 });
 
-// tests/faults/service_test.ts has a Data API that hangs, or cannot be reached.
+// tests/faults/service_test.ts has a database that hangs, or cannot be reached.
 describe("a fault of the Data API", () => {
   it("is a 500 wherever its answer is cut off, and nothing of the answer is logged", async () => {
     const text = acceptedItems('[{"data":{"a":[{"b":[{}]}}},{"data":"}]}}"}]');
