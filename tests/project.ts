@@ -1,7 +1,6 @@
 // Only the test tasks can load @std. Benchmarks and citus/trial.ts import this file, too.
 import assert from "node:assert/strict";
 import postgres from "postgres";
-import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
 import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
 
 // Helpers that take a connection of the owner of a database, of whatever stack.
@@ -126,12 +125,6 @@ export function queryOf(run: Run, given: Query) {
   return run`audit_log_private.with_defaults(jsonb_populate_record(null::audit_log.page_query, ${
     JSON.stringify(given)
   }::text::jsonb))`;
-}
-
-export async function readPage(run: Run, id: string, given: Query): Promise<Page> {
-  return await valueOf(run`
-    select json_build_object('total', r.total, 'items', r.items::json)
-    from audit_log_private.read_page(${id}, ${queryOf(run, given)}) as r`);
 }
 
 export interface FeedAnswer {

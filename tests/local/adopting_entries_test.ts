@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";
-import { valueOf } from "../project.ts";
+import { pidOf, type Run, somebodyWaitsFor, valueOf } from "../project.ts";
 import { runProgram } from "../run_program.ts";
 import { blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
@@ -58,6 +58,21 @@ describe("the tables that the page logs", () => {
     assertEquals(changed?.data["changes"], { title: ["Mine", "Ours"] });
     assertEquals([changed?.user_email, deleted?.user_email], [email, "unknown@invalid"]);
     assertEquals([added?.agent_name, added?.data["member_id"], others], ["level 50", id, []]);
+  });
+
+  it("add a new organization once when two transactions write its first rows at once, and neither fails", async () => {
+    const acme = await project.newOrganization();
+    await sql`delete from audit_log.organizations where external_id = ${acme}`;
+    const insert = (run: Run) =>
+      run`insert into public.documents (organization_id, title) values (${acme}, 'First')`;
+    let second: Promise<unknown> | undefined;
+    await sql.begin(async (first) => {
+      await insert(first);
+      second = insert(sql).execute();
+      await somebodyWaitsFor(sql, await pidOf(first));
+    });
+    await second;
+    assertEquals((await entriesOf(acme)).length, 2);
   });
 
   it("pass the page's check for a CI, which fails once a trigger is disabled or an entry was lost", async () => {

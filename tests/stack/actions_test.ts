@@ -3,8 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { codeOf, deleteEntriesBefore, insertEntries, insertEntry, pidOf } from "../project.ts";
-import { refusalOf, type Run, somebodyWaitsFor, valueOf } from "../project.ts";
+import { codeOf, insertEntry, pidOf } from "../project.ts";
+import { refusalOf, type Run, somebodyWaitsFor } from "../project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
@@ -55,7 +55,7 @@ describe("an action", () => {
     }
   });
 
-  it("can be written by transactions that began before it was added. Writing does not lock the action's row", async () => {
+  it("can be written by transactions that began before it was added. A deletion waits for them", async () => {
     const { id, token } = await newLog();
     const code = `test.${crypto.randomUUID()}`;
     const writer = await sql.reserve();
@@ -64,9 +64,6 @@ describe("an action", () => {
     assertEquals(await codeOf(write(id, code)), "23503");
     await newAction([], code);
     await write(id, code, {}, writer);
-    const isLocked = sql`
-      select xmax::text <> '0' as locked from audit_log.actions where code = ${code}`;
-    assertEquals(await valueOf(isLocked), false);
     // A deletion waits for the writer, and is refused.
     const deletion = refusalOf(sql`delete from audit_log.actions where code = ${code}`);
     await somebodyWaitsFor(sql, await pidOf(writer));
@@ -112,23 +109,6 @@ describe("an action", () => {
     assertEquals(await codeOf(write(id, action, {}, writer)), "23514");
     await write(id, action, { ticket: "T-1" }, writer);
     writer.release();
-  });
-
-  it("can be changed beside the upkeep and a deletion, none of which ends in a deadlock", async () => {
-    const [{ id }, other] = [await newLog(), await newLog()];
-    const action = await newAction();
-    await insertEntries(sql, id, "2020-01-01", 1, { action });
-    await insertEntries(sql, other.id, "2020-01-01", 1);
-    const upkeep = await sql.reserve();
-    await upkeep`begin`;
-    await upkeep`select audit_log_private.retain_and_compact(${id})`;
-    const change = sql`update audit_log.actions set required = '{ticket}' where code = ${action}`
-      .execute();
-    await somebodyWaitsFor(sql, await pidOf(upkeep));
-    await deleteEntriesBefore(upkeep, other.id, "2020-02-01");
-    await upkeep`commit`;
-    upkeep.release();
-    await change;
   });
 
   it("cannot be added if its code is no word, or one of its fields has no name", async () => {

@@ -10,9 +10,9 @@ import {
   get,
 } from "../helpers.ts";
 import { getPage, getProblem, insertEntries, insertEntry, inTokyo, newLog } from "../helpers.ts";
-import { goOn, newOrganization, type Page, pageQuery, type Query, queryOf } from "../helpers.ts";
+import { goOn, type Page, type Query, queryOf } from "../helpers.ts";
 import type { Run } from "../helpers.ts";
-import { rolledBack, signUp, sql, valueOf, writeEntries } from "../helpers.ts";
+import { rolledBack, sql, valueOf, writeEntries } from "../helpers.ts";
 
 const RANGE = "start=2026-03-01&end=9999-12-31";
 const BEGINNING = `${RANGE}&after=beginning`;
@@ -87,7 +87,7 @@ describe("the feed", () => {
     }
   });
 
-  it("gives the entries between two midnights in UTC, to the millisecond, in a session of any time zone", async () => {
+  it("gives, as pages do, the entries between two midnights in UTC, to the millisecond, in a session of any time zone", async () => {
     const { id } = await newLog();
     const query = { start_date: "2026-03-01", end_date: "2026-03-02", page_limit: 1 };
     const empty = await askFeed(sql, id, "beginning", query);
@@ -99,6 +99,9 @@ describe("the feed", () => {
       for (const after of ["beginning", empty?.cursor ?? ""]) {
         assertEquals(await readAll(session, id, after, query), inside);
       }
+      const page = session`
+        select total::int from audit_log_private.read_page(${id}, ${queryOf(session, query)})`;
+      assertEquals(await valueOf(page), inside.length);
     });
   });
 
@@ -146,25 +149,6 @@ describe("the feed", () => {
       from generate_series(1, 10000)`;
     const second = await getPage(token, goOn(`${BEGINNING}&limit=1`, first));
     assertEquals([second.items.length, second.has_more], [0, true]);
-  });
-
-  it("is the same for an administrator who calls read_audit_log()", async () => {
-    const admin = await signUp();
-    const { id: organization_id } = await newOrganization(admin);
-    await writeEntries(organization_id, named("abc"));
-    const read = (after: string, start = "2026-03-01") => {
-      const query = pageQuery(start, "9999-12-31", { page_limit: 2, after });
-      return admin.client.rpc("read_audit_log", { organization_id, query });
-    };
-    let after = "beginning";
-    for (const [names, has_more] of [[["a", "b"], true], [["c"], false], [[], false]] as const) {
-      const { data } = await read(after).throwOnError();
-      const page = data as Pick<Page, "total" | "has_more"> & { items: string; cursor: string };
-      const seen = namesOf({ items: JSON.parse(page.items) });
-      assertEquals([page.total, seen, page.has_more], [3, [...names], has_more]);
-      after = page.cursor;
-    }
-    assertEquals((await read(after, "2026-03-02")).error?.code, "AL003");
   });
 });
 

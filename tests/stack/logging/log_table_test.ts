@@ -1,7 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { sql } from "../../helpers.ts";
-import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../project.ts";
+import { actAs, errorOf, refusalOf, type Run, valueOf } from "../../project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests the migration `log_table` as an adopter meets it. logged_writes_test.ts has the odd writes.
@@ -159,12 +158,6 @@ describe("log_table() says at the push", () => {
       });
     });
   }
-
-  it("that on_failure must be chosen", async () => {
-    const call =
-      sql`select audit_log_private.log_table('audit_log.actions', organization => 'x', agent_name => 'x')`;
-    assertEquals(await codeOf(call), "42883");
-  });
 });
 
 describe("a failure", () => {
