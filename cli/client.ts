@@ -22,10 +22,15 @@ export function refuse(message: string): never {
 /** Parses a URL. Refuses one over which others on the way could read along. */
 export function secureUrl(name: string, text: string): URL {
   const url = new URL(URL.canParse(text) ? text : "none:");
-  if (url.username || url.password) refuse(`${name} must not have a user or a password in it.`);
+  refuseCredentials(name, url);
   const isHere = ["127.0.0.1", "[::1]", "localhost"].includes(url.hostname);
   if (url.protocol === "https:" || url.protocol === "http:" && isHere) return url;
   refuse(`${name} must be an https URL: otherwise others could read what is sent.`);
+}
+
+/** Refuses a URL that would show a password wherever it is shown. */
+export function refuseCredentials(name: string, { username, password }: URL): void {
+  if (username || password) refuse(`${name} must not have a user or a password in it.`);
 }
 
 /** A failure that may be over later. */
@@ -59,6 +64,10 @@ export interface FeedPage {
   organizationId: string;
 }
 
+/** How an entry begins, as the API writes it. */
+export const ENTRY =
+  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",/;
+
 const SELECTING = ["start", "end", "since", "until", "action", "user_email"] as const;
 
 /** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
@@ -83,6 +92,8 @@ export interface FollowOptions extends Selection {
   wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
 }
 
+/** Where a page's entries begin. */
+const ITEMS = '"items":[';
 const TIMEOUT_MS = 120_000;
 const FIRST_RETRY_MS = 200;
 const LONGEST_RETRY_MS = 30_000;
@@ -168,15 +179,18 @@ function parseProblem(body: string): { code?: string; parameters: string[] } {
   }
 }
 
+/** Fetch would quote another text in its error. */
+export const KEY = /^pck_\w+$/;
+
 /** Reads a key that may be replaced at any moment. */
 function readKey(file: string): string {
   try {
     const key = readFileSync(file, "utf8").trim();
-    if (key) return key;
+    if (KEY.test(key)) return key;
   } catch (error) {
     throw new Temporary(`The key cannot be read: ${messageOf(error)}`);
   }
-  throw new Temporary(`${file} is empty`);
+  throw new Temporary(`${file} does not hold an API key`);
 }
 
 /** Ends a request that takes too long. Has a timer of its own, because Node 20 forgets AbortSignal.timeout() in any(). */
@@ -273,21 +287,27 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
 /** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
 function parsePage(body: string): FeedPage {
   try {
-    const { items, total, ...page } = JSON.parse(body);
+    const [start, end] = [body.indexOf(ITEMS) + ITEMS.length, body.lastIndexOf("]")];
+    const { total, ...page } = JSON.parse(body.slice(0, start) + body.slice(end));
     const { cursor, has_more: hasMore, organization_id: organizationId } = page;
-    const text = body.slice(body.indexOf('"items":[') + '"items":['.length, body.lastIndexOf("]"));
-    // The API writes one entry a line.
-    const lines = text === "" ? [] : text.split(",\n");
-    if (
-      typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number" ||
-      lines.length !== items.length
-    ) {
+    if (typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number") {
       throw new TypeError("not a page that after= gives");
     }
-    return { items, lines, total, cursor, hasMore, organizationId };
+    // The API writes one entry a line.
+    const lines = start === end ? [] : body.slice(start, end).split(",\n");
+    return { items: lines.map(parseEntry), lines, total, cursor, hasMore, organizationId };
   } catch (error) {
     throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
   }
+}
+
+/**
+ * Parses an entry. Its text goes on into files and collectors line by line, so a line break in it could begin something
+ * else there: in Elasticsearch's `_bulk`, the deletion of a document.
+ */
+function parseEntry(line: string): Entry {
+  if (!ENTRY.test(line) || /[\r\n]/.test(line)) throw new TypeError("not an entry on each line");
+  return JSON.parse(line);
 }
 
 /** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */

@@ -9,6 +9,7 @@ import {
   AuditLogError,
   EXIT,
   type FollowOptions,
+  KEY,
   messageOf,
   refuse,
   secureUrl,
@@ -230,7 +231,7 @@ function api(goesOn = false): FollowOptions {
     );
   }
   const key = secret("AUDIT_LOG_API_KEY");
-  if (!/^pck_\w+$/.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
+  if (!KEY.test(key)) refuse("AUDIT_LOG_API_KEY must be an API key, pck_… Try --help.");
   const keyFile = process.env["AUDIT_LOG_API_KEY_FILE"];
   return { url: text, key, keyFile, say, goesOn };
 }
@@ -239,7 +240,10 @@ function api(goesOn = false): FollowOptions {
 function secret(name: string): string {
   const file = process.env[`${name}_FILE`];
   if (file && !existsSync(file)) refuse(`${name}_FILE: there is no file ${file}.`);
-  return file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
+  const value = file ? readFileSync(file, "utf8").trim() : process.env[name] ?? "";
+  // Fetch would quote it in its error.
+  if (/[^ -~]/.test(value)) refuse(`${name} must be one line of ASCII characters.`);
+  return value;
 }
 
 function print(text: string): number {

@@ -2,7 +2,8 @@ import { createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { visible } from "../seals/visible.ts";
-import { type Entry, limited, messageOf, refuse, secureUrl, send, Temporary } from "./client.ts";
+import { type Entry, limited, messageOf, refuse, refuseCredentials } from "./client.ts";
+import { secureUrl, send, Temporary } from "./client.ts";
 import { writeDurably } from "./files.ts";
 
 const NDJSON = "application/x-ndjson";
@@ -44,7 +45,8 @@ const MOST_BYTES = 900_000;
 
 /** Makes the sink that `--to` names. `--help` says what each sink needs as FORWARD_TOKEN, which is `token`. */
 export async function sinkFor(to: string, token: string, options: SinkOptions = {}): Promise<Sink> {
-  const [, kind, text = ""] = to.match(/^(?:(splunk|elasticsearch):)?(https?:.*)$/) ?? [];
+  const [, kind, text = ""] = to.match(/^(?:(splunk|elasticsearch):)?((?:https?|s3):.*)$/) ?? [];
+  if (URL.canParse(text)) refuseCredentials("--to", new URL(text));
   const isFor = {
     headers: to.startsWith("http"),
     body: to.startsWith("http"),
@@ -68,12 +70,22 @@ export async function sinkFor(to: string, token: string, options: SinkOptions = 
 
 /** Posts to a URL. Returns the body of the answer. */
 async function post(url: URL, body: string, init: RequestInit): Promise<string> {
-  const answer = await send(url, { ...init, method: "POST", body });
-  if (answer.status >= 200 && answer.status < 300) return answer.body;
+  const { status, body: given } = await send(url, { ...init, method: "POST", body });
+  const answer = withoutSecrets(given, init.headers);
+  if (status >= 200 && status < 300) return answer;
   refuse(
-    `${url.host} refuses the entries (${answer.status}): correct --to or FORWARD_TOKEN.\n` +
-      visible(answer.body),
+    `${url.host} refuses the entries (${status}): correct --to or FORWARD_TOKEN.\n` +
+      visible(answer),
   );
+}
+
+/** Leaves the values of headers out of an answer that repeats them, because it may be shown. */
+function withoutSecrets(answer: string, headers?: HeadersInit): string {
+  const values = [...new Headers(headers)].flatMap(([name, value]) =>
+    name === "content-type" ? [] : [value, ...value.split(" ")]
+  );
+  return values.filter(({ length }) => length >= 8)
+    .reduce((text, value) => text.replaceAll(value, "…"), answer);
 }
 
 /** Sends NDJSON or arrays: with headers from a file, or signed, or both. */
@@ -152,7 +164,7 @@ function elasticsearch(url: URL, token: string, refused?: string): Sink {
     const body = lines.map((line, n) => {
       const { id, created_at } = items[n] ?? { id: "", created_at: "" };
       const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
-      return `${create}\n{"@timestamp":"${created_at}",${line.slice(1)}\n`;
+      return `${create}\n{"@timestamp":${JSON.stringify(created_at)},${line.slice(1)}\n`;
     });
     const answer = await post(bulk, body.join(""), { headers, signal });
     const { items: results = [] } = parse(answer);

@@ -134,19 +134,37 @@ describe("a command beside a broken or hostile server", () => {
     assertVisible(stderr);
   });
 
-  it("shows none of a sink's answer either", async () => {
-    const error = { create: { status: 400, error: { reason: ATTACK } } };
+  it("takes no entry that would be a command in Elasticsearch's _bulk", async () => {
+    const deletion = `\n{"delete":{"_index":"x","_id":"1"}}}`;
+    const items = [
+      `{"id":"${crypto.randomUUID()}","created_at":"2026-03-01T00:00:00.000Z","data":`,
+    ];
+    const page = (data: string) =>
+      `{"organization_id":"","total":1,"cursor":"a","has_more":false,"items":[${items}${data}]}`;
+    await using server = serveOnLoopback(() => new Response(page(deletion)));
+    const pages = follow({ url: server.url, key: "pck_x", wait: () => Promise.resolve() });
+    await assertRejects(() => pages.next(), AuditLogError, "not an entry on each line");
+  });
+
+  it("shows none of a sink's answer either, nor the token that it repeats", async () => {
+    const token = "a-secret-token";
+    const error = { create: { status: 400, error: { reason: ATTACK + token } } };
     const cases: [to: string, answer: Response][] = [
-      ["splunk:", new Response(ATTACK)],
-      ["splunk:", new Response(ATTACK, { status: 400 })],
+      ["splunk:", new Response(ATTACK + token)],
+      ["splunk:", new Response(ATTACK + token, { status: 400 })],
       ["elasticsearch:", Response.json({ errors: true, items: [error] })],
     ];
     for (const [to, answer] of cases) {
       await using server = serveOnLoopback(() => answer);
-      const sink = await sinkFor(`${to}${server.url}/index`, "token");
+      const sink = await sinkFor(`${to}${server.url}/index`, token);
       const delivery = { items: [], lines: ["{}"], number: 0, from: "", signal: null };
-      assertVisible((await assertRejects(() => sink(delivery), Error, "\\u009b2J")).message);
+      const { message } = await assertRejects(() => sink(delivery), Error, "\\u009b2J");
+      assertVisible(message.replace(token, "\0"));
     }
+    const args = ["forward", "--to=splunk:https://x.example", `--state=${newFolder()}/state`];
+    const env = { FORWARD_TOKEN: `${token}\nx` };
+    const { code, stderr } = await startCli(INSTALLED, args, { key: "pck_x", env }).output;
+    assertEquals([code, stderr], [2, "FORWARD_TOKEN must be one line of ASCII characters.\n"]);
   });
 
   it("prints such characters of an entry escaped on a terminal, and as they are to a program", async () => {

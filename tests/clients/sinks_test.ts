@@ -103,6 +103,7 @@ describe("public-audit-log forward", () => {
       ["https://x.example", `--headers=${headers}`, /^--headers: line 2 of .* is no header/],
       ["https://x.example", "--body=xml", /^--body must be array or ndjson/],
       ["https://x.example", "--refused=x", /^--refused is not for --to=https/],
+      ["s3://a:secret@bucket", "--body=array", /^--to must not have a user or a password/],
       ["splunk:https://x.example", "--body=array", /^--body is not for --to=splunk/],
       ["https://x.example", "--body=array", /^FORWARD_TOKEN must be .* Or give --headers/],
     ];
