@@ -52,6 +52,37 @@ export function readProgress<Progress extends { after: string }>(
   );
 }
 
+/** An entry has 7,500 bytes at most. */
+const LONGEST_LINE = 1_000_000;
+
+/**
+ * The lines of a file, or of a stream from it. Only a line break ends one: readline would also split at the U+2028 of an
+ * entry. Refuses what is not UTF-8, so that no two files have the same lines.
+ */
+export async function* linesOf(
+  path: string,
+  input: AsyncIterable<Uint8Array> = fs.createReadStream(path),
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let rest = "";
+  for await (const piece of input) {
+    const lines = (rest + decode(piece, true)).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+    if (rest.length > LONGEST_LINE) refuse(`${path} has a line that is too long for an entry.`);
+  }
+  rest += decode(new Uint8Array(), false);
+  if (rest !== "") yield rest;
+
+  function decode(piece: Uint8Array, stream: boolean): string {
+    try {
+      return decoder.decode(piece, { stream });
+    } catch {
+      refuse(`${path} is not in UTF-8.`);
+    }
+  }
+}
+
 type Claim = "holds" | "waits" | "gone";
 
 /** What the socket of a process that does not answer says of it. With another error, it may be alive. */

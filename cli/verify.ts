@@ -13,11 +13,12 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { createInterface } from "node:readline";
+import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
 import { DAY, type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
-import { ask, type FollowOptions, persist, refuse } from "./client.ts";
+import { ask, ENTRY, type FollowOptions, persist, refuse } from "./client.ts";
+import { linesOf } from "./files.ts";
 
 export interface VerifyOptions {
   /** Files with entries, one a line, in any order, and folders of such files. */
@@ -35,8 +36,7 @@ export interface VerifyOptions {
 const MOST_SEALS = 1_000_000;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
-/** How an entry begins, and where what identifies it ends. */
-const ENTRY = /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",/;
+/** Where an entry has what identifies it. */
 const ID = [7, 43] as const;
 const CREATED_AT = [60, 84] as const;
 /** So many characters are gathered before they are written to the files of their days. */
@@ -114,7 +114,7 @@ async function hashFiles(files: string[]) {
     for (const day of named) {
       const file = join(folder, day);
       // A day whose file is empty has none here.
-      const lines = existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : [];
+      const lines = existsSync(file) ? readFileSync(file, "utf8").slice(0, -1).split("\n") : [];
       const unique = [...new Set(lines)].sort(byTimeAndId);
       repeated += lines.length - unique.length;
       days.set(day, await hashDay(inPieces(unique)));
@@ -128,11 +128,12 @@ async function hashFiles(files: string[]) {
 /** The lines of a file, gathered by day. */
 async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: string]> {
   const file = createReadStream(path);
-  const input = path.endsWith(".gz") ? file.pipe(createGunzip()) : file;
+  const input = path.endsWith(".gz") ? pipeline(file, createGunzip(), () => {}) : file;
   const gathered = new Map<string, string>();
   let size = 0;
   let number = 0;
-  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
+  for await (const text of linesOf(path, input)) {
+    const line = text.endsWith("\r") ? text.slice(0, -1) : text;
     number++;
     const [, day] = line.match(ENTRY) ?? [];
     if (!day) refuse(`${path}, line ${number}: not an entry as the API gives it`);

@@ -8,6 +8,7 @@ import {
   type Findings,
   isSeal,
   type Kept,
+  nameOf,
   type Seal,
 } from "./seal_chain.ts";
 
@@ -61,9 +62,10 @@ export function missingSeals(pages: SealsPage[]): { found: number; total: number
 export async function judge({ pages, days, kept, ...range }: Evidence): Promise<Verdict> {
   const seals = pages.flatMap(({ items }) => items);
   const altered = new Set(pages.flatMap((page) => page.altered));
+  const last = new Map(seals.map((seal) => [seal.day, seal]));
   const found = await checkChain(seals, kept);
   for (const day of altered) {
-    const since = seals.findLast((seal) => seal.day === day)?.sealed_at ?? "it was sealed";
+    const since = last.get(day)?.sealed_at ?? "it was sealed";
     found.problems.push(
       `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
         "declares it",
@@ -78,7 +80,6 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
     states.set(day, typeof until === "string" ? until : isProven ? "proven" : "sealed");
   }
   const { start = known[0]?.[0] ?? "", end = known.at(-1)?.[0] ?? "" } = range;
-  const last = new Map(seals.map((seal) => [seal.day, seal]));
   const missing = [...last.values()].filter(({ day, entries }) => entries > 0 && !days.has(day))
     .map(({ day }) => day).sort();
   const within = missing.filter((day) => start <= day && day <= end);
@@ -128,6 +129,13 @@ function judgeDay(
     problems.push(
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +
         `${file.entries}; ${why}`,
+    );
+    return "differs";
+  }
+  if (same.entries !== file.entries) {
+    problems.push(
+      `${nameOf(same)} says ${same.entries} entries, but its hash is that of ${file.entries}: ` +
+        "somebody made it by hand",
     );
     return "differs";
   }

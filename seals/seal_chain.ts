@@ -37,9 +37,11 @@ const ONE_DAY = 24 * 60 * 60 * 1000;
 
 /** Whether a value from outside has all fields of a seal in their form. What they say may still be wrong. */
 export function isSeal(value: unknown): value is Seal {
-  return Object.entries(FORM).every(([name, form]) =>
-    form.test(String((value as Record<string, unknown> | null)?.[name]))
-  );
+  const seal = (value ?? {}) as Record<string, unknown>;
+  // A number in quotes has the same hash, but "4" + 1 is 41.
+  const isFormed = ([name, form]: [string, RegExp]) =>
+    typeof seal[name] === (form === NUMBER ? "number" : "string") && form.test(`${seal[name]}`);
+  return Object.entries(FORM).every(isFormed) && !Number.isNaN(Date.parse(`${seal["sealed_at"]}`));
 }
 
 /** Checks that a chain is whole, keeps its rules, and has the seal that was kept elsewhere. */

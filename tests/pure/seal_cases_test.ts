@@ -1,7 +1,9 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { describe, it } from "@std/testing/bdd";
+import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { verify } from "../../cli/verify.ts";
+import type { SealsPage } from "../../seals/judge.ts";
+import { DayHasher, sealOf } from "../../seals/seal_chain.ts";
 import { runProgram } from "../run_program.ts";
 
 const CASES = fileURLToPath(new URL("../../seals/cases/", import.meta.url));
@@ -14,6 +16,20 @@ interface Expected {
   why: string;
 }
 
+const FOLDER = await Deno.makeTempDir();
+afterAll(() => Deno.remove(FOLDER, { recursive: true }));
+
+function newFile(content: string | Uint8Array): string {
+  const path = `${FOLDER}/${crypto.randomUUID()}`;
+  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  Deno.writeFileSync(path, bytes);
+  return path;
+}
+
+async function readSeals(name: string): Promise<SealsPage> {
+  return JSON.parse(await Deno.readTextFile(`${CASES}${name}/seals.json`));
+}
+
 /** The commands of docs/verifying.md that check the seals, and then the file of each day as the page says. */
 async function commands(): Promise<string> {
   const text = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
@@ -22,10 +38,11 @@ async function commands(): Promise<string> {
     blocks.find((block) => block.includes(part))
   );
   const file = blocks.find((block) => block.includes("--filter=sha256sum")) ?? "";
-  const [hash = ""] = file.replace("days/2026-11-20.ndjson", '"$day.ndjson"').split("\n");
+  const [hash = ""] = file.replaceAll("days/2026-11-20.ndjson", '"$day.ndjson"').split("\n");
   return `${checks.join("\n")}
 for day in $(ls *.ndjson | cut -d. -f1); do
-  jq -r --arg day $day '.items[] | select(.day == $day) | .sha256' seals.json | grep -q "$(${hash})" ||
+  jq -r --arg day $day '.items[] | select(.day == $day) | "\\(.entries) \\(.sha256)"' seals.json |
+    grep -q "$(${hash})" ||
     echo "differs: $day"
 done`;
 }
@@ -65,16 +82,38 @@ describe("a verifier judges", () => {
     });
   }
 
-  it("no seals with altered days that are none, such as escapes that would write on a terminal", async () => {
-    const folder = await Deno.makeTempDir();
-    const seals = JSON.parse(Deno.readTextFileSync(`${CASES}good/seals.json`));
-    const altered = ["\x1b[2K\x1b[1GAll is as it was sealed."];
-    Deno.writeTextFileSync(`${folder}/seals.json`, JSON.stringify({ ...seals, altered }));
-    await assertRejects(
-      () => verify({ files: [`${CASES}good`], seals: [`${folder}/seals.json`] }),
-      Error,
-      "The seals are not what …/seals answers",
-    );
-    await Deno.remove(folder, { recursive: true });
+  it("no seals with values of another kind, as escapes that would write on a terminal, or numbers in quotes", async () => {
+    const { items: [first, ...others], ...page } = await readSeals("good");
+    const wrongs = [
+      { ...page, items: [first, ...others], altered: ["\x1b[2K\x1b[1GAll is as it was sealed."] },
+      ...[{ entries: `${first?.entries}` }, { sealed_at: "2026-99-99T00:00:00.000Z" }].map(
+        (wrong) => ({ ...page, items: [{ ...first, ...wrong }, ...others] }),
+      ),
+    ];
+    for (const wrong of wrongs) {
+      await assertRejects(
+        () => verify({ files: [`${CASES}good`], seals: [newFile(JSON.stringify(wrong))] }),
+        Error,
+        "The seals are not what …/seals answers",
+      );
+    }
+  });
+
+  it("the bytes of a file: U+2028 in an entry ends no line, and no other byte stands for U+FFFD", async () => {
+    const { items: [first], ...page } = await readSeals("good");
+    const [line = ""] = Deno.readTextFileSync(`${CASES}good/2026-03-01.ndjson`).split("\n");
+    const bytes = new TextEncoder().encode(`${line.replace("Clerk", "\u2028\ufffd")}\n`);
+    const hasher = new DayHasher();
+    await hasher.add(bytes);
+    const seal = { ...first!, ...await hasher.end() };
+    seal.seal = await sealOf(seal);
+    const seals = [newFile(JSON.stringify({ ...page, total: 1, items: [seal] }))];
+    const check = async (...pieces: BlobPart[]) =>
+      await verify({ files: [newFile(await new Blob(pieces).bytes())], seals });
+    assertEquals((await check(bytes)).isWell, true);
+    assertEquals((await check(bytes.slice(0, -1), " \n")).isWell, false);
+    const at = bytes.indexOf(0xef);
+    const other = check(bytes.slice(0, at), new Uint8Array([0xff]), bytes.slice(at + 3));
+    await assertRejects(() => other, Error, "is not in UTF-8");
   });
 });
