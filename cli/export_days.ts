@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import type { DayHash } from "../seals/seal_chain.ts";
 import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
-import { lock, writeDurably } from "./files.ts";
+import { linesOf, lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
 const PAGE = 1000;
@@ -28,11 +28,12 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
     const read = own && reduced.has(day)
       ? undefined
       : await persist(() => readDay(day, `${file}.new`, options), options);
-    if (!read || own && own.entries > read.entries) {
+    if (!read || own && !await hasLinesOf(`${file}.new`, file)) {
       rmSync(`${file}.new`, { force: true });
+      const inLog = read?.entries ?? entries;
       notes.push(
-        `${file} is kept as it is, with ${own?.entries} entries: the log has ` +
-          `${read?.entries ?? entries}, because some were deleted. To write it anew, move it away`,
+        `${file} is kept as it is, with ${own?.entries} entries: the log has ${inLog}, and some of the file were ` +
+          "deleted or changed there. To write it anew, move it away",
       );
       continue;
     }
@@ -46,6 +47,20 @@ export async function exportDays(folder: string, options: FollowOptions): Promis
   }
   notes.push(`${days.length} sealed days are in ${folder}, ${written} of them new`);
   return notes.join("\n");
+}
+
+/** Whether a file has all lines of another, in their order: else it must not take the place of what it may disprove. */
+async function hasLinesOf(path: string, other: string): Promise<boolean> {
+  const lines = linesOf(path);
+  for await (const line of linesOf(other)) {
+    for (;;) {
+      const { value, done } = await lines.next();
+      if (done) return false;
+      if (value === line) break;
+    }
+  }
+  await lines.return(undefined);
+  return true;
 }
 
 /** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */

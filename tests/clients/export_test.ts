@@ -117,7 +117,7 @@ describe("public-audit-log export", () => {
     });
   }
 
-  it("writes each sealed day as its seal has it with --days, reads only what is new, and keeps what the log has deleted", async () => {
+  it("writes each sealed day as its seal has it with --days, reads only what is new, and keeps what the log has deleted or changed", async () => {
     const log = await newLog();
     const days = { "2026-11-18": 2, "2026-11-19": 1000, "2026-11-20": 2000 };
     for (const [day, count] of Object.entries(days)) await insertEntries(sql, log.id, day, count);
@@ -164,10 +164,14 @@ describe("public-audit-log export", () => {
 
     await deleteEntriesBefore(sql, log.id, "2026-11-19");
     await runUpkeep(sql);
-    const [kept, after] = await exportDays();
-    assertMatch(kept ?? "", /2026-11-18\.ndjson is kept as it is, with 2 entries: the log has 0/);
+    const other = read(`${folder}/2026-11-20.ndjson`).replace('"action":"', '"action":"un');
+    Deno.writeTextFileSync(`${folder}/2026-11-20.ndjson`, other);
+    const [deleted, changed, after] = await exportDays();
+    assertMatch(deleted ?? "", /11-18\.ndjson is kept as it is, with 2 entries: the log has 0/);
+    assertMatch(changed ?? "", /11-20\.ndjson is kept .* 2001 .* has 2001, .* deleted or changed/);
     assertEquals(after, said(0));
     assertEquals(read(`${folder}/2026-11-18.ndjson`).split("\n").length, 3);
+    assertEquals(read(`${folder}/2026-11-20.ndjson`), other);
   });
 
   it("ends with code 1 when the disk is full", async () => {
