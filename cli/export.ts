@@ -1,7 +1,7 @@
 import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
 import { follow, type FollowOptions, refuse } from "./client.ts";
-import { COLUMNS, csvRecord } from "./csv.ts";
+import { CSV_HEADER, csvRecord } from "./csv.ts";
 import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
 
 /** How much of FILE is written, as in FILE.progress. */
@@ -45,9 +45,7 @@ function cutToProgress(out: string): Progress {
   return progress;
 }
 
-/** As CSV it begins with a byte order mark: without one, Excel does not read it as UTF-8. */
 function textOf(lines: string[], out: string, isFirst: boolean): string {
   if (!/\.csv$/i.test(out)) return lines.map((line) => `${line}\n`).join("");
-  const header = isFirst ? `\uFEFF${COLUMNS.join(",")}\r\n` : "";
-  return header + lines.map((line) => csvRecord(line, COLUMNS)).join("");
+  return `${isFirst ? CSV_HEADER : ""}${lines.map(csvRecord).join("")}`;
 }

@@ -1,4 +1,4 @@
-import { COLUMNS, csvRecord } from "../../cli/csv.ts";
+import { CSV_HEADER, csvRecord } from "../../cli/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
 import { retried } from "../data/call.ts";
 import type { WorkOptions } from "./work.tsx";
@@ -52,8 +52,7 @@ export async function exportEntries(
   let after = "beginning";
   const text = new ReadableStream<string>({
     start: (stream) => {
-      // Without this mark, Excel takes UTF-8 for another encoding.
-      if (isCsv) stream.enqueue(`\ufeff${COLUMNS.join(",")}\r\n`);
+      if (isCsv) stream.enqueue(CSV_HEADER);
     },
     pull: async (stream) => {
       const { items, total, cursor, has_more } = await retried(
@@ -61,7 +60,7 @@ export async function exportEntries(
         signal,
       );
       stream.enqueue(
-        items.map((item) => isCsv ? csvRecord(item, COLUMNS) : `${item}\n`).join(""),
+        items.map((item) => isCsv ? csvRecord(item) : `${item}\n`).join(""),
       );
       written += items.length;
       after = cursor;

@@ -14,7 +14,6 @@ import {
   PUBLISHABLE_KEY,
   rolledBack,
   runUpkeep,
-  SECRET_KEY,
   signUp,
   sql,
   writeEntries,
@@ -52,10 +51,6 @@ describe("docs/api.md", () => {
     assertEquals(
       errors.map(({ parameter }: { parameter: string }) => parameter),
       ["start", "limit", "acton", "end"],
-    );
-    assertMatch(
-      outputOf("seq 60"),
-      /^HTTP\/1\.1 429 .*ratelimit: "default";r=0;t=\d+.*retry-after: \d+.*"code":"rate_limited"/si,
     );
   });
 });
@@ -110,12 +105,7 @@ describe("docs/keys.md", () => {
 
 describe("docs/operating.md", () => {
   it("has commands that all run, and print what the page says of them", async () => {
-    const { id } = await newLog();
-    const { outputOf } = await runRecipes(
-      { API_URL, SECRET_KEY, DB_URL: DATABASE_URL, ORGANIZATION_ID: id },
-      "operating.md",
-    );
-    assertMatch(outputOf("rest/v1/audit_entries"), /^HTTP\/1\.1 201 /);
+    const { outputOf } = await runRecipes({ DB_URL: DATABASE_URL }, "operating.md");
     assertEquals(JSON.parse(outputOf("health")).is_adopted, true);
     const metrics = outputOf("metrics()").split("\n");
     for (const line of metrics) {

@@ -19,9 +19,16 @@ import {
 import { lock } from "../../cli/files.ts";
 import { hangUp } from "../loopback.ts";
 import type { Ended } from "../run_program.ts";
-import { installCli, mustRun, newFolder } from "./cli.ts";
-import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
-import { fill, newFilledLog } from "./log.ts";
+import {
+  type CliOptions,
+  installCli,
+  KILLED,
+  mustRun,
+  newFolder,
+  type Running,
+  startCli,
+} from "./cli.ts";
+import { fill, newFilledLog, writeLate } from "./log.ts";
 import { startKiller, startProxy } from "./proxy.ts";
 
 const INSTALLED = await installCli();
@@ -93,17 +100,13 @@ describe("public-audit-log export", () => {
       await using proxy = startKiller(log, () => random(12));
       const options = { url: proxy.url, key: log.token };
       for (let kill = 0; kill < kills; kill++) {
-        // Is committed after the next entries, and has an earlier time.
-        const late = await sql.reserve();
-        await late`begin`;
-        await insertEntry(late, log.id, { created_at: "2026-11-11" });
+        const commitLate = await writeLate(log);
         await fill(log, 1 + random(700), 11 + random(10));
         const { process, output } = start(file, options, "--follow");
         proxy.victim = { process, answersLeft: 1 + random(2) };
         const { code, stderr } = await output;
         assertEquals(code, KILLED, stderr);
-        await late`commit`;
-        late.release();
+        await commitLate();
         // As if it had been killed while it wrote a page.
         if (random(3) === 0) Deno.writeTextFileSync(file, "half an en", { append: true });
       }

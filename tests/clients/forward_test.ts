@@ -8,8 +8,15 @@ import { type Delivery, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import { installCli, mustRun, newFolder } from "./cli.ts";
-import { type CliOptions, KILLED, type Running, startCli } from "./run_cli.ts";
+import {
+  type CliOptions,
+  installCli,
+  KILLED,
+  mustRun,
+  newFolder,
+  type Running,
+  startCli,
+} from "./cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 

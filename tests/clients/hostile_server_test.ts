@@ -5,10 +5,9 @@ import { sinkFor } from "../../cli/sinks.ts";
 import { AUDIT_LOG_URL, newLog } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";
 import { runProgram } from "../run_program.ts";
-import { installCli, mustRun, newFolder } from "./cli.ts";
+import { installCli, mustRun, newFolder, startCli } from "./cli.ts";
 import { newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
-import { startCli } from "./run_cli.ts";
 
 const INSTALLED = await installCli();
 const MAIN = `${INSTALLED}/node_modules/public-audit-log/dist/main.js`;

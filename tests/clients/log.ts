@@ -1,4 +1,4 @@
-import { insertEntry, newLog, type Organization, sql, writeEntries } from "../helpers.ts";
+import { insertEntry, newLog, type Organization, sql } from "../helpers.ts";
 
 /** Careless programs break these values when they write or read JSON or CSV. */
 const AWKWARD = [
@@ -45,24 +45,15 @@ export async function fill(
     from generate_series(0, ${count}::int - 1) as n`;
 }
 
-/**
- * Writes to the 20th of November 2026 as platforms do. One writer commits late while others write,
- * times go up and down, and some transactions are rolled back.
- */
-export async function writeOutOfOrder({ id }: Organization, rounds: number): Promise<void> {
+/** Writes an entry with an early time, without committing it. Returns what commits it. */
+export async function writeLate({ id }: Organization): Promise<() => Promise<void>> {
   const writer = await sql.reserve();
-  const write = (hour: number) => insertEntry(writer, id, { created_at: `2026-11-20 ${hour}:00Z` });
-  for (let round = 0; round < rounds; round++) {
-    await writer`begin`;
-    await write(round * 7 % 24);
-    await writer`savepoint undone`;
-    await write(round * 5 % 24);
-    if (round % 3 === 0) await writer`rollback to savepoint undone`;
-    await writeEntries(id, [{ created_at: `2026-11-20T${10 + round % 10}:00:00Z` }]);
-    await writer`select pg_sleep(${0.05 * (round % 4)})`;
-    await (round % 5 === 4 ? writer`rollback` : writer`commit`);
-  }
-  writer.release();
+  await writer`begin`;
+  await insertEntry(writer, id, { created_at: "2026-11-11" });
+  return async () => {
+    await writer`commit`;
+    writer.release();
+  };
 }
 
 /** The ids of all entries, sorted. */

@@ -16,8 +16,7 @@ import {
   UNKNOWN_TOKEN,
   writeEntries,
 } from "../helpers.ts";
-import { installCli, newFolder } from "./cli.ts";
-import { startCli } from "./run_cli.ts";
+import { installCli, newFolder, startCli } from "./cli.ts";
 import { runRecipes } from "./recipes.ts";
 
 const INSTALLED = await installCli();

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe } from "@std/testing/bdd";
-import { fill, idsOfLog, newFilledLog, writeOutOfOrder } from "../clients/log.ts";
+import { fill, idsOfLog, newFilledLog, writeLate } from "../clients/log.ts";
 import { startKiller } from "../clients/proxy.ts";
 import { randomFrom } from "../helpers.ts";
 import { runProgram } from "../run_program.ts";
@@ -29,13 +29,13 @@ describe("examples/dlt", () => {
     };
     const run = { args: [example("dlt/follow_audit_log.py")], cwd, env };
     for (let kill = 0; kill < 8; kill++) {
-      const writing = writeOutOfOrder(organization, 5);
+      const commitLate = await writeLate(organization);
       const options = { ...run, stdout: "null", stderr: "null" } as const;
       const process = new Deno.Command(`${bin}/python`, options).spawn();
       api.victim = { process, answersLeft: 1 + random(2) };
-      await process.status;
-      await writing;
       await fill(organization, random(700));
+      await process.status;
+      await commitLate();
     }
     api.victim = undefined;
     // What a killed run has read is loaded before new entries are read.
