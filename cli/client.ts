@@ -119,7 +119,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
       const { headers, body } = await ask(url, options);
       const page = parsePage(body);
       if (page.hasMore && page.cursor === after) {
-        throw new Temporary(`${url.host}: the page before again (does a proxy cache answers?)`);
+        throw new Temporary(`${url.host}: the same page as before (does a proxy cache answers?)`);
       }
       return { headers, page };
     }, options);

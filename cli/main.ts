@@ -58,7 +58,8 @@ ${SELECTION}
   --follow               keep running, and add entries as they are written
   --verify               at the end, check the file against the seals, as verify does
 
-Interrupted or done, the same command goes on where FILE ends: it adds what is new, late entries too.
+Interrupted or done, run the same command again: it goes on where FILE ends, and adds what is
+new, late entries too.
 A spreadsheet may run a CSV value that begins with = + - @ as a formula. Import all columns as text.`,
 
   follow: `Prints entries as they are written, one JSON object a line, until it is ended.
@@ -85,10 +86,10 @@ ${SELECTION}
   --body=array           for https: JSON arrays instead of NDJSON
   --refused=FILE         for elasticsearch: entries that it refuses go to FILE, with the reason, and the rest goes on
 
-Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE, the name of a file that holds it. It is, for https: the signing secret
-(whsec_…, Standard Webhooks). For splunk: the token. For elasticsearch: the API key, or the whole value of
+Set FORWARD_TOKEN, or FORWARD_TOKEN_FILE to the name of a file that holds it. For https, it is the signing secret
+(whsec_…, Standard Webhooks); for splunk, the token; for elasticsearch, the API key, or the whole value of
 Authorization. For s3, set none: run npm install @aws-sdk/client-s3, which finds credentials as AWS's own programs do.
-If this is killed, it may deliver the last page again: drop repeats by id and created_at.`,
+After a kill, the last page may be delivered again: drop repeats by id and created_at.`,
 
   verify: `Checks exported entries of an audit log against its seals.
 
@@ -97,8 +98,8 @@ If this is killed, it may deliver the last page again: drop repeats by id and cr
 
   FILE …                 files with one entry a line (NDJSON, or .gz of it), in any order, also repeated: what export,
                          the console, a bucket or a webhook has. A folder means its .ndjson files
-  --start=DAY --end=DAY  each sealed day from the one to the other must be here (default from the first day here
-                         to the last)
+  --start=DAY --end=DAY  each sealed day between them must be here (default: the first and the last day
+                         that is here)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
   --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked`,
@@ -226,8 +227,8 @@ function api(goesOn = false): FollowOptions {
   const { pathname, search } = secureUrl("AUDIT_LOG_URL", text);
   if (!/\/public-audit-log\/?$/.test(pathname) || search !== "") {
     refuse(
-      "AUDIT_LOG_URL must end in /public-audit-log, as https://…/functions/v1/public-audit-log does. What to " +
-        "read is said in options: try --help.",
+      "AUDIT_LOG_URL must end in /public-audit-log, as https://…/functions/v1/public-audit-log does. Say what " +
+        "to read with options: try --help.",
     );
   }
   const key = secret("AUDIT_LOG_API_KEY");

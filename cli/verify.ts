@@ -103,6 +103,7 @@ async function hashFiles(files: string[]) {
   const folder = mkdtempSync(join(tmpdir(), "public-audit-log-"));
   const named = new Set(paths.flatMap((path) => basename(path).match(DAY_FILE)?.[1] ?? []));
   const days = new Map<string, DayHash>();
+  const encoder = new TextEncoder();
   let repeated = 0;
   try {
     for (const path of paths) {
@@ -117,7 +118,9 @@ async function hashFiles(files: string[]) {
       const lines = existsSync(file) ? readFileSync(file, "utf8").slice(0, -1).split("\n") : [];
       const unique = [...new Set(lines)].sort(byTimeAndId);
       repeated += lines.length - unique.length;
-      days.set(day, await hashDay(inPieces(unique)));
+      const hasher = new DayHasher();
+      for (const line of unique) await hasher.add(encoder.encode(`${line}\n`));
+      days.set(day, await hasher.end());
     }
   } finally {
     rmSync(folder, { recursive: true });
@@ -152,22 +155,11 @@ function byTimeAndId(one: string, other: string): number {
   return key(one) < key(other) ? -1 : 1;
 }
 
-function* inPieces(lines: string[]): Generator<Uint8Array<ArrayBuffer>> {
-  const encoder = new TextEncoder();
-  for (const line of lines) yield encoder.encode(`${line}\n`);
-}
-
-async function hashDay(
-  pieces: AsyncIterable<Uint8Array<ArrayBuffer>> | Iterable<Uint8Array<ArrayBuffer>>,
-): Promise<DayHash> {
-  const hasher = new DayHasher();
-  for await (const piece of pieces) await hasher.add(piece);
-  return await hasher.end();
-}
-
 /** Hashes a day's file. */
 export async function hashOf(path: string): Promise<DayHash> {
-  return await hashDay(createReadStream(path) as AsyncIterable<Uint8Array<ArrayBuffer>>);
+  const hasher = new DayHasher();
+  for await (const piece of createReadStream(path)) await hasher.add(piece);
+  return await hasher.end();
 }
 
 function summary(last: Seal | undefined, kept: string | undefined, problems: number): string {
