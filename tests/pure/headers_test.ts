@@ -1,6 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { clientAddress, pageLinks } from "../../supabase/functions/public-audit-log/headers.ts";
+import {
+  clientAddress,
+  networkOf,
+  pageLinks,
+} from "../../supabase/functions/public-audit-log/headers.ts";
 import type { Query } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const URL = "https://project.example/audit";
@@ -63,5 +67,19 @@ describe("clientAddress()", () => {
     for (const [headers, address] of cases) {
       assertEquals(clientAddress(new Headers(headers)), address);
     }
+  });
+});
+
+describe("networkOf()", () => {
+  it("is the same for all addresses that one machine can have", () => {
+    const cases: [address: string | undefined, network: string][] = [
+      ["2001:db8::1", "2001:db8:0:0"],
+      ["2001:DB8:0:0:ffff::", "2001:db8:0:0"],
+      ["2001:db8:0:1::", "2001:db8:0:1"],
+      ["203.0.113.7", "203.0.113.7"],
+      ["::ffff:203.0.113.7", "::ffff:203.0.113.7"],
+      [undefined, ""],
+    ];
+    for (const [address, network] of cases) assertEquals(networkOf(address), network);
   });
 });

@@ -1,5 +1,11 @@
 import { askDatabase, type DataApiClient } from "./ask_database.ts";
-import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
+import {
+  challenge,
+  clientAddress,
+  COMMON_HEADERS,
+  networkOf,
+  rateLimitHeaders,
+} from "./headers.ts";
 import { pageResponse } from "./page_response.ts";
 import { parseQuery, refusal, type Resource } from "./parse_query.ts";
 import { problem } from "./problem.ts";
@@ -88,7 +94,7 @@ async function answer(
   // The database is asked about an invalid query, too: the request must count, and only the holder of an active key
   // is told the errors.
   using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, {
-    address: asked.clientAddress,
+    address: networkOf(asked.clientAddress),
     left: request.signal,
   });
   const departure = performance.now();

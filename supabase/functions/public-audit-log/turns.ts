@@ -69,7 +69,7 @@ export interface Turn extends Disposable {
 
 export interface TurnOptions {
   /**
-   * Where the request comes from. Of one address, at most as many strangers stand in everybody's queue as can have a
+   * Where the request comes from: an address, or a network. Of one, at most as many strangers stand in everybody's queue as can have a
    * turn at once. Its others wait behind them.
    */
   address?: string | undefined;
