@@ -120,7 +120,7 @@ begin
       replace(pg_get_function_sqlbody(p.oid), 'BEGIN ATOMIC', 'BEGIN RETURN QUERY')
     )
     from pg_proc p
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in ('count_periods', 'first_batch', 'later_batch')
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in ('count_periods', 'next_in_batch')
     union all
     select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)

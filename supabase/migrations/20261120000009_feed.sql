@@ -111,31 +111,18 @@ declare
   page record;
 begin
   -- One more than the page takes, to know whether there are more.
-  if is_first then
-    select
-      array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
-      array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
-    into strict page
-    from (
-      select e.* from audit_log_private.first_batch(organization_id, query, place, most) as e
-      where pg_visible_in_snapshot(e.transaction_id, place.bound)
-        and (wanted_actions is null or e.action = any (wanted_actions))
-      limit query.page_limit + 1
-    ) as e;
-  else
-    select
-      array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
-      array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
-    into strict page
-    from (
-      select e.* from audit_log_private.later_batch(organization_id, place, late_transactions, most) as e
-      where pg_visible_in_snapshot(e.transaction_id, place.bound)
-        and e.created_at >= query.since and e.created_at < query.until
-        and (wanted_actions is null or e.action = any (wanted_actions))
-        and (wanted_email is null or lower(e.user_email) = wanted_email)
-      limit query.page_limit + 1
-    ) as e;
-  end if;
+  select
+    array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+    array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
+  into strict page
+  from (
+    select e.* from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
+    where pg_visible_in_snapshot(e.transaction_id, place.bound)
+      and e.created_at >= query.since and e.created_at < query.until
+      and (wanted_actions is null or e.action = any (wanted_actions))
+      and (wanted_email is null or lower(e.user_email) = wanted_email)
+    limit query.page_limit + 1
+  ) as e;
   has_more := cardinality(page.lines) > query.page_limit;
   if has_more then
     items := page.lines[1 : query.page_limit];
@@ -146,39 +133,33 @@ begin
   end if;
   items := coalesce(page.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
-  if is_first then
-    select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
-    from audit_log_private.first_batch(organization_id, query, place, most) as e
-    limit 1 offset most - 1;
-  else
-    select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
-    from audit_log_private.later_batch(organization_id, place, late_transactions, most) as e
-    limit 1 offset most - 1;
-  end if;
+  select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
+  from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
+  limit 1 offset most - 1;
   has_more := found;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
 
-create function audit_log_private.first_batch(
-  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, most integer
+create function audit_log_private.next_in_batch(
+  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
 )
 returns setof audit_log.audit_entries
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 language sql stable
 begin atomic
-  -- A branch for each index, as in read_page. Only one of them reads, in its order.
+  -- A branch for each index, as in read_page. Only one of them reads, in its order. The first four are the first batch.
   (
     select e.* from audit_log.audit_entries e
-    where (query).actions is null and (query).user_email is null
-      and e.organization_id = first_batch.organization_id
+    where (place).seen is null and (query).actions is null and (query).user_email is null
+      and e.organization_id = next_in_batch.organization_id
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
     order by e.created_at, e.id limit most
   )
   union all
   (
     select e.* from audit_log.audit_entries e
-    where cardinality((query).actions) = 1 and (query).user_email is null
-      and e.organization_id = first_batch.organization_id and e.action = (query).actions[1]
+    where (place).seen is null and cardinality((query).actions) = 1 and (query).user_email is null
+      and e.organization_id = next_in_batch.organization_id and e.action = (query).actions[1]
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
     order by e.created_at, e.id limit most
   )
@@ -191,8 +172,8 @@ begin atomic
       from unnest((query).actions) as wanted (action)
       cross join lateral (
         select e.created_at, e.id from audit_log.audit_entries e
-        where cardinality((query).actions) > 1 and (query).user_email is null
-          and e.organization_id = first_batch.organization_id and e.action = wanted.action
+        where (place).seen is null and cardinality((query).actions) > 1 and (query).user_email is null
+          and e.organization_id = next_in_batch.organization_id and e.action = wanted.action
           and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
         order by e.created_at, e.id limit most
       ) as first
@@ -200,34 +181,25 @@ begin atomic
     ) as next
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = first_batch.organization_id and e.created_at = next.created_at and e.id = next.id
+      where e.organization_id = next_in_batch.organization_id and e.created_at = next.created_at and e.id = next.id
       offset 0
     ) as e
   )
   union all
   (
     select e.* from audit_log.audit_entries e
-    where (query).user_email is not null
-      and e.organization_id = first_batch.organization_id and lower(e.user_email) = (query).user_email
+    where (place).seen is null and (query).user_email is not null
+      and e.organization_id = next_in_batch.organization_id and lower(e.user_email) = (query).user_email
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
     order by e.created_at, e.id limit most
-  );
-end;
-comment on function audit_log_private.first_batch is 'The next entries of the first batch after a place, by time, at most so many. Of a person, some may have other actions.';
-
-create function audit_log_private.later_batch(
-  organization_id uuid, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
-)
-returns setof audit_log.audit_entries
--- As first_batch.
-language sql stable
-begin atomic
+  )
+  union all
   (
     -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
     select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
     cross join lateral (
       select e.* from audit_log.audit_entries e
-      where e.organization_id = later_batch.organization_id and e.transaction_id = late.transaction_id
+      where e.organization_id = next_in_batch.organization_id and e.transaction_id = late.transaction_id
         -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
         and (e.created_at, e.id) > (
           case when late.transaction_id = (place).transaction_id then (place).created_at else '-infinity' end,
@@ -243,10 +215,10 @@ begin atomic
   union all
   (
     select e.* from audit_log.audit_entries e
-    where late_transactions is null and e.organization_id = later_batch.organization_id
+    where (place).seen is not null and late_transactions is null and e.organization_id = next_in_batch.organization_id
       and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
       and e.transaction_id < pg_snapshot_xmax((place).bound)
     order by e.transaction_id, e.created_at, e.id limit most
   );
 end;
-comment on function audit_log_private.later_batch is 'The next entries of a later batch after a place, by transaction, at most so many, whether they match or not: late ones, or new ones where late_transactions is null.';
+comment on function audit_log_private.next_in_batch is 'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
