@@ -1,4 +1,4 @@
-import type { FileEntry } from "@zip.js/zip.js/lib/zip-core-custom.js";
+import type { Entry, FileEntry } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../../seals/judge.ts";
 import { type DayHash, DayHasher, type Kept } from "../../seals/seal_chain.ts";
 import { isDay } from "../shared/days.ts";
@@ -72,19 +72,40 @@ async function* filesOf(
   signal: AbortSignal,
 ): AsyncGenerator<[name: string, entry: FileEntry]> {
   const { BlobReader, ZipReader } = await loadZip();
-  const zip = new ZipReader(new BlobReader(file), { strictness: "strict", signal });
+  const zip = new ZipReader(new BlobReader(file), {
+    strictness: "strict",
+    checkSignature: true,
+    signal,
+  });
   const entries = zip.getEntriesGenerator();
+  let end = { least: 0, most: 0 };
   for (let number = 1;; number++) {
     const { value: entry, done } = await entries.next().catch(damaged);
+    const start = entry?.offset ?? zip.directoryOffset ?? 0;
+    if (start < end.least || start > end.most) refuse("It has bytes between its files.");
     if (done) return;
+    end = await endOf(entry, file);
     const { filename } = entry;
     if (number > MOST_FILES) refuse(`It has more than ${MOST_FILES} files.`);
+    if (new TextDecoder().decode(entry.rawFilename) !== filename) {
+      refuse("It has a file with two names.");
+    }
     const [, day = ""] = filename.match(DAY_FILE) ?? [];
     if (!isDay(day) && !OTHER_FILES.includes(filename)) {
       refuse(`It has a file that no pack has: ${visible(filename.slice(0, 80))}`);
     }
     if (!entry.directory) yield [filename, entry];
   }
+}
+
+/** Where a file ends in a pack. A program that reads from the beginning would find others after it. */
+async function endOf({ offset, bitFlag, compressedSize }: Entry, file: Blob) {
+  const header = new DataView(await file.slice(offset, offset + 30).arrayBuffer());
+  if (header.byteLength < 30) refuse("A file in it is cut off.");
+  const lengths = header.getUint16(26, true) + header.getUint16(28, true);
+  const least = offset + 30 + lengths + compressedSize;
+  // A data descriptor, which repeats sizes and checksum.
+  return { least, most: least + (bitFlag.dataDescriptor ? 24 : 0) };
 }
 
 /** Takes the bytes of a file. Stops when they are more than entries can make. */

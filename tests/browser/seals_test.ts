@@ -49,7 +49,7 @@ async function openProof(sequence?: number) {
 /** Makes a ZIP by commands of Python, in which `z` is the ZIP. */
 async function newZip(name: string, commands: string): Promise<string> {
   const path = `${FOLDER}/${name}.zip`;
-  const script = `import zipfile, json, glob, os
+  const script = `import zipfile, json, glob, os, struct, zlib
 with zipfile.ZipFile(${JSON.stringify(path)}, "w", zipfile.ZIP_DEFLATED) as z:
   ${commands.replaceAll("\n", "\n  ")}`;
   const { code, stderr } = await runProgram("python3", { args: ["-W", "ignore", "-c", script] });
@@ -288,6 +288,16 @@ z.writestr("seals.json", json.dumps(seals))`;
         `${good}\nz.writestr("days/run\\u202e.exe", "x")`,
         "no pack has: days/run\\u202e.exe",
       ],
+      [
+        "two names",
+        `${good}
+name, other = b"report.html", b"days/2026-03-01.ndjson"
+info = zipfile.ZipInfo(name.decode())
+info.extra = struct.pack("<HHBI", 0x7075, 5 + len(other), 1, zlib.crc32(name)) + other
+z.writestr(info, "x")`,
+        "a file with two names",
+      ],
+      ["hidden", `${good}\nz.writestr("x", "x")\nz.filelist.pop()`, "bytes between its files"],
       ["twice", `${good}\n${good}`, "Ambiguous archive"],
       ["bomb", `z.writestr("days/2026-03-01.ndjson", b"\\n" * 300_000_000)`, "is larger than any"],
       ["empty", `for n in range(70000): z.writestr(f"days/{n}", "")`, "no pack has: days/0"],
