@@ -1,5 +1,5 @@
--- Two organizations to look at, each with an administrator who can sign in and a year of entries up to today (UTC). The
--- same on every machine for the same day: whatever looks random is a hash of what it is for.
+-- Two organizations to look at, each with an administrator who can sign in and a year of entries up to now. The same on
+-- every machine: whatever looks random is a hash of what it is for.
 --
 -- Their password is public, so this refuses to run where others could sign in. It must see a sign of
 -- a local stack: `deno task start` makes the second setting below; `supabase start` the first, which
@@ -29,13 +29,6 @@ language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::big
 create function pg_temp.pick(items text[], subject text) returns text
 language sql immutable as $$ select items[1 + floor(pg_temp.chance(subject) * cardinality(items))::int] $$;
 
--- A version 7 UUID of a moment (RFC 9562 section 5.7).
-create function pg_temp.uuid_at(moment timestamptz, subject text) returns uuid
-language sql immutable as $$
-  select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0')
-    || '7' || substr(md5(subject), 1, 3) || '8' || substr(md5(subject), 4, 15))::uuid
-$$;
-
 insert into audit_log.organizations (id, name)
 select organization_id, organization from people;
 
@@ -59,14 +52,14 @@ from people;
 insert into audit_log.organization_members (organization_id, user_id, role)
 select organization_id, user_id::text, 'admin' from people;
 
--- The agents, and the day each was activated.
+-- The agents, and when each was activated.
 create temporary table agents as
 select
   organization_id,
   name,
   md5('agent ' || organization_id || name)::uuid as id,
   'AG' || md5('sid ' || organization_id || name) as platform_agent_sid,
-  (now() at time zone 'UTC')::date - days_ago as added_on
+  date_trunc('day', now(), 'UTC') - days_ago * interval '24 hours' + interval '7 hours 30 minutes' as added_at
 from (values
   ('0a11ce00-0000-4000-8000-000000000001'::uuid, 'Support Assistant', 365),
   ('0a11ce00-0000-4000-8000-000000000001', 'Contract Reviewer', 364),
@@ -76,17 +69,14 @@ from (values
   ('0b0b0000-0000-4000-8000-000000000002', 'Incident Scribe', 120)
 ) as agent (organization_id, name, days_ago);
 
--- Conversations: many on working days between 8 and 18 o'clock, few at the weekend, and one in the
--- first minute of today, so that today has entries whatever the hour.
+-- Conversations: many on working days between 8 and 18 o'clock, one a day at the weekend.
 create temporary table conversations as
 select
   md5('conversation ' || subject)::uuid as id,
   organization_id,
-  case when today then day + interval '5 seconds'
-    else day + interval '8 hours' + pg_temp.chance('start ' || subject) * interval '9 hours 30 minutes'
-  end as started_at,
+  day + interval '8 hours' + pg_temp.chance('start ' || subject) * interval '9 hours 30 minutes' as started_at,
   pg_temp.pick(people, 'person ' || subject) as user_email,
-  case when today then 1 else 1 + floor(6 * pg_temp.chance('length ' || subject))::int end as messages,
+  1 + floor(6 * pg_temp.chance('length ' || subject))::int as messages,
   subject
 from (values
   ('0a11ce00-0000-4000-8000-000000000001'::uuid, 7, array[
@@ -95,37 +85,25 @@ from (values
   ('0b0b0000-0000-4000-8000-000000000002', 4, array[
     'grace@compiler.example', 'howard@compiler.example', 'jean@compiler.example'])
 ) as organization (organization_id, busy, people)
+cross join generate_series(0, 364) as days_ago
 cross join lateral (
-  select
-    day::timestamp at time zone 'UTC' as day,
-    day::date = (now() at time zone 'UTC')::date as today,
-    extract(isodow from day) > 5 as weekend,
-    to_char(day, 'YYYY-MM-DD') as date
-  from generate_series(
-    (now() at time zone 'UTC')::date - 364, (now() at time zone 'UTC')::date, interval '1 day'
-  ) as day
+  select date_trunc('day', now(), 'UTC') - days_ago * interval '24 hours' as day, concat_ws(' ', organization_id, days_ago) as that_day
 ) as days
-cross join lateral (
-  select concat_ws(' ', organization_id, date, n) as subject
-  from generate_series(1, case
-    when today then 1
-    when weekend then floor(2 * pg_temp.chance(date || organization_id))
-    else busy * (0.5 + pg_temp.chance(date || organization_id))
-  end::int) as n
-) as subjects;
+cross join lateral generate_series(1, case
+  when extract(isodow from day at time zone 'UTC') > 5 then 1 else busy * (0.5 + pg_temp.chance(that_day))
+end::int) as n
+cross join lateral (select concat_ws(' ', that_day, n) as subject) as subjects;
 
 insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
-select
-  pg_temp.uuid_at(date_trunc('milliseconds', created_at), concat(organization_id, created_at, action)),
-  organization_id, date_trunc('milliseconds', created_at), action, user_email, agent_name, data
+select md5(concat(organization_id, created_at, action))::uuid, organization_id, created_at, action, user_email, agent_name, data
 from (
   select
     conversations.organization_id,
-    moment as created_at,
-    kind as action,
+    started_at + (n + 0.5 * pg_temp.chance('pace ' || subject || n)) * interval '1 minute' as created_at,
+    action,
     user_email,
     agent.name as agent_name,
-    case kind
+    case action
       when 'conversation_created' then jsonb_build_object(
         'conversation_id', conversations.id, 'agent_id', agent.id)
       when 'message_created' then jsonb_build_object(
@@ -138,26 +116,24 @@ from (
   from conversations
   cross join lateral (
     select * from agents
-    where agents.organization_id = conversations.organization_id and agents.added_on < conversations.started_at
+    where agents.organization_id = conversations.organization_id and agents.added_at < conversations.started_at
     order by md5(agents.name || subject)
     limit 1
   ) as agent
+  cross join generate_series(0, 7) as n
   cross join lateral (
-    select
-      n,
-      case when n = 0 then 'conversation_created' when n <= messages then 'message_created' else 'feedback_given' end as kind,
-      started_at + case when n = 0 then interval '0' else
-        -- Half a minute to a minute and a half a message; today's all within its first minute.
-        case when messages = 1 then interval '9 seconds' else interval '1 minute' end
-          * (n - 0.5 + pg_temp.chance('pace ' || subject || n))
-      end as moment
-    from generate_series(0, messages + (pg_temp.chance('rated ' || subject) < 0.4)::int) as n
+    select case
+      when n = 0 then 'conversation_created'
+      when n <= messages then 'message_created'
+      when n = messages + 1 and pg_temp.chance('rated ' || subject) < 0.4 then 'feedback_given'
+    end as action
   ) as steps
+  where action is not null
   union all
   select
-    agents.organization_id, added_on::timestamp at time zone 'UTC' + interval '7 hours 30 minutes',
-    'agent_added', people.email, name,
+    agents.organization_id, added_at, 'agent_added', people.email, name,
     jsonb_build_object('agent_id', agents.id, 'platform_agent_sid', platform_agent_sid)
   from agents join people using (organization_id)
 ) as entries
+where created_at <= now()
 order by created_at;
