@@ -81,7 +81,7 @@ async function* filesOf(
   let end = { least: 0, most: 0 };
   for (let number = 1;; number++) {
     const { value: entry, done } = await entries.next().catch(damaged);
-    const start = entry?.offset ?? zip.directoryOffset ?? 0;
+    const start = done ? zip.directoryOffset ?? 0 : entry.offset;
     if (start < end.least || start > end.most) refuse("It has bytes between its files.");
     if (done) return;
     end = await endOf(entry, file);
@@ -105,7 +105,7 @@ async function endOf({ offset, bitFlag, compressedSize }: Entry, file: Blob) {
   const lengths = header.getUint16(26, true) + header.getUint16(28, true);
   const least = offset + 30 + lengths + compressedSize;
   // A data descriptor, which repeats sizes and checksum.
-  return { least, most: least + (bitFlag.dataDescriptor ? 24 : 0) };
+  return { least, most: least + (bitFlag?.dataDescriptor ? 24 : 0) };
 }
 
 /** Takes the bytes of a file. Stops when they are more than entries can make. */
