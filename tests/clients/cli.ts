@@ -50,8 +50,6 @@ export interface CliOptions {
   on?: keyof typeof RUNTIMES;
 }
 
-export type Running = ReturnType<typeof startCli>;
-
 /** Starts the command that is installed in a folder. */
 export function startCli(installed: string, args: string[], options: CliOptions) {
   const { key = "", url = AUDIT_LOG_URL, env = {}, on = "Node" } = options;

@@ -19,15 +19,7 @@ import {
 import { lock } from "../../cli/files.ts";
 import { hangUp } from "../loopback.ts";
 import type { Ended } from "../run_program.ts";
-import {
-  type CliOptions,
-  installCli,
-  KILLED,
-  mustRun,
-  newFolder,
-  type Running,
-  startCli,
-} from "./cli.ts";
+import { type CliOptions, installCli, KILLED, mustRun, newFolder, startCli } from "./cli.ts";
 import { fill, newFilledLog, writeLate } from "./log.ts";
 import { startKiller, startProxy } from "./proxy.ts";
 
@@ -36,7 +28,7 @@ const SEED = Number(Deno.env.get("EXPORT_SEED") ?? Math.floor(Math.random() * 1e
 
 const read = Deno.readTextFileSync;
 
-function start(file: string, options: CliOptions, ...args: string[]): Running {
+function start(file: string, options: CliOptions, ...args: string[]) {
   return startCli(INSTALLED, ["export", `--out=${file}`, ...args], options);
 }
 

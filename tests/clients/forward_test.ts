@@ -8,15 +8,7 @@ import { type Delivery, sinkFor } from "../../cli/sinks.ts";
 import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
 import { type Ended, runProgram } from "../run_program.ts";
-import {
-  type CliOptions,
-  installCli,
-  KILLED,
-  mustRun,
-  newFolder,
-  type Running,
-  startCli,
-} from "./cli.ts";
+import { type CliOptions, installCli, KILLED, mustRun, newFolder, startCli } from "./cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
 
@@ -111,7 +103,7 @@ interface Run extends CliOptions {
   args?: string[];
 }
 
-function start({ kind = "webhook", sink, state, args = ["--once"], ...options }: Run): Running {
+function start({ kind = "webhook", sink, state, args = ["--once"], ...options }: Run) {
   const { to, token } = KINDS[kind];
   const env = {
     FORWARD_TOKEN: token,
@@ -158,7 +150,7 @@ describe("public-audit-log forward", () => {
       console.log(`FORWARD_SEED=${SEED}`);
       const random = randomFrom(SEED);
       const log = await newFilledLog(3_000);
-      let running: Running | undefined;
+      let running: ReturnType<typeof start> | undefined;
       await using sink = startSink(KINDS[kind].take, () => {
         if (running) setTimeout(() => running?.process.kill("SIGKILL"), random(15));
       });
