@@ -81,7 +81,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
   -- Null for people of other identity providers, whose ids are no UUIDs.
-  account constant uuid := substring(me.id from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$');
+  account constant uuid := substring(me.id from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
 begin
   -- A JWT stays valid after its account is deleted or banned. If the account has a second factor, the session must
   -- have used it. (to_jsonb, because not every Auth has these columns.)
@@ -163,7 +163,7 @@ begin
     when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
   end);
   begin
-    headers := nullif(request, '');
+    headers := nullif(request, '')::json;
     caller := caller || jsonb_build_object(
       -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
       'address', substring(

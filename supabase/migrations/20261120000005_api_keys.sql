@@ -205,7 +205,7 @@ begin
           first_at => use.first_at, last_at => use.last_at, last_address => use.last_address
         );
       end if;
-      select 0, 0, 0, 0, arrival, null
+      select 0, 0, 0, 0, arrival, null::inet
       into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
     end if;
     update audit_log_private.rate_limits r

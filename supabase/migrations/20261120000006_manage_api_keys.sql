@@ -133,7 +133,7 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => true);
   api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
   -- Not in the statement below: a log of statements would have the token.
-  api_key_id := api_key ->> 'id';
+  api_key_id := (api_key ->> 'id')::uuid;
   perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
   return api_key;
 end $$;

@@ -70,7 +70,7 @@ declare
   wanted_email constant text := query.user_email;
   -- Of a person, (created_at, id) is compared with (since, least_id). Postgres takes a column between two values for a
   -- narrow range, and might then read all entries of the organization in it instead of the person's.
-  least_id constant uuid := '00000000-0000-0000-0000-000000000000';
+  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   entries bigint;
   -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
@@ -234,7 +234,7 @@ declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
   -- As in read_page.
-  least_id constant uuid := '00000000-0000-0000-0000-000000000000';
+  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
   first_day constant date := query.since at time zone 'UTC';
   end_day constant date := query.until at time zone 'UTC';
   whole record;

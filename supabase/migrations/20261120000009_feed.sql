@@ -14,7 +14,7 @@ declare
   cursor audit_log_private.feed_cursor;
   is_newest_batch boolean := false;
   batch record;
-  items text[] := '{}';
+  items text[] := array[]::text[];
 begin
   if read.decision <> 'accepted' then
     return read;
@@ -55,7 +55,7 @@ begin
     cursor.seen := concat_ws(':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen), (
       select coalesce(string_agg(x::text, ',' order by x), '') from pg_snapshot_xip(cursor.seen) as x
       where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
-    ));
+    ))::pg_snapshot;
   end if;
   read.cursor := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
@@ -76,12 +76,14 @@ begin
 end $$;
 comment on function audit_log_private.feed_scope is 'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives it.';
 
+create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
+comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
+
 create function audit_log_private.list_unseen(
   organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor,
   -- The most entries to look at, matching or not.
-  most_examined integer,
-  out items text[], out has_more boolean, out last_place audit_log_private.feed_cursor
-)
+  most_examined integer
+) returns audit_log_private.feed_batch
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
@@ -109,6 +111,7 @@ declare
     where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
   ) end;
   page record;
+  batch audit_log_private.feed_batch;
 begin
   -- One more than the page takes, to know whether there are more.
   select
@@ -123,20 +126,21 @@ begin
       and (wanted_email is null or lower(e.user_email) = wanted_email)
     limit query.page_limit + 1
   ) as e;
-  has_more := cardinality(page.lines) > query.page_limit;
-  if has_more then
-    items := page.lines[1 : query.page_limit];
-    last_place := case when query.page_limit = 0 then cursor else (
+  batch.has_more := cardinality(page.lines) > query.page_limit;
+  if batch.has_more then
+    batch.items := page.lines[1 : query.page_limit];
+    batch.last_place := case when query.page_limit = 0 then cursor else (
       cursor.seen, cursor.bound, page.transaction_ids[query.page_limit], page.times[query.page_limit], page.ids[query.page_limit]
     )::audit_log_private.feed_cursor end;
-    return;
+    return batch;
   end if;
-  items := coalesce(page.lines, '{}');
+  batch.items := coalesce(page.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
-  select cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id into last_place
+  select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor into batch.last_place
   from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
   limit 1 offset most - 1;
-  has_more := found;
+  batch.has_more := found;
+  return batch;
 end $$;
 comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
 

@@ -241,7 +241,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
-  last_id uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  last_id uuid := uuid 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   block record;
   list text := '';
 begin

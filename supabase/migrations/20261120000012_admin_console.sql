@@ -68,7 +68,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 declare
   wanted constant text := lower(prefix collate "C");
   person text := wanted;
-  persons text[] := '{}';
+  persons text[] := array[]::text[];
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   -- Each step is a seek in the index to the next person, however many entries each has.
@@ -137,7 +137,7 @@ create function audit_log_private.list_actions(organization_id uuid) returns jso
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
-  return (audit_log_private.read_actions()).items;
+  return (audit_log_private.read_actions()).items::json;
 end $$;
 comment on function audit_log_private.list_actions is 'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and auditors of the organization; others get 42501.';
 

@@ -37,7 +37,7 @@ begin
   select u.* into strict state from audit_log_private.upkeep_state u;
   -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
   if (state.started_at > clock - interval '12 hours') is not true then
-    select clock, true, null into state.started_at, state.is_first_pass, state.done_until;
+    select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
   end if;
   piece := case when state.is_first_pass then 1000 else 20000 end;
   for next in

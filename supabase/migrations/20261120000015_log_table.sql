@@ -124,7 +124,7 @@ comment on function audit_log_private.logging_problems is 'Why actions are missi
 create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-  changes jsonb := '{}';
+  changes jsonb := jsonb '{}';
 begin
   for n in 1 .. cardinality(names) loop
     if former[n] is distinct from present[n] then
@@ -141,22 +141,22 @@ create function audit_log_private.selected_columns(logged regclass, list text, o
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
-    select '{}', '{}', '{}' into names, types, used;
+    select array[]::text[], array[]::regtype[], array[]::text[] into names, types, used;
     return;
   end if;
   -- A view tells, without a parser of ours.
   execute format('create temp view logged_columns as select %s from %s', list, logged);
   select array_agg(a.attname order by a.attnum), array_agg(a.atttypid::regtype order by a.attnum) into names, types
-  from pg_attribute a where a.attrelid = 'pg_temp.logged_columns'::regclass;
+  from pg_attribute a where a.attrelid = to_regclass('pg_temp.logged_columns');
   select coalesce(array_agg(distinct a.attname), '{}') into used
   from pg_rewrite r
   join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refobjid = logged
   join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
-  where r.ev_class = 'pg_temp.logged_columns'::regclass;
+  where r.ev_class = to_regclass('pg_temp.logged_columns');
   -- The row that the row function builds has only the columns that are used.
   if exists (
     select from pg_rewrite r join pg_class c on c.oid = logged
-    where r.ev_class = 'pg_temp.logged_columns'::regclass and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
+    where r.ev_class = to_regclass('pg_temp.logged_columns') and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
   ) then
     raise exception 'log_table(%): name columns of the row, not the whole row, in: %', logged, list using errcode = 'feature_not_supported';
   end if;
