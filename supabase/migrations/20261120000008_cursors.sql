@@ -34,21 +34,12 @@ create type audit_log_private.feed_cursor as (
 );
 comment on type audit_log_private.feed_cursor is 'The place of a reader in the feed.';
 
--- Packs ascending numbers as the distances between them. A distance takes one byte if it is below 128 (first bits 0),
--- two below 16384 (10), three below 2097152 (110), and nine otherwise. So 2,000 transactions in progress, thousands
--- apart, take 4,000 bytes.
-create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns bytea
+-- Ascending numbers as the distances between them: in epoch 1, the numbers themselves have 13 digits.
+create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 begin
-  return decode((
-    select string_agg(
-      case
-        when distance < 128 then lpad(to_hex(distance), 2, '0')
-        when distance < 16384 then to_hex(distance | x'8000'::bigint)
-        when distance < 2097152 then to_hex(distance | x'c00000'::bigint)
-        else 'e0' || lpad(to_hex(distance), 16, '0')
-      end, '' order by number
-    )
+  return (
+    select string_agg(distance::text, ',' order by number)
     from (
       select number, x::text::bigint - lag(x::text::bigint, 1, 0::bigint) over (order by number) as distance
       from (
@@ -59,23 +50,16 @@ begin
         select 2147483647, pg_snapshot_xmax(snapshot)
       ) as numbers
     ) as distances
-  ), 'hex');
+  );
 end $$;
-comment on function audit_log_private.pack_snapshot is 'A snapshot in few bytes.';
+comment on function audit_log_private.pack_snapshot is 'A snapshot as a short text.';
 
-create function audit_log_private.unpack_snapshot(packed bytea) returns pg_snapshot
+create function audit_log_private.unpack_snapshot(packed text) returns pg_snapshot
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare
   numbers constant text[] := array(
-    select sum(
-      ('x' || lpad(case left(code, 1) when 'e' then substr(code, 3) else code end, 16, '0'))::bit(64)::bigint
-      - case length(code) when 4 then x'8000'::bigint when 6 then x'c00000'::bigint else 0 end
-    ) over (order by place)
-    from (
-      select m[1] as code, place
-      from regexp_matches(encode(packed, 'hex'), '[0-7].|[89ab].{3}|[cd].{5}|e.{17}', 'g') with ordinality as list (m, place)
-    ) as codes
-    order by place
+    select sum(distance::bigint) over (order by place)
+    from string_to_table(packed, ',') with ordinality as distances (distance, place) order by place
   );
 begin
   return concat_ws(
@@ -144,22 +128,17 @@ create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cu
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
-  format constant text := 'YYYY-MM-DD HH24:MI:SS.US';
-  seen constant bytea := coalesce(audit_log_private.pack_snapshot(cursor.seen), '');
-  snapshots constant bytea := seen || coalesce(audit_log_private.pack_snapshot(cursor.bound), '');
   fields constant text := array_to_string(
     array[
-      length(seen)::text, cursor.transaction_id::text,
-      to_char(cursor.created_at at time zone 'UTC', format), cursor.id::text, ''
+      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound), cursor.transaction_id::text,
+      to_char(cursor.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), cursor.id::text, ''
     ], ';', ''
   );
-  used constant integer := length(fields) + 1 + length(snapshots);
   message bytea;
 begin
   message := iv || extensions.encrypt_iv(
     -- In steps of 256, because the length would tell how many transactions of others are in progress.
-    convert_to(rpad(fields, length(fields) + 256 - used % 256), 'UTF8') || '\x00'::bytea || snapshots,
-    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'), key.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
   message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
@@ -171,9 +150,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;
   body bytea;
-  zero integer;
   fields text[];
-  snapshots bytea;
 begin
   if encoded !~ '^[A-Za-z0-9_-]+$' or length(encoded) not between 64 and 12000 or length(encoded) % 4 = 1 then
     return null;
@@ -188,13 +165,10 @@ begin
     return null;
   end if;
   body := extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs');
-  zero := position('\x00'::bytea in body);
-  fields := string_to_array(convert_from(substring(body for zero - 1), 'UTF8'), ';', '');
-  snapshots := substring(body from zero + 1);
+  fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
   return (
-    audit_log_private.unpack_snapshot(nullif(substring(snapshots for fields[1]::integer), '')),
-    audit_log_private.unpack_snapshot(nullif(substring(snapshots from fields[1]::integer + 1), '')),
-    fields[2]::xid8, fields[3]::timestamp at time zone 'UTC', fields[4]::uuid
+    audit_log_private.unpack_snapshot(fields[1]), audit_log_private.unpack_snapshot(fields[2]),
+    fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
 comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
