@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { freePort } from "./free_port.ts";
-import { stopPostgres } from "./postgres.ts";
+import { killPostgres } from "./postgres.ts";
 import { type Stack, type StackOptions, startStack } from "./stack.ts";
 
 export interface TemporaryStack extends Stack {
@@ -18,15 +18,17 @@ export async function startTemporaryStack(
   await using started = new AsyncDisposableStack();
   const dataDir = await Deno.makeTempDir({ prefix: "public_audit_log_" });
   started.defer(() => Deno.remove(dataDir, { recursive: true }));
-  // Only Postgres would outlive this process.
-  const stop = async () => {
-    await stopPostgres(join(dataDir, "postgres"), "immediate").catch(() => {});
-    await Deno.remove(dataDir, { recursive: true });
-    Deno.exit(130);
+  // Only Postgres would outlive this process. Of a test file whose tests are all filtered out, no afterAll runs.
+  const kill = () => {
+    killPostgres(join(dataDir, "postgres"));
+    Deno.removeSync(dataDir, { recursive: true });
   };
+  addEventListener("unload", kill);
+  started.defer(() => removeEventListener("unload", kill));
+  const exit = () => Deno.exit(130);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    Deno.addSignalListener(signal, stop);
-    started.defer(() => Deno.removeSignalListener(signal, stop));
+    Deno.addSignalListener(signal, exit);
+    started.defer(() => Deno.removeSignalListener(signal, exit));
   }
   const faults: string[] = [];
   const programs = Deno.env.get("POSTGRES_PROGRAMS");
