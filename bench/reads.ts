@@ -1,13 +1,6 @@
-import {
-  addKeys,
-  addOrganization,
-  exhaust,
-  insertEntries,
-  runUpkeep,
-  valueOf,
-} from "../tests/project.ts";
+import { addKeys, addOrganization, exhaust, runUpkeep, valueOf } from "../tests/project.ts";
 import { median, printHead, printRow } from "./report.ts";
-import { ask, type Bench, costOf, resetLimits, startFunction } from "./stack.ts";
+import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
 
 const [START, END] = ["2025-01-01", "2025-12-31"] as const;
 const YEAR = `start=${START}&end=${END}`;
@@ -18,22 +11,19 @@ const REQUESTS = 50;
 const DEEP = ", 90 % deep";
 /** A page so deep may take so many times as long as the first. */
 const DEEP_BOUND = 1.3;
-/** Three persons. Each has one in so many entries. */
-const PERSONS = [100_000, 100, 1];
+const PERSON = "user100@example.com";
 
 type Given = Record<string, string | number | string[]>;
 
-/** Measures how long requests take, one after the other, and what pages of persons and busy hours read. */
+/** Measures how long requests take, one after the other. */
 export async function measureReads(bench: Bench): Promise<void> {
   const { id } = await addOrganization(bench.sql);
   await insertYear(bench, id);
   await measureRequests(bench, id);
-  await measureBlocks(bench, id);
 }
 
 /** Spreads entries over a year, nine of ten between 8 and 18 o'clock, and lets the upkeep compact and seal its days. */
 async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
-  const persons = PERSONS.map((person) => `when n % ${person} = 0 then '${addressOf(person)}'`);
   for (let n = 0; n < entries; n += 50_000) {
     await sql.unsafe(`
       insert into audit_log.audit_entries
@@ -45,7 +35,7 @@ async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
             else interval '8 hours' + (days - floor(days)) * interval '10 hours' end,
         case when n % 1000 = 0 then 'agent_added' when n % 100 < 20 then 'conversation_created'
           when n % 100 < 28 then 'feedback_given' else 'message_created' end,
-        case ${persons.join(" ")} end,
+        case when n % 100 = 0 then '${PERSON}' else 'user1@example.com' end,
         'Assistant ' || n % 7,
         jsonb_build_object('message_id', md5('m' || n)::uuid, 'conversation_id', md5('c' || n / 5)::uuid,
           'agent_id', md5('a' || n % 7)::uuid, 'platform_agent_sid', 'AG' || md5('s' || n % 7))
@@ -54,10 +44,6 @@ async function insertYear({ sql, entries }: Bench, id: string): Promise<void> {
   }
   await runUpkeep(sql);
   await sql`vacuum (analyze) audit_log.audit_entries, audit_log_private.entry_counts`;
-}
-
-function addressOf(person: number): string {
-  return `user${person}@example.com`;
 }
 
 async function casesOf({ sql, entries }: Bench, id: string) {
@@ -83,7 +69,7 @@ async function casesOf({ sql, entries }: Bench, id: string) {
     "one action": action,
     [`one action${DEEP}`]: `${action}&offset=${Math.floor(entries * 0.08 * 0.9)}`,
     "three of four actions": `${YEAR}&action=agent_added,conversation_created,feedback_given`,
-    "a person, one entry of 100": `${YEAR}&user_email=${addressOf(100)}`,
+    "a person, one entry of 100": `${YEAR}&user_email=${PERSON}`,
     "caught up, after=": `${YEAR}&after=${cursor}`,
   };
   const cases = [
@@ -129,51 +115,6 @@ async function measureRequests(bench: Bench, id: string): Promise<void> {
     const cells = [latency(name), against("one day"), deep];
     printRow(name, ...cells.map((cell) => cell?.toFixed(2) ?? ""));
   }
-}
-
-/** Prints what pages read that the counts do not lead to: of persons, and within an hour of 50,000 entries. */
-async function measureBlocks(bench: Bench, id: string): Promise<void> {
-  const { id: busy } = await addOrganization(bench.sql);
-  const every = "70 milliseconds";
-  await insertEntries(bench.sql, busy, "2025-07-01 10:00", 50_000, { every });
-  await bench.sql`vacuum (analyze) audit_log.audit_entries`;
-  printHead(
-    "Blocks of 8 kB that a page of 100 reads, and milliseconds of processor time",
-    "of what",
-    "first page",
-    "a deep page",
-  );
-  for (const share of PERSONS) {
-    const person = { ...DATES, user_email: addressOf(share) };
-    const [row] = await bench.sql.unsafe(`
-      select total::int from audit_log_private.read_page('${id}', ${queryOf(person)})`);
-    const name = `a person with ${row?.["total"].toLocaleString("en")} entries: the last page`;
-    await printBlocks(bench, name, id, person, Math.max(0, row?.["total"] - 100));
-  }
-  const hour = { start_date: "2025-07-01", end_date: "2025-07-01" };
-  const part = { ...hour, since: "2025-07-01T10:01:00Z", until: "2025-07-01T10:58:00Z" };
-  const cases = {
-    "an hour of 50,000 entries: 15,000 deep": hour,
-    "57 minutes of it": part,
-    "… and one action": { ...part, actions: ["agent_added"] },
-    "… and two actions": { ...part, actions: ["agent_added", "feedback_given"] },
-  };
-  for (const [name, query] of Object.entries(cases)) {
-    await printBlocks(bench, name, busy, query, 15_000);
-  }
-}
-
-async function printBlocks(bench: Bench, name: string, id: string, query: Given, deep: number) {
-  const cells: string[] = [];
-  for (const page_offset of [0, deep]) {
-    const call = `audit_log_private.read_page('${id}', ${queryOf({ ...query, page_offset })})`;
-    const processor = await costOf(bench, `perform ${call}`, 5);
-    const [row] = await bench.sql.unsafe(`explain (analyze, buffers, format json) select ${call}`);
-    const { Plan } = row?.["QUERY PLAN"][0];
-    const blocks = Plan["Shared Hit Blocks"] + Plan["Shared Read Blocks"];
-    cells.push(`${blocks.toLocaleString("en")}, ${processor.toFixed(1)} ms`);
-  }
-  printRow(name, ...cells);
 }
 
 /** SQL of a query for a page of 100, from its fields. */

@@ -6,8 +6,7 @@ import {
 } from "../local/edge_function.ts";
 import type { StackInfo } from "../local/stack.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import { pidOf, type Sql } from "../tests/project.ts";
-import { processorTime } from "./processes.ts";
+import type { Sql } from "../tests/project.ts";
 
 export interface BenchOptions {
   /** How many entries the large logs have. */
@@ -19,9 +18,8 @@ export interface BenchOptions {
 
 /** What is measured, on a stack of its own. */
 export interface Bench extends BenchOptions, StackInfo {
-  /** One connection, and the process of its backend. */
+  /** One connection. */
   sql: Sql;
-  backend: number;
 }
 
 export async function startBench(options: BenchOptions): Promise<Bench & AsyncDisposable> {
@@ -30,9 +28,8 @@ export async function startBench(options: BenchOptions): Promise<Bench & AsyncDi
   const stack = started.use(await startTemporaryStack({ server }));
   const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
   started.defer(() => sql.end());
-  const backend = await pidOf(sql);
   const dispose = () => started.disposeAsync();
-  return { ...options, ...stack, sql, backend, [Symbol.asyncDispose]: dispose };
+  return { ...options, ...stack, sql, [Symbol.asyncDispose]: dispose };
 }
 
 /** Starts the function in a process of its own, and prints its errors. */
@@ -56,17 +53,4 @@ export async function ask({ port }: EdgeFunction, query: string, token = "", sta
 
 export async function resetLimits(sql: Sql): Promise<void> {
   await sql`update audit_log_private.rate_limits set counted_at = '{}'`;
-}
-
-/** Calls a statement of plpgsql, each time in a transaction. Returns the mean of its processor time in milliseconds. */
-export async function costOf(
-  { sql, backend }: Bench,
-  statement: string,
-  calls: number,
-): Promise<number> {
-  const before = await processorTime(backend);
-  await sql.unsafe(
-    `do $do$ begin for n in 1..${calls} loop ${statement}; commit; end loop; end $do$`,
-  );
-  return (await processorTime(backend) - before) / calls;
 }

@@ -5,7 +5,6 @@ const OPTIONS = {
   cwd: new URL("..", import.meta.url),
   // The databases are on loopback. Without this mode, the CLI prints a warning to standard output.
   env: { DO_NOT_TRACK: "1", PGSSLMODE: "disable" },
-  stdin: "null",
 } as const;
 
 let found: Promise<string[]> | undefined;
@@ -13,19 +12,11 @@ let found: Promise<string[]> | undefined;
 /**
  * Runs the real Supabase CLI in this repository, and returns its output. The commands used here need no Docker.
  *
- * @throws {Error} with the CLI's error message, if it fails or does not know a key of config.toml.
+ * @throws {Error} with all that it wrote, if it fails.
  */
 export async function supabase(...args: string[]): Promise<string> {
   const [program = "", ...prefix] = await findSupabase();
-  const command = new Deno.Command(program, { args: [...prefix, ...args], ...OPTIONS });
-  const { success, stdout, stderr } = await command.output();
-  const decoder = new TextDecoder();
-  const output = decoder.decode(stdout) + decoder.decode(stderr);
-  const unknownKeys = output.match(/^.*keys this version .* does not recognize.*$/m)?.[0];
-  if (unknownKeys) throw new Error(unknownKeys);
-  if (success) return decoder.decode(stdout);
-  const cause = output.match(/^.*(?:ERROR|SQLSTATE|[Ff]ailed).*$/m)?.[0] ?? output;
-  throw new Error(`supabase ${args[0]} ${args[1]} failed: ${cause.trim()}`);
+  return await runCommand(program, { args: [...prefix, ...args], ...OPTIONS });
 }
 
 /** Finds the CLI once: npx takes a second, and longer if it has to download it. */

@@ -5,10 +5,9 @@ import metadata from "../deno.json" with { type: "json" };
 import { formatted } from "./formatted.ts";
 // For its schemas, which register themselves by their ids: importing the type alone would not run it.
 import "../supabase/functions/public-audit-log/page_schema.ts";
-import { COMMON_HEADERS } from "../supabase/functions/public-audit-log/headers.ts";
+import { COMMON_HEADERS, NDJSON } from "../supabase/functions/public-audit-log/headers.ts";
 import type { ParameterError } from "../supabase/functions/public-audit-log/parse_query.ts";
 import { problemBody, type ProblemCode } from "../supabase/functions/public-audit-log/problem.ts";
-import { NDJSON } from "../supabase/functions/public-audit-log/page_response.ts";
 import { EntriesQuery, SealsQuery } from "../supabase/functions/public-audit-log/query_schema.ts";
 
 const PAGE_URL = "https://project-ref.supabase.co/functions/v1/public-audit-log";

@@ -90,43 +90,12 @@ describe("the handler", () => {
   });
 
   it("takes the quota in the rate limit's headers from the decision", async () => {
-    const decisions = [
-      ["rate_limited", PATH, 429],
-      ["invalid_query", "/public-audit-log?start=x", 400],
-      ["invalid_cursor", `${PATH}&after=x`, 400],
-      ["too_many", `${PATH}&user_email=x`, 400],
-    ] as const;
-    const given = { ...CATALOGUE, quota: 1200, remaining: 7, reset: 3 };
-    for (const [decision, path, expected] of decisions) {
-      const { send } = setUp(() => new Response(decided(decision, given)));
-      const { status, headers } = await send(path);
-      assertEquals(status, expected, decision);
-      assertEquals(headers.get("RateLimit-Policy"), '"default";q=1200;w=60');
-      assertEquals(headers.get("RateLimit"), '"default";r=7;t=3');
-      assertEquals(headers.get("Retry-After"), status === 429 ? "3" : null);
-    }
-    const page = acceptedItems("[]").replace('"quota":60', '"quota":1200');
-    const { status, headers } = await setUp(() => new Response(page)).send();
-    assertEquals([status, headers.get("RateLimit-Policy")], [200, '"default";q=1200;w=60']);
-  });
-
-  it("asks no clock for an answer", async () => {
-    const RightDate = Date;
-    const fail = () => {
-      throw new Error("it asks the clock");
-    };
-    globalThis.Date = new Proxy(Date, {
-      construct: (date, given) => given.length ? Reflect.construct(date, given) : fail(),
-      get: (date, name) => name === "now" ? fail : Reflect.get(date, name),
-    });
-    try {
-      for (const query of ["", "&since=2026-03-01T10:00:00Z", "&after=beginning"]) {
-        const { send } = setUp(() => new Response(acceptedItems("[]")));
-        assertEquals((await send(PATH + query)).status, 200);
-      }
-    } finally {
-      globalThis.Date = RightDate;
-    }
+    const given = { quota: 1200, remaining: 0, reset: 3 };
+    const { send } = setUp(() => new Response(decided("rate_limited", given)));
+    const { status, headers } = await send();
+    const names = ["RateLimit-Policy", "RateLimit", "Retry-After"];
+    const expected = ['"default";q=1200;w=60', '"default";r=0;t=3', "3"];
+    assertEquals([status, ...names.map((name) => headers.get(name))], [429, ...expected]);
   });
 
   it("sends no CORS header, so that no browser uses a key", async () => {
@@ -135,16 +104,6 @@ describe("the handler", () => {
       const names = Array.from((await send(PATH, TOKEN, method)).headers.keys());
       assertEquals(names.filter((name) => name.startsWith("access-control-")), []);
     }
-  });
-
-  it("sends a large page whole, with its length", async () => {
-    const items = JSON.stringify(Array.from({ length: 5_000 }, (_, n) => "é😀\n".repeat(n % 97)));
-    const { send } = setUp(() => new Response(acceptedItems(items)));
-    const response = await send();
-    const bytes = await response.bytes();
-    assertEquals(response.headers.get("Content-Length"), String(bytes.length));
-    const text = new TextDecoder().decode(bytes);
-    assertEquals(text.slice(text.indexOf("[")), `${items}}`);
   });
 });
 

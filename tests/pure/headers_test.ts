@@ -2,58 +2,49 @@ import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import {
   clientAddress,
+  NDJSON,
   networkOf,
   pageLinks,
+  prefersNdjson,
 } from "../../supabase/functions/public-audit-log/headers.ts";
-import type { Query } from "../../supabase/functions/public-audit-log/query_schema.ts";
 
 const URL = "https://project.example/audit";
+const DAYS = { start: "2026-03-01", end: "2026-03-02" };
 
-const QUERY: Query = {
-  start: "2026-03-01",
-  end: "2026-03-02",
-  limit: 100,
-  offset: 0,
-  order: "asc",
-};
-
-/** Reads the offset of each linked page. */
-function offsets(limit: number, offset: number, total: number): Record<string, number> {
-  const links = pageLinks(URL, { ...QUERY, limit, offset }, total);
-  const found = links.matchAll(/offset=(-?\d+)>; rel="(\w+)"/g);
-  return Object.fromEntries(Array.from(found, ([, target, rel]) => [rel, Number(target)]));
-}
-
-describe("pageLinks()", () => {
-  it("keeps every parameter of the query, and is absolute", () => {
+describe("headers", () => {
+  it("link to pages with every parameter of the query, absolutely", () => {
     const page = `${URL}?start=2026-03-01&end=2026-03-02&action=agent_added&order=desc&limit=100`;
+    const place = { limit: 100, offset: 0, order: "desc" } as const;
     assertEquals(
-      pageLinks(URL, { ...QUERY, action: ["agent_added"], order: "desc" }, 0),
+      pageLinks(URL, { ...DAYS, action: ["agent_added"], ...place }, 0),
       `<${page}&offset=0>; rel="first", <${page}&offset=0>; rel="last"`,
     );
   });
 
-  const pages: [string, number, number, number, Record<string, number>][] = [
-    ["no previous page at the start", 100, 0, 250, { first: 0, next: 100, last: 200 }],
-    ["both neighbours in between", 100, 100, 250, { first: 0, prev: 0, next: 200, last: 200 }],
-    ["no next page at the end", 100, 200, 250, { first: 0, prev: 100, last: 200 }],
-    ["no next page at exactly the end", 100, 0, 100, { first: 0, last: 0 }],
-    ["a next page for one entry", 100, 0, 101, { first: 0, next: 100, last: 100 }],
-    ["one empty page", 100, 0, 0, { first: 0, last: 0 }],
-    ["a last page that next leads to", 7, 3, 1100, { first: 0, next: 10, last: 1095 }],
-    ["the last page as itself", 100, 1050, 1100, { first: 0, prev: 950, last: 1050 }],
-    ["no previous page that overlaps this one", 7, 3, 2, { first: 0, last: 0 }],
-    ["a way back from beyond the end", 100, 9000, 250, { first: 0, prev: 200, last: 200 }],
-  ];
-  for (const [what, limit, offset, total, expected] of pages) {
-    it(`has ${what}: ${limit} from ${offset} of ${total}`, () => {
-      assertEquals(offsets(limit, offset, total), expected);
-    });
-  }
-});
+  it("link to pages that neither overlap nor leave anything out", () => {
+    const pages: [limit: number, offset: number, total: number, Record<string, number>][] = [
+      [100, 0, 250, { first: 0, next: 100, last: 200 }],
+      [100, 100, 250, { first: 0, prev: 0, next: 200, last: 200 }],
+      [100, 200, 250, { first: 0, prev: 100, last: 200 }],
+      [100, 0, 100, { first: 0, last: 0 }],
+      [100, 0, 101, { first: 0, next: 100, last: 100 }],
+      [100, 0, 0, { first: 0, last: 0 }],
+      // From an offset that is no multiple of the limit, next leads to this last page.
+      [7, 3, 1100, { first: 0, next: 10, last: 1095 }],
+      [100, 1050, 1100, { first: 0, prev: 950, last: 1050 }],
+      [7, 3, 2, { first: 0, last: 0 }],
+      // From beyond the end, there is a way back.
+      [100, 9000, 250, { first: 0, prev: 200, last: 200 }],
+    ];
+    for (const [limit, offset, total, expected] of pages) {
+      const links = pageLinks(URL, { ...DAYS, limit, offset }, total)
+        .matchAll(/offset=(-?\d+)>; rel="(\w+)"/g);
+      const offsets = Array.from(links, ([, target, rel]) => [rel, Number(target)]);
+      assertEquals(Object.fromEntries(offsets), expected, `${limit} from ${offset} of ${total}`);
+    }
+  });
 
-describe("clientAddress()", () => {
-  it("is the address that Supabase's proxy reports, else the one that the nearest proxy adds, if it is an address", () => {
+  it("name the caller by the address that Supabase's proxy reports, else the one that the nearest proxy adds, if it is an address", () => {
     const [supabase, proxies] = ["CF-Connecting-IP", "X-Forwarded-For"];
     const cases: [headers: Record<string, string>, address?: string][] = [
       [{ [supabase]: "2001:db8::1", [proxies]: "198.51.100.1" }, "2001:db8::1"],
@@ -68,10 +59,8 @@ describe("clientAddress()", () => {
       assertEquals(clientAddress(new Headers(headers)), address);
     }
   });
-});
 
-describe("networkOf()", () => {
-  it("is the same for all addresses that one machine can have", () => {
+  it("give one network for all addresses that one machine can have", () => {
     const cases: [address: string | undefined, network: string][] = [
       ["2001:db8::1", "2001:db8:0:0"],
       ["2001:DB8:0:0:ffff::", "2001:db8:0:0"],
@@ -81,5 +70,28 @@ describe("networkOf()", () => {
       [undefined, ""],
     ];
     for (const [address, network] of cases) assertEquals(networkOf(address), network);
+  });
+
+  it("ask for NDJSON if they prefer it to JSON, and not otherwise", () => {
+    const preferred = [
+      networkOf,
+      NDJSON,
+      "Application/X-NDJSON",
+      `${NDJSON}; charset=utf-8`,
+      ...["*/*", "*/*;q=0.8", "application/*"].map((others) => `${NDJSON}, ${others}`),
+      `application/json;q=0.9,${NDJSON}`,
+      `application/json; q=0.1 , ${NDJSON} ; q=0.2`,
+      `${NDJSON};q=0.001`,
+      "application/json;q=0, */*",
+    ];
+    const others = [
+      ...[null, "", "*/*", "text/html", "application/*"],
+      `application/json, ${NDJSON}`,
+      `application/json, ${NDJSON};q=0.9`,
+      `*/*, ${NDJSON};q=0.5`,
+      ...["0", "2", "high"].map((q) => `${NDJSON};q=${q}`),
+    ];
+    for (const accept of preferred) assertEquals(prefersNdjson(accept), true, accept);
+    for (const accept of others) assertEquals(prefersNdjson(accept), false, `${accept}`);
   });
 });

@@ -25,6 +25,26 @@ export function networkOf(address = ""): string {
   return [...head, ...zeros, ...tail].slice(0, 4).join(":");
 }
 
+/** The media type of one JSON object a line. */
+export const NDJSON = "application/x-ndjson";
+
+/**
+ * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). Everyone else gets JSON, also
+ * callers that accept neither.
+ */
+export function prefersNdjson(accept: string | null): boolean {
+  const weights = new Map<string, number>();
+  for (const range of accept?.toLowerCase().split(",") ?? []) {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
+    const q = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
+    if (/^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(q)) weights.set(type, Number(q));
+  }
+  // Of two types with the same weight, one that is named is preferred to one that a wildcard covers.
+  const weightOf = (type: string) =>
+    weights.get(type) ?? (weights.get("application/*") ?? weights.get("*/*") ?? 0) * 0.9999;
+  return weightOf(NDJSON) > weightOf("application/json");
+}
+
 /** On every answer. */
 export const COMMON_HEADERS = {
   "Cache-Control": "no-store",

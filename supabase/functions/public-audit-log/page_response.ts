@@ -1,13 +1,10 @@
 import type { UnparsedReading } from "./ask_database.ts";
-import { pageAddress, pageLinks } from "./headers.ts";
+import { NDJSON, pageAddress, pageLinks, prefersNdjson } from "./headers.ts";
 import type { Resource } from "./parse_query.ts";
 import type { ActionsPage, Page, SealsPage } from "./page_schema.ts";
 import type { Query } from "./query_schema.ts";
 import type { Turn } from "./turns.ts";
 import { toNdjson } from "./unparsed_items.ts";
-
-/** The media type of one JSON object a line. */
-export const NDJSON = "application/x-ndjson";
 
 export interface PageResponseOptions {
   resource: Resource;
@@ -55,23 +52,6 @@ export function pageResponse(
     turn,
     headers: { ...common, "Content-Type": "application/json" },
   });
-}
-
-/**
- * Whether an `Accept` header prefers NDJSON to JSON (RFC 9110 section 12.5.1). Everyone else gets JSON, also
- * callers that accept neither.
- */
-export function prefersNdjson(accept: string | null): boolean {
-  const weights = new Map<string, number>();
-  for (const range of accept?.toLowerCase().split(",") ?? []) {
-    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
-    const q = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
-    if (/^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(q)) weights.set(type, Number(q));
-  }
-  // Of two types with the same weight, one that is named is preferred to one that a wildcard covers.
-  const weightOf = (type: string) =>
-    weights.get(type) ?? (weights.get("application/*") ?? weights.get("*/*") ?? 0) * 0.9999;
-  return weightOf(NDJSON) > weightOf("application/json");
 }
 
 /** The size of a piece, in bytes. */
