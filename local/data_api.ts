@@ -1,6 +1,9 @@
 import { Buffer } from "node:buffer";
 import { createHmac } from "node:crypto";
 
+/** PostgREST closes an idle connection after 30 s. */
+const KEEP_ALIVE_MS = 20_000;
+
 /** The methods that PostgREST knows. fetch cannot send some of the others. */
 export const METHODS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"];
 
@@ -28,8 +31,9 @@ export function createDataApi(options: DataApiOptions): DataApi {
     [publishableKey, `Bearer ${signJwt({ role: "anon" }, jwtSecret)}`],
     [secretKey, `Bearer ${signJwt({ role: "service_role" }, jwtSecret)}`],
   ]);
-  // PostgREST closes connections without saying so, after a HEAD request and when idle: the next request would be lost.
-  const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+  const client = Deno.createHttpClient({ poolIdleTimeout: KEEP_ALIVE_MS });
+  // After a HEAD request, PostgREST closes the connection without saying so: the next request would be lost.
+  const headClient = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return {
     async fetch(request) {
       const { method, body } = request;
@@ -42,14 +46,17 @@ export function createDataApi(options: DataApiOptions): DataApi {
       }
       const { pathname, search } = new URL(request.url);
       const target = `http://127.0.0.1:${port}${pathname.slice("/rest/v1".length)}${search}`;
-      return await fetch(target, { method, headers, body, redirect: "manual", client }).catch(
-        (error) => {
-          log(`PostgREST does not answer: ${error.cause ?? error}\n`);
-          return refuse(503, "The Data API does not answer");
-        },
-      );
+      const init = { method, headers, body, redirect: "manual" } as const;
+      const options = { ...init, client: method === "HEAD" ? headClient : client };
+      return await fetch(target, options).catch((error) => {
+        log(`PostgREST does not answer: ${error.cause ?? error}\n`);
+        return refuse(503, "The Data API does not answer");
+      });
     },
-    [Symbol.dispose]: () => client.close(),
+    [Symbol.dispose]() {
+      client.close();
+      headClient.close();
+    },
   };
 }
 

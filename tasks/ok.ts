@@ -1,13 +1,11 @@
 import { databaseTypes, TYPES_FILE } from "./types.ts";
-import { add, closingLine, runTests } from "./run_tests.ts";
-import { startTemporaryStack, type TemporaryStack } from "../local/temporary_stack.ts";
+import { counts, exitWithCounts, runTests } from "./run_tests.ts";
+import { startTemporaryStack } from "../local/temporary_stack.ts";
 
 const ROOT = new URL("..", import.meta.url);
 
-const counts = { passed: 0, failed: 0, skipped: 0 };
 await main();
-console.log(closingLine(counts));
-Deno.exit(counts.failed ? 1 : 0);
+exitWithCounts();
 
 /** Runs everything that a change has to pass. Each check and each test counts as one. */
 async function main(): Promise<void> {
@@ -20,24 +18,22 @@ async function main(): Promise<void> {
     throw new Error("database.types.ts is out of step with the migrations: deno task types");
   });
   const others = testOthers();
-  await test(stack, "tests/pure", "tests/stack", "tests/local");
-  await test(stack, "tests/clients");
-  await test(stack, "tests/attacks");
+  for (
+    const folders of [["tests/pure", "tests/stack", "tests/local"], ["tests/clients"], [
+      "tests/attacks",
+    ]]
+  ) {
+    console.log(`# ${folders.join(" ")}`);
+    await runTests(stack, folders);
+  }
   console.log("# tests/browser, then tests/faults, which began with the tests above …");
   await others;
 }
 
-async function test(stack: TemporaryStack, ...folders: string[]): Promise<void> {
-  console.log(`# ${folders.join(" ")}`);
-  const tested = await runTests(stack, folders);
-  if (tested.failed) console.log(stack.faults.join(""));
-  add(counts, tested);
-}
-
 async function testOthers(): Promise<void> {
   await using stack = await startTemporaryStack();
-  add(counts, await runTests(stack, ["tests/browser"], true));
-  add(counts, await runTests(null, ["tests/faults"], true));
+  await runTests(stack, ["tests/browser"], true);
+  await runTests(null, ["tests/faults"], true);
 }
 
 async function check<T>(name: string, run: () => Promise<T>): Promise<T | undefined> {

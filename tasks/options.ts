@@ -2,12 +2,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-const USAGE = `Options of deno task start, status and reset:
-  --api-port=54321   port of the API
-  --db-port=54322    port of Postgres
-  --data-dir=…       folder of all data (default: local/data)`;
-
-const options = readOptions();
+const { values: options } = parseArgs({
+  options: {
+    "api-port": { type: "string", default: "54321" },
+    "db-port": { type: "string", default: "54322" },
+    "data-dir": {
+      type: "string",
+      default: fileURLToPath(new URL("../local/data", import.meta.url)),
+    },
+  },
+});
 
 export const API_PORT = Number(options["api-port"]);
 export const DATABASE_PORT = Number(options["db-port"]);
@@ -22,22 +26,4 @@ export const STATUS_FILE = join(DATA_DIR, "status.json");
 export function taskCommand(task: string): string {
   const npx = Deno.env.get("npm_command") === "exec" ? "npx -y " : "";
   return [`${npx}deno task ${task}`, ...Deno.args].join(" ");
-}
-
-function readOptions() {
-  try {
-    return parseArgs({
-      options: {
-        "api-port": { type: "string", default: "54321" },
-        "db-port": { type: "string", default: "54322" },
-        "data-dir": {
-          type: "string",
-          default: fileURLToPath(new URL("../local/data", import.meta.url)),
-        },
-      },
-    }).values;
-  } catch (error) {
-    console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
-    Deno.exit(2);
-  }
 }

@@ -1,33 +1,27 @@
 import { fileURLToPath } from "node:url";
 import { runCommand } from "../local/run_command.ts";
-import type { StackInfo } from "../local/stack.ts";
+import type { TemporaryStack } from "../local/temporary_stack.ts";
 import { stdFlags } from "./std.ts";
 
-export interface TestCounts {
-  passed: number;
-  failed: number;
-  skipped: number;
-}
+/** Of all tests that were run, and of the checks of `deno task ok`. */
+export const counts = { passed: 0, failed: 0, skipped: 0 };
 
-export function add(counts: TestCounts, more: TestCounts): void {
-  counts.passed += more.passed;
-  counts.failed += more.failed;
-  counts.skipped += more.skipped;
-}
-
-export function closingLine({ passed, failed, skipped }: TestCounts): string {
-  return `${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`;
+/** Prints the counts, and ends this process. */
+export function exitWithCounts(): never {
+  const { passed, failed, skipped } = counts;
+  console.log(`${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`);
+  Deno.exit(failed ? 1 : 0);
 }
 
 /**
  * Runs `deno test` against a stack, or without one against the project that the environment names. Beside other
- * tests, it prints what was printed when it has ended.
+ * tests, it prints what was printed when it has ended. If tests fail, it prints the faults of the stack's function.
  */
 export async function runTests(
-  stack: StackInfo | null,
+  stack: TemporaryStack | null,
   args: string[],
   isBeside = false,
-): Promise<TestCounts> {
+): Promise<void> {
   const report = await Deno.makeTempFile({ suffix: ".xml" });
   const output = isBeside ? "piped" : "inherit";
   // `deno task check` checks the types.
@@ -53,11 +47,11 @@ export async function runTests(
     console.log(`# ${args.join(" ")}\n${printed.join("")}`);
   }
   const { success } = await process.status;
-  const counts = count(await Deno.readTextFile(report));
+  const failed = count(await Deno.readTextFile(report));
   await Deno.remove(report);
   // A file that does not compile, or a leak, fails without a test.
-  if (!success && counts.failed === 0) counts.failed = 1;
-  return counts;
+  if (!success && failed === 0) counts.failed++;
+  if (!success && stack) console.log(stack.faults.join(""));
 }
 
 /** Returns the path of a Chromium or Chrome. Installs Debian's if there is none and this process may. */
@@ -70,8 +64,8 @@ async function findBrowser(): Promise<string> {
   return Deno.env.get("CHROMIUM") || (await runCommand("sh", { args: ["-c", script] })).trim();
 }
 
-/** Counts the tests of a JUnit report, which also lists their groups. */
-function count(xml: string): TestCounts {
+/** Counts the tests of a JUnit report, which also lists their groups. Returns how many failed. */
+function count(xml: string): number {
   const cases = Array.from(
     xml.matchAll(/<testcase name="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs),
     ([, name = "", body = ""]) => ({
@@ -85,5 +79,8 @@ function count(xml: string): TestCounts {
   );
   const failed = leaves.filter((leaf) => leaf.failed).length;
   const skipped = leaves.filter((leaf) => leaf.skipped).length;
-  return { passed: leaves.length - failed - skipped, failed, skipped };
+  counts.passed += leaves.length - failed - skipped;
+  counts.failed += failed;
+  counts.skipped += skipped;
+  return failed;
 }

@@ -1,6 +1,6 @@
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { installPostgres } from "./postgres/versions.ts";
-import { add, closingLine, runTests } from "./run_tests.ts";
+import { exitWithCounts, runTests } from "./run_tests.ts";
 
 const FOLDERS = ["tests/pure", "tests/stack"];
 /** Runs at the same time as FOLDERS, because it mostly waits for its own stacks to start. */
@@ -13,9 +13,10 @@ const WITHOUT_STACK = /^tests\/(pure|local|faults)/;
 /** Chooses the Postgres of the stacks. All other arguments are those of `deno test`. */
 const POSTGRES = "--postgres=";
 
-if (!await main()) Deno.exit(1);
+await main();
+exitWithCounts();
 
-async function main(): Promise<boolean> {
+async function main(): Promise<void> {
   const version = Deno.args.findLast((argument) => argument.startsWith(POSTGRES));
   const programs = version && await installPostgres(version.slice(POSTGRES.length));
   if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
@@ -29,11 +30,7 @@ async function main(): Promise<boolean> {
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
   const beside = stack && !given.length ? runTests(null, [BESIDE, ...rest], true) : null;
-  const counts = await runTests(stack, args);
-  if (counts.failed && stack) console.log(stack.faults.join(""));
+  await runTests(stack, args);
   if (beside) console.log(`# ${BESIDE}, which began with the tests above …`);
-  const others = await beside;
-  if (others) add(counts, others);
-  console.log(closingLine(counts));
-  return counts.failed === 0;
+  await beside;
 }

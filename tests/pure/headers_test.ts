@@ -74,7 +74,6 @@ describe("headers", () => {
 
   it("ask for NDJSON if they prefer it to JSON, and not otherwise", () => {
     const preferred = [
-      networkOf,
       NDJSON,
       "Application/X-NDJSON",
       `${NDJSON}; charset=utf-8`,
