@@ -6,10 +6,9 @@
 -- now on, and your events have its past, limit the events of its kind to the time before you pushed that call:
 -- and e.happened_at < '2026-11-23 04:51:10Z'. (Push it while nobody writes, so that no action is missing or twice.)
 --
--- Yours to change: public.events with its columns, and what its kinds mean. id and happened_at must be set and
--- must never change. id is any unique column of whole numbers; for a uuid, write uuid for bigint, also in
--- the loop of docs/adopting.md, which then starts with '00000000-0000-0000-0000-000000000000'. Kinds that are not named
--- are not logged.
+-- Yours to change: public.events with its columns, and what its kinds mean (others are not logged). id and happened_at
+-- must be set and never change. id is any unique column of whole numbers. For a uuid, write uuid for bigint, also in the
+-- loop of docs/adopting.md, which then starts with '00000000-0000-0000-0000-000000000000'.
 
 create function audit_log_private.custom_record_events(ids bigint[]) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
