@@ -67,7 +67,7 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
       )}
       <Divider />
       <Copyable
-        title="The same with an API key, 1,000 entries at a time"
+        title="The same entries with an API key, 1,000 at a time"
         text={command(filter, format)}
       />
     </Dialog>

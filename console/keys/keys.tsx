@@ -34,6 +34,8 @@ export default function Keys() {
     navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
   const open = (opened: Opened) => {
     setNews("");
+    // "0 requests today" of a minute ago would mislead whoever is about to revoke a key.
+    if (opened.action === "revoke") usage.refetch();
     setOpened(opened);
   };
   const onClose = () => setOpened(null);

@@ -142,7 +142,8 @@ export function Histogram({ days, onSelect }: HistogramProps) {
                 whiteSpace: "nowrap",
               }}
             >
-              {tick}
+              {/* A text in less room than half of the others have would stick out of the chart. */}
+              {bars.length - index >= tickEvery / 2 && tick}
             </span>
           )
         )}

@@ -29,7 +29,9 @@ export function headlineOf({ verdict, kept }: Proof): Headline {
   const proven = states.filter((state) => state === "proven").length;
   const problems = verdict.problems.length;
   if (problems > 0) {
-    const text = `${count(problems, "problem")}. docs/verifying.md says what each can mean.`;
+    const text = `${
+      count(problems, "problem")
+    }. docs/verifying.md of Public Audit Log says what each can mean.`;
     return { title: "Not as it was sealed", text, colour: "red" };
   }
   if (kept && proven === states.length) {
@@ -77,6 +79,7 @@ export function reportOf(report: Report): string {
   table { border-collapse: collapse; width: 100% }
   tr { break-inside: avoid }
   th, td { border-bottom: 1px solid #ccc; padding: 3px 8px; text-align: left; vertical-align: top }
+  td:first-child { white-space: nowrap }
   code { overflow-wrap: anywhere }
 </style>
 <h1>Audit log of <bdi>${name}</bdi></h1>

@@ -91,10 +91,10 @@ export default function Usage() {
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                “Keeps up” says whether a key that follows the log has read its newest entries. A
-                mistake is a request that the API could not understand. Requests without a valid
-                key, and those above the rate limit, are not counted. The counts are kept for 400
-                days.{organization.is_admin && (
+                “Keeps up” says whether a key that follows the log has read its newest entries.
+                Requests that the API could not understand are also counted as mistakes. Requests
+                without a valid key, and those above the rate limit, are not counted. The counts are
+                kept for 400 days.{organization.is_admin && (
                   <>
                     {" "}A key that read nothing on these days is only in the{" "}
                     <Link from="/$organizationId/usage" to="/$organizationId/keys">

@@ -34,7 +34,7 @@ describe("an export, accessible in each state", () => {
     await view.shows(
       "(UTC) with “Message created” or “Feedback given” of ada@example.com, oldest first.",
     );
-    const curl = await page.getByRole("group", { name: "The same with an API key" }).innerText();
+    const curl = await page.getByRole("group", { name: "with an API key" }).innerText();
     const { name, text } = await exportAs(view, "NDJSON");
     assertEquals(
       name,
