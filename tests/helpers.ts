@@ -13,12 +13,8 @@ export * from "./project.ts";
 export * from "./random.ts";
 export { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
 
-/** Connects as the owner of the database. Close it with `await sql.end()`. */
-export function connect(): Sql {
-  return postgres(DATABASE_URL, { onnotice: () => {} });
-}
-
-export const sql = connect();
+/** A connection of the owner of the database. */
+export const sql: Sql = postgres(DATABASE_URL, { onnotice: () => {} });
 // A failed test may have left a transaction open.
 afterAll(() => sql.end({ timeout: 5 }));
 

@@ -73,31 +73,20 @@ export async function call<T>(
 }
 
 /** An API key, as the functions of the admin console name it. */
-export interface ApiKey {
-  id: string;
-  organization_id: string;
-  name: string;
-  hint: string;
-  created_at: string;
-  expires_at: string | null;
-}
+export type ApiKey =
+  & Record<"id" | "organization_id" | "name" | "hint" | "created_at", string>
+  & { expires_at: string | null };
 
 export type NewApiKey = ApiKey & { token: string };
 
-export interface ApiKeyState {
-  state: "active" | "expiring" | "expired" | "revoked";
-  expires_at: string | null;
-  successor_id: string | null;
-  created_by_email: string | null;
-  maker_left_at: string | null;
-  confirmed_by_email: string | null;
-  revoked_at: string | null;
-  revoked_by_email: string | null;
-  last_used_at: string | null;
-  reads: "feed" | "pages" | null;
-  caught_up_at: string | null;
-  requests_last_minute: number;
-}
+type ListedApiKey =
+  & Omit<ApiKey, "organization_id">
+  & Record<
+    "successor_id" | "created_by_email" | "maker_left_at" | "confirmed_by_email",
+    string | null
+  >
+  & Record<"revoked_at" | "revoked_by_email" | "last_used_at" | "caught_up_at", string | null>
+  & { state: string; reads: string | null; requests_last_minute: number };
 
 export async function createApiKey(admin: Person, organization_id: string, name = "test") {
   return await call<NewApiKey>(admin, "create_api_key", { organization_id, name });
@@ -113,8 +102,7 @@ export async function revokeApiKey(
 }
 
 export async function listApiKeys(admin: Person, organization_id: string) {
-  type Listed = Omit<ApiKey, "organization_id"> & ApiKeyState;
-  return await call<Listed[]>(admin, "list_api_keys", { organization_id });
+  return await call<ListedApiKey[]>(admin, "list_api_keys", { organization_id });
 }
 
 type PageQuery = Schema["CompositeTypes"]["page_query"];

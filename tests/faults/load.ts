@@ -5,7 +5,6 @@ import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
 import { addKeys, addOrganization, countMismatches } from "../project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
-import { postEntries } from "./log.ts";
 
 export interface LoadOptions {
   /** These serve one log. Each request goes to any of them. */
@@ -116,12 +115,22 @@ export async function underLoad(
     const id = pick(random, load.organizationIds);
     const [agent_name, size] = [crypto.randomUUID(), 1 + random(5)];
     const entries = Array.from({ length: size }, () => ({
+      organization_id: id,
       created_at: `2026-03-0${1 + random(9)}T12:00:00Z`,
       action: pick(random, ["agent_added", "feedback_given"]),
+      user_email: "ada@example.com",
       agent_name,
       data: { size },
     }));
-    await postEntries(pick(random, nodes), id, entries);
+    const { apiUrl, secretKey: apikey } = pick(random, nodes);
+    const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
+      method: "POST",
+      headers: { apikey, "Content-Type": "application/json", "Content-Profile": "audit_log" },
+      body: JSON.stringify(entries),
+      signal: AbortSignal.timeout(10_000),
+    });
+    const text = await response.text();
+    if (response.status !== 201) throw new Error(`${response.status} ${text}`);
     load.writes++;
     if (random(5) === 0) return void kept.add(agent_name);
     // The delay leaves some to be read; the deletion keeps pages small.

@@ -17,23 +17,6 @@ export async function write(run: Run, id: string, ...names: string[]): Promise<v
   }
 }
 
-/** Writes entries in one statement, as the platform does. */
-export async function postEntries(
-  { apiUrl, secretKey: apikey }: Pick<StackInfo, "apiUrl" | "secretKey">,
-  organization_id: string,
-  entries: { created_at: string; action?: string; agent_name?: string; data?: unknown }[],
-): Promise<void> {
-  const given = { organization_id, action: "agent_added", user_email: "ada@example.com" };
-  const response = await fetch(`${apiUrl}/rest/v1/audit_entries`, {
-    method: "POST",
-    headers: { apikey, "Content-Type": "application/json", "Content-Profile": "audit_log" },
-    body: JSON.stringify(entries.map((entry) => ({ agent_name: "Assistant", ...given, ...entry }))),
-    signal: AbortSignal.timeout(10_000),
-  });
-  const text = await response.text();
-  if (response.status !== 201) throw new Error(`${response.status} ${text}`);
-}
-
 /** Asks the API. `after` is the cursor in its `Link`. */
 export async function ask({ apiUrl }: Pick<StackInfo, "apiUrl">, token: string, query: string) {
   const url = `${apiUrl}/functions/v1/public-audit-log${query}`;
@@ -72,9 +55,4 @@ export async function adopt(run: Run): Promise<number> {
 
 export async function epochOf(run: Run): Promise<number> {
   return await valueOf(run`select audit_log_private.log_epoch()::int`);
-}
-
-/** Uses up numbers of transactions, so that new entries have numbers that other servers have not reached. */
-export async function spendTransactions(run: Run): Promise<void> {
-  await run`do $$ begin for n in 1..5000 loop perform pg_current_xact_id(); commit; end loop; end $$`;
 }

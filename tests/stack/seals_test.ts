@@ -4,7 +4,6 @@ import { createHash } from "node:crypto";
 import { checkChain, sealOf } from "../../seals/seal_chain.ts";
 import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
 import { type Entry, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
-import { call, newOrganization, pageQuery, signUp } from "../people.ts";
 import { checkSeals, codeOf, exhaust, insertEntries, insertEntry } from "../project.ts";
 import { type Organization, rolledBack, runUpkeep, valueOf } from "../project.ts";
 
@@ -117,21 +116,6 @@ describe("the upkeep", () => {
 });
 
 describe("the list of seals", () => {
-  it("gives a key what list_seals() gives an administrator, of its organization alone", async () => {
-    const admin = await signUp();
-    const [log] = [await newOrganization(admin), await sealedDay()];
-    await writeEntries(log.id, entriesOn("2026-03-01", 5));
-    await runUpkeep(sql);
-    await change(log.id);
-    await checkSeals(sql, log.id);
-    const given = { organization_id: log.id, query: pageQuery("2026-03-01", "2026-03-31") };
-    const { total, altered, items } = await call<SealsPage>(admin, "list_seals", given);
-    assertEquals([total, items.length, altered], [1, 1, ["2026-03-01"]]);
-    const page = { start: "2026-03-01", end: "2026-03-31", total, limit: 100, offset: 0 };
-    const expected = { organization_id: log.id, ...page, altered, items };
-    assertEquals(await getSeals(log.token, MARCH), expected);
-  });
-
   it("is paged and rate-limited like entries, in the order of the chain. Each seal contains the hash of the one before", async () => {
     const written = ["03", "02", "01"].flatMap((day) => entriesOn(`2026-03-${day}`, 1));
     const { id, apiKeyId, token } = await newLog(...written);
