@@ -2,7 +2,6 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
 import { codeOf } from "../project.ts";
-import { runProgram } from "../run_program.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
 // Follows docs/adopting.md from the beginning to the end, in a project that was there before. Each test goes on
@@ -276,20 +275,5 @@ describe("5. Leave", () => {
     const { client, id } = people.stranger;
     const document = { organization_id: acme, created_by: id };
     assertEquals((await client.from("documents").insert(document)).error, null);
-  });
-
-  it("installing again works once the files have other names", async () => {
-    const { code, stderr } = await runProgram("bash", {
-      args: ["-euc", blockOf("bash", "former")],
-      cwd: project.folder,
-    });
-    assertEquals(code, 0, stderr);
-    assertStringIncludes(project.install(), "are installed");
-    project.addRecipes();
-    await project.push();
-    assertEquals((await project.pushed()).length, project.migrations().length);
-    const { id } = await project.organization("acme");
-    const { total } = await project.page(await project.keyOf(people.owner.client, id));
-    assertEquals(total, 0);
   });
 });
