@@ -216,6 +216,13 @@ describe("the API", () => {
     );
   });
 
+  it("refuses actions that are an array of arrays, which only callers of the database can give", async () => {
+    const { id } = await newLog({ action: "agent_added" });
+    const query = queryOf(sql, { actions: [["agent_added"]] as never });
+    const page = sql`select decision from audit_log_private.read_page(${id}, ${query})`;
+    assertEquals(await valueOf(page), "invalid_query");
+  });
+
   it("gives NDJSON the bytes and the headers that JSON has, with every text and number exact", async () => {
     const { id, token } = await newLog();
     const agent_name = 'a,\n"[{}],"Ünï \\ 会話 🎉 \u2028 <b>';

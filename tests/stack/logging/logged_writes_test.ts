@@ -265,6 +265,23 @@ describe("no value makes a write fail, or hides its caller", () => {
   });
 });
 
+it("rows of a table that inherits from a logged one are not taken for the logged ones", async () => {
+  await inKit(async (run) => {
+    await makeThings(run, { columns: "id integer primary key" });
+    await run`create table kit.others () inherits (kit.things)`;
+    const problems = await run`select problem from audit_log_private.logging_problems()`;
+    assertEquals(problems.map(({ problem }) => problem).toSorted(), [
+      "the primary key that pairs old and new rows is gone: call log_table again",
+      "writes that name its child kit.others are not logged",
+    ]);
+    await logTable(run, "kit.things");
+    await run`insert into kit.things values (1, 'a', 'One')`;
+    await run`insert into kit.others values (1, 'a', 'Other')`;
+    await run`update kit.things set title = title || '!'`;
+    assertEquals(await shown(run), ["a: One", 'a: One! {"title":["One","One!"]}']);
+  });
+});
+
 describe("the cost of a logged update", () => {
   async function milliseconds(run: Run, statement: string): Promise<number> {
     const start = performance.now();
