@@ -49,7 +49,7 @@ async function openProof(sequence?: number) {
 /** Makes a ZIP by commands of Python, in which `z` is the ZIP. */
 async function newZip(name: string, commands: string): Promise<string> {
   const path = `${FOLDER}/${name}.zip`;
-  const script = `import zipfile, json, glob, os, struct, zlib
+  const script = `import zipfile, glob, os, struct, zlib
 with zipfile.ZipFile(${JSON.stringify(path)}, "w", zipfile.ZIP_DEFLATED) as z:
   ${commands.replaceAll("\n", "\n  ")}`;
   const { code, stderr } = await runProgram("python3", { args: ["-W", "ignore", "-c", script] });
@@ -278,9 +278,6 @@ z.write("${folder}/seals.json", "seals.json")`,
   it("is refused when somebody made it to do harm, and the page lives", async () => {
     const view = await openCheck();
     const good = caseFiles("good");
-    const altered = `seals = json.load(open("${CASES}good/seals.json"))
-seals["altered"] = ["\\x1b[2K\\x1b[1GAll is as it was sealed."]
-z.writestr("seals.json", json.dumps(seals))`;
     const hostile: [string, string, string][] = [
       ["names", `${good}\nz.writestr("../x", "x")`, "Unsafe filename"],
       [
@@ -300,9 +297,7 @@ z.writestr(info, "x")`,
       ["hidden", `${good}\nz.writestr("x", "x")\nz.filelist.pop()`, "bytes between its files"],
       ["twice", `${good}\n${good}`, "Ambiguous archive"],
       ["bomb", `z.writestr("days/2026-03-01.ndjson", b"\\n" * 300_000_000)`, "is larger than any"],
-      ["empty", `for n in range(70000): z.writestr(f"days/{n}", "")`, "no pack has: days/0"],
       ["many", `for n in range(200): z.mkdir("days/")`, "more than 100 files"],
-      ["escapes", `${good.split("\n")[0]}\n${altered}`, "is not what …/seals answers"],
       ["nothing", "pass", "Its seals.json is missing"],
     ];
     for (const [name, commands, message] of hostile) {
