@@ -9,16 +9,22 @@ import { runProgram } from "../run_program.ts";
 const VERSION = "dlt[duckdb]==1.31.0";
 const FOLDER = fileURLToPath(new URL(`../../local/data/collectors/${VERSION}`, import.meta.url));
 const PYTHON = `${FOLDER}/bin/python`;
-const EXAMPLE = fileURLToPath(
-  new URL("../../examples/dlt/follow_audit_log.py", import.meta.url),
-);
+const EXAMPLE = fileURLToPath(import.meta.resolve("../../examples/dlt/follow_audit_log.py"));
 
 const READ_IDS = `
 import duckdb, json, sys
 rows = duckdb.connect(sys.argv[1]).execute("select id from audit_log.entries").fetchall()
 print(json.dumps(sorted(row[0] for row in rows)))`;
 
-const it = await isInstalled() ? test : test.skip;
+const INSTALL = `[ ! -e done ] || exit 0
+  python3 -m venv .
+  bin/pip install --quiet '${VERSION}'
+  touch done`;
+
+await Deno.mkdir(FOLDER, { recursive: true });
+const { code, stderr } = await runProgram("sh", { args: ["-ec", INSTALL], cwd: FOLDER });
+if (code !== 0) console.log(`Skipped: dlt was not installed: ${stderr.trim().split("\n").at(-1)}`);
+const it = code === 0 ? test : test.skip;
 
 describe("examples/dlt", () => {
   it("loads every entry once through eight kills, while others are written", async () => {
@@ -55,17 +61,3 @@ describe("examples/dlt", () => {
     assertEquals(JSON.parse(stdout), await idsOfLog(organization));
   });
 });
-
-/** Installs dlt, unless an earlier run has. Where pip fails, one line says why. */
-async function isInstalled(): Promise<boolean> {
-  await Deno.mkdir(FOLDER, { recursive: true });
-  const script = `[ ! -e done ] || exit 0
-    python3 -m venv .
-    bin/pip install --quiet '${VERSION}'
-    touch done`;
-  const { code, stderr } = await runProgram("sh", { args: ["-ec", script], cwd: FOLDER });
-  if (code !== 0) {
-    console.log(`Skipped: dlt was not installed: ${stderr.trim().split("\n").at(-1)}`);
-  }
-  return code === 0;
-}
