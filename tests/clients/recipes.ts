@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { runProgram } from "../run_program.ts";
-import { newFolder } from "./cli.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 
@@ -20,7 +19,7 @@ export async function runRecipes(
   environment: Record<string, string>,
   page: string,
 ): Promise<Ran> {
-  const folder = newFolder();
+  const folder = await Deno.makeTempDir();
   const commands = await unpackRecipes(folder, page);
   const script = commands.map((command) => `${command}\necho; echo "${END}"`).join("\n");
   const { code, stdout, stderr } = await runProgram("bash", {
@@ -28,6 +27,7 @@ export async function runRecipes(
     cwd: folder,
     env: environment,
   });
+  await Deno.remove(folder, { recursive: true });
   const outputs = stdout.split(`\n${END}\n`).map((output) => output.trim());
   if (code !== 0) {
     throw new Error(`failed: ${commands[outputs.length - 1]}\n${outputs.at(-1)}${stderr}`);
