@@ -10,7 +10,7 @@ import { addKeys, callAs, codeOf, insertEntry, runUpkeep, valueOf } from "../tes
 import { pick, type Random, randomFrom } from "../tests/random.ts";
 import * as cluster from "./cluster.ts";
 
-const [QUERIES, READS, MOVES] = [1_500, 3_000, 6];
+const [QUERIES, MOVES] = [1_500, 6];
 const [ENTRIES, KEYS] = [60_000, 30];
 const TODAY = new Date().toISOString().slice(0, 10);
 /** The first of the ten days of entries. They are four days apart, so that a whole month is among them. */
@@ -36,7 +36,6 @@ await measureCosts();
 await changeActions();
 await countRequests();
 await administerKeys();
-await readBesideWriters();
 await follow();
 await moveShards();
 await killNode();
@@ -244,16 +243,6 @@ async function administerKeys(): Promise<void> {
   say(
     `15 keys were created, rotated and revoked. After that, ${refused} requests were all refused`,
   );
-}
-
-/** Reads pages beside writers and deletions on all nodes. Each page must be of one moment. */
-async function readBesideWriters(): Promise<void> {
-  const options = { stacks: nodes, atOnce: 4 };
-  const { failures, reads, writes, deletions } = await underLoad(options, async (seen) => {
-    while (seen.reads < READS) await delay(100);
-  });
-  assertEquals(failures, [], causes());
-  say(`${reads} reads beside ${writes} writes and ${deletions} deletions: 0 torn, counts exact`);
 }
 
 /** Runs the feed's own test, with writers on one node and readers of another: each must get every entry once. */

@@ -121,13 +121,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return 60;
 end $$;
-comment on function audit_log_private.quota is 'How many requests each key has in any rate_window(). To change it, replace this function in a migration of your own.';
-
-create function audit_log_private.rate_window() returns interval
--- Without settings, so that Postgres inlines it.
-language sql immutable
-return interval '60 seconds';
-comment on function audit_log_private.rate_window is 'The span of the rate limit. Fixed: the contract promises requests a minute.';
+comment on function audit_log_private.quota is 'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your own.';
 
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
@@ -149,7 +143,7 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its counted requests of the last rate_window(), oldest first, and its use on its latest day. The last time is when the key was last used.';
+comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest first, and its use on its latest day. The last time is when the key was last used.';
 comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first counted one of that day. For metrics().';
 comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
 
@@ -164,7 +158,8 @@ create function audit_log_private.count_request(
 language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
 declare
   quota constant integer := audit_log_private.quota();
-  span constant interval := audit_log_private.rate_window();
+  -- Fixed: the contract promises requests a minute.
+  span constant interval := '60 seconds';
   use audit_log_private.rate_limits;
   times timestamptz[];
   clock timestamptz;

@@ -279,7 +279,7 @@ begin
         (
           select count(*) from unnest(r.counted_at) as t
           -- Later times come from a clock that was wrong.
-          where t between clock - audit_log_private.rate_window() and clock + audit_log_private.rate_window()
+          where t between clock - interval '60 seconds' and clock + interval '60 seconds'
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (

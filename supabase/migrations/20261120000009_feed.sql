@@ -8,8 +8,6 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   key audit_log_private.cursor_key;
   present constant pg_snapshot := audit_log_private.log_snapshot();
-  -- A page of any filter takes less than 50 ms of processor time with this.
-  most_examined constant integer := 10000;
   read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
   cursor audit_log_private.feed_cursor;
   is_newest_batch boolean := false;
@@ -34,7 +32,7 @@ begin
       cursor.bound := present;
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
-    batch := audit_log_private.list_unseen(organization_id, query, cursor, most_examined);
+    batch := audit_log_private.list_unseen(organization_id, query, cursor);
     items := items || batch.items;
     query.page_limit := query.page_limit - cardinality(batch.items);
     if batch.has_more then
@@ -80,9 +78,7 @@ create type audit_log_private.feed_batch as (items text[], has_more boolean, las
 comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
 
 create function audit_log_private.list_unseen(
-  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor,
-  -- The most entries to look at, matching or not.
-  most_examined integer
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
 ) returns audit_log_private.feed_batch
 -- The settings are those of read_page.
 language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
@@ -90,10 +86,10 @@ declare
   wanted_actions constant text[] := query.actions;
   wanted_email constant text := query.user_email;
   is_first constant boolean := cursor.seen is null;
-  -- If every examined entry matches (except those committed since the batch began), no more than the page takes.
+  -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
+  -- match (except those committed since the batch began), no more than the page takes.
   most constant integer := case
-    when is_first and (wanted_actions is null or wanted_email is null) then least(most_examined, query.page_limit + 1)
-    else most_examined
+    when is_first and (wanted_actions is null or wanted_email is null) then least(10000, query.page_limit + 1) else 10000
   end;
   -- Where the last page ended. Without a last entry, before the range or the transaction.
   place constant audit_log_private.feed_cursor := (

@@ -36,7 +36,7 @@ begin
   select
     coalesce(o.external_id, o.id::text) as shown_id,
     coalesce(
-      r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - audit_log_private.rate_window(), false
+      r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
   into key
   from audit_log_private.api_keys k
