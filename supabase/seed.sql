@@ -87,8 +87,10 @@ from (values
 ) as organization (organization_id, busy, people)
 cross join generate_series(0, 364) as days_ago
 cross join lateral (
-  select date_trunc('day', now(), 'UTC') - days_ago * interval '24 hours' as day, concat_ws(' ', organization_id, days_ago) as that_day
+  select date_trunc('day', now(), 'UTC') - days_ago * interval '24 hours' as day
 ) as days
+-- By date, so that a day has the same entries whenever the stack was first started, as the pages show them.
+cross join lateral (select concat_ws(' ', organization_id, (day at time zone 'UTC')::date) as that_day) as those_days
 cross join lateral generate_series(1, case
   when extract(isodow from day at time zone 'UTC') > 5 then 1 else busy * (0.5 + pg_temp.chance(that_day))
 end::int) as n
