@@ -2,8 +2,9 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
-import { actionsOf, type Filter } from "../shared/search.ts";
-import { call, check } from "./call.ts";
+import { actionsOf, type Filter } from "../shared/search_params.ts";
+import { RequestError } from "../shared/transport.ts";
+import { call, check, retried } from "./call.ts";
 import { useOrganization } from "./organizations.ts";
 
 const ACTIONS = z.array(
@@ -31,7 +32,7 @@ export function personsQuery(organizationId: string, prefix: string) {
   });
 }
 
-/** Entries of an organization: those of some days, or those of them that a filter leaves. */
+/** Which entries: those of these days that match the filter. */
 export interface LogFilter extends Days, Filter {
   organizationId: string;
 }
@@ -62,7 +63,7 @@ const AUDIT_ENTRY = z.object({
 });
 export type AuditEntry = z.infer<typeof AUDIT_ENTRY>;
 
-export const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
+const LOG_PAGE = z.object({ total: z.number(), items: z.string() });
 export interface LogPage {
   offset: number;
   total: number;
@@ -91,17 +92,40 @@ export async function readEntry(
 
 const FEED_PAGE = z.object({ ...LOG_PAGE.shape, cursor: z.string(), has_more: z.boolean() });
 
-const FEED_PAGE_SIZE = 1000;
+/** The most that the database gives. */
+const MAX_PAGE_SIZE = 1000;
 
 /** Reads up to 1000 entries after a cursor, each as the text of its JSON. None is missed or repeated. */
 export async function readFeed(filter: LogFilter, after: string, signal: AbortSignal) {
-  const query = queryOf(filter, { page_limit: FEED_PAGE_SIZE, after });
+  const query = queryOf(filter, { page_limit: MAX_PAGE_SIZE, after });
   const { items, ...page } = await call(FEED_PAGE, "read_audit_log", query, signal);
   return { ...page, items: linesOf(items) };
 }
 
+/** Reads the lines of a day in pages, as a seal hashes them. Fails if an entry comes late meanwhile. */
+export async function* readDay(
+  organizationId: string,
+  day: string,
+  signal: AbortSignal,
+): AsyncGenerator<string[]> {
+  let expected: number | undefined;
+  for (let read = 0; expected === undefined || read < expected;) {
+    const page = { page_limit: MAX_PAGE_SIZE, page_offset: read, newest_first: false };
+    const query = queryOf({ organizationId, start: day, end: day }, page);
+    const ask = () => call(LOG_PAGE, "read_audit_log", query, signal);
+    const { total, items } = await retried(ask, signal);
+    expected ??= total;
+    const lines = linesOf(items);
+    if (total !== expected || lines.length !== Math.min(MAX_PAGE_SIZE, total - read)) {
+      throw new RequestError(`Entries of ${day} came or went while it was read. Try again.`);
+    }
+    if (lines.length > 0) yield lines;
+    read += lines.length;
+  }
+}
+
 /** The entries of a page, each as the text of its JSON. It has no line breaks, so each line is one. */
-export function linesOf(items: string): string[] {
+function linesOf(items: string): string[] {
   return items.trim().slice(1, -1).split("\n").filter(Boolean)
     .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
 }

@@ -7,7 +7,7 @@ import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
-import { actionsOf } from "../shared/search.ts";
+import { actionsOf } from "../shared/search_params.ts";
 import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { visible } from "../../seals/visible.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";

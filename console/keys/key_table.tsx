@@ -4,7 +4,7 @@ import type { Usage } from "../data/log_usage.ts";
 import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
-import type { KeysSearch } from "../shared/search.ts";
+import type { KeysSearch } from "../shared/search_params.ts";
 import { type Column, sorted, Table } from "../shared/table.tsx";
 import { explainState, STATES } from "./key_state.tsx";
 

@@ -9,7 +9,7 @@ import { count, lastDays } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Answer, Empty, Failure, Head, Lead } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
-import type { KeysSearch } from "../shared/search.ts";
+import type { KeysSearch } from "../shared/search_params.ts";
 import { CreateKey } from "./create_key.tsx";
 import { STATES } from "./key_state.tsx";
 import { type KeyAction, KeyTable } from "./key_table.tsx";

@@ -5,7 +5,7 @@ import { type FormEvent, useState } from "react";
 import { type Action, personsQuery, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { actionName, Failure } from "../shared/parts.tsx";
-import { actionsOf, type Filter } from "../shared/search.ts";
+import { actionsOf, type Filter } from "../shared/search_params.ts";
 import { visible } from "../../seals/visible.ts";
 
 /** How many actions one query may name. */

@@ -1,6 +1,7 @@
 import { Box, Group, Paper, Text } from "@mantine/core";
 import { type KeyboardEvent, type PointerEvent, useMemo, useRef, useState } from "react";
-import { type LogDays, SEAL_STATES, type SealState } from "../data/log_days.ts";
+import type { LogDays } from "../data/log_days.ts";
+import { SEAL_STATES, type SealState } from "../data/seals.ts";
 import { addDays, count, countDays, type Days, formatDays } from "../shared/days.ts";
 import { State } from "../shared/parts.tsx";
 import styles from "./histogram.module.css";

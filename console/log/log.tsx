@@ -12,7 +12,7 @@ import { count, formatDays, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { actionName, Failure, Head, Loading, State } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
-import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search.ts";
+import { actionsOf, daysOf, filterOf, PAGE_SIZES } from "../shared/search_params.ts";
 import { EntryPanel } from "./entry.tsx";
 import { EntryTable } from "./entry_table.tsx";
 import { useFeed } from "./follow.ts";

@@ -2,7 +2,7 @@ import { Button, Group, NativeSelect, Pagination } from "@mantine/core";
 import type { LogPage } from "../data/entries.ts";
 import { count } from "../shared/days.ts";
 import { Empty } from "../shared/parts.tsx";
-import { filterOf, NO_FILTER, PAGE_SIZES } from "../shared/search.ts";
+import { filterOf, NO_FILTER, PAGE_SIZES } from "../shared/search_params.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 export function Pages({ data: { offset, total, items } }: { data: LogPage }) {

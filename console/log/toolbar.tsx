@@ -4,7 +4,7 @@ import { Icon } from "../shared/icons.tsx";
 import { Dropdown, Late } from "../shared/dropdown.tsx";
 import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { actionsOf, type Filter } from "../shared/search.ts";
+import { actionsOf, type Filter } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { visible } from "../../seals/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";

@@ -1,7 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback } from "react";
 import type { AuditEntry } from "../data/entries.ts";
-import type { LogSearch } from "../shared/search.ts";
+import type { LogSearch } from "../shared/search_params.ts";
 
 const FIRST_PAGE = { page: undefined, entry: undefined, at: undefined };
 

@@ -32,7 +32,7 @@ export function PackForm({ text }: { text: string }) {
   const kept = parseKept(text);
   const work = useWork((file: File, options) => readPack(file, { ...options, kept }));
   const isWrong = text !== "" && !kept;
-  const named = work.data?.named;
+  const makersSeal = work.data?.makersSeal;
   return (
     <Stack align="flex-start">
       <Group gap="xs">
@@ -62,10 +62,10 @@ export function PackForm({ text }: { text: string }) {
             {visible(file?.name ?? "")}, of the organization{" "}
             {visible(work.data.organizationId.slice(0, 100))} according to its seals.json.
           </Hint>
-          {named && !work.data.kept && (
+          {makersSeal && !work.data.kept && (
             <p>
               Whoever made it had the seal{" "}
-              <code>{keptSeal(named)}</code>. Compare it with your own copy.
+              <code>{keptSeal(makersSeal)}</code>. Compare it with your own copy.
             </p>
           )}
         </Verdict>

@@ -1,5 +1,8 @@
-import type { Verdict } from "../../seals/judge.ts";
+import * as z from "zod/mini";
+import { isSealsPage, type SealsPage, type Verdict } from "../../seals/judge.ts";
 import type { Kept } from "../../seals/seal_chain.ts";
+import { check, retried } from "../data/call.ts";
+import { ALL_DAYS, readSeals } from "../data/seals.ts";
 import type { WorkOptions } from "../export/work.tsx";
 import { addDays, type Days } from "../shared/days.ts";
 import { loaded } from "../shared/transport.ts";
@@ -35,4 +38,16 @@ export function monthDays(month: string): Days {
 /** A seal as people keep it. */
 export function keptSeal({ sequence, seal }: Kept): string {
   return `${sequence}:${seal}`;
+}
+
+/** Reads an organization's whole chain of seals, as one answer of `…/seals`. */
+export async function readChain(organizationId: string, signal: AbortSignal): Promise<SealsPage> {
+  const read = () => readSeals({ organizationId, ...ALL_DAYS }, signal);
+  const { total, altered, items } = await retried(read, signal);
+  return check(z.custom<SealsPage>(isSealsPage), { total, altered, items });
+}
+
+/** The text of seals.json, as an answer of `…/seals`. */
+export function sealsJson(organization_id: string, chain: SealsPage): string {
+  return `${JSON.stringify({ organization_id, ...ALL_DAYS, ...chain })}\n`;
 }

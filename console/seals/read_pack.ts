@@ -5,14 +5,14 @@ import { isDay } from "../shared/days.ts";
 import { visible } from "../../seals/visible.ts";
 import { loadZip, monthDays, type PackOptions, type Proof } from "./pack.ts";
 
-// Nothing that a pack says of itself is believed. Its days are hashed again, kept.txt only says whom to ask, and the
-// report is not read.
+// Nothing that a pack says of itself is believed. Its days are hashed again, kept.txt only says which seal its maker
+// had, and the report is not read.
 
 export interface ReadProof extends Proof {
   /** The organization that seals.json names. */
   organizationId: string;
   /** The seal that whoever made the pack had kept. */
-  named: Kept | undefined;
+  makersSeal: Kept | undefined;
 }
 
 /** A file that is no evidence pack, or a damaged one. */
@@ -52,8 +52,8 @@ export async function readPack(
   const { end } = monthDays((others.at(-1) ?? first).slice(0, 7));
   const verdict = await judge({ pages: [chain], days, kept, start, end });
   const entries = new Map([...days].map(([day, { entries }]) => [day, entries]));
-  const named = parseKept(texts.get("kept.txt")?.trim() ?? "");
-  return { start, end, verdict, kept, entries, named, organizationId };
+  const makersSeal = parseKept(texts.get("kept.txt")?.trim() ?? "");
+  return { start, end, verdict, kept, entries, makersSeal, organizationId };
 }
 
 /** Reads the seal that an earlier pack proves, to keep it from then on. */

@@ -1,25 +1,18 @@
 import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import {
-  type LogDay,
-  type LogDays,
-  SEAL_STATES,
-  type SealState,
-  useLatestSeal,
-  useLogDays,
-} from "../data/log_days.ts";
+import { type LogDay, type LogDays, useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { readChain, sealsJson } from "../data/period.ts";
+import { SEAL_STATES, type SealState, useLatestSeal } from "../data/seals.ts";
 import { openFile } from "../export/export_file.ts";
 import { Copy, Copyable } from "../shared/copy.tsx";
 import { count, countDays, formatDays, today } from "../shared/days.ts";
 import { Answer, Empty, Failure, Head, Lead, State, Time } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { daysOf } from "../shared/search.ts";
+import { daysOf } from "../shared/search_params.ts";
 import { type Column, Table } from "../shared/table.tsx";
-import { keptSeal } from "./pack.ts";
+import { keptSeal, readChain, sealsJson } from "./pack.ts";
 
 const route = getRouteApi("/$organizationId/seals");
 
@@ -48,7 +41,7 @@ export function Seals() {
       <Printed
         facts={[
           `Days: ${formatDays(range)} (UTC)`,
-          days.data && `Total: ${count(days.data.days.length, "day")} with entries`,
+          days.data && `Total: ${count(days.data.days.length, "day")} with entries or a seal`,
         ]}
       />
       <Lead>

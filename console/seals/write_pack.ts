@@ -1,9 +1,9 @@
 import type { ZipWriter } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import { judge } from "../../seals/judge.ts";
 import { type DayHash, DayHasher } from "../../seals/seal_chain.ts";
-import { readChain, readDay, sealsJson } from "../data/period.ts";
+import { readDay } from "../data/entries.ts";
 import type { Days } from "../shared/days.ts";
-import { keptSeal, loadZip, type PackOptions, type Proof } from "./pack.ts";
+import { keptSeal, loadZip, type PackOptions, type Proof, readChain, sealsJson } from "./pack.ts";
 import { type Actions, reportOf } from "./report.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;

@@ -3,7 +3,7 @@ import { type FormEvent, lazy, useState } from "react";
 import { type Days, formatDays, isDay, type Preset, PRESETS } from "./days.ts";
 import { Dropdown, Late } from "./dropdown.tsx";
 import { Hint } from "./parts.tsx";
-import { daysOf, DEFAULT_PRESET, explainDays, likelyDays, type Range } from "./search.ts";
+import { daysOf, DEFAULT_PRESET, explainDays, likelyDays, type Range } from "./search_params.ts";
 import { loaded } from "./transport.ts";
 import { visible } from "../../seals/visible.ts";
 

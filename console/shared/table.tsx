@@ -3,7 +3,7 @@ import { useHotkeys } from "@mantine/hooks";
 import { type KeyboardEvent, memo, type MouseEvent, type ReactNode, useRef, useState } from "react";
 import { isDialogOpen } from "./dialog.tsx";
 import { Hint } from "./parts.tsx";
-import type { Sorting } from "./search.ts";
+import type { Sorting } from "./search_params.ts";
 import styles from "./table.module.css";
 import { visible } from "../../seals/visible.ts";
 

@@ -7,7 +7,7 @@ import { count, dayOf, formatDays, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { daysOf, type UsageSearch } from "../shared/search.ts";
+import { daysOf, type UsageSearch } from "../shared/search_params.ts";
 import { type Column, sorted, Table } from "../shared/table.tsx";
 
 const COLUMNS: Column<Reader>[] = [

@@ -34,7 +34,7 @@ describe("on paper, also from a dark screen", () => {
     assertEquals(await layOut(view), [
       "Organization: Test",
       "Days: 2026-01-01 – 2026-01-31 (UTC)",
-      "Total: 31 days with entries",
+      "Total: 31 days with entries or a seal",
       "Printed at …",
     ]);
     const seal = page.locator("td code").first();
