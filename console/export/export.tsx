@@ -1,14 +1,11 @@
-import { Alert, Button, Divider, Group, SegmentedControl } from "@mantine/core";
+import { Alert, Button, Group, SegmentedControl } from "@mantine/core";
 import { useState } from "react";
 import type { LogFilter } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
-import { curl } from "../keys/collectors.ts";
-import { Copyable } from "../shared/copy.tsx";
 import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search_params.ts";
-import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { visible } from "../../seals/visible.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
 import { useWork, Working } from "./work.tsx";
@@ -65,20 +62,6 @@ export function Export({ filter, onClose }: { filter: LogFilter; onClose: () => 
           </Button>
         </Group>
       )}
-      <Divider />
-      <Copyable
-        title="The same entries with an API key, 1,000 at a time"
-        text={command(filter, format)}
-      />
     </Dialog>
   );
-}
-
-function command(filter: LogFilter, format: Format): string {
-  const { start, end, action, user_email } = filter;
-  const query = new URLSearchParams({ start, end, limit: "1000" });
-  if (action) query.set("action", action);
-  if (user_email) query.set("user_email", user_email);
-  const accept = format === "ndjson" ? '--header "Accept: application/x-ndjson" ' : "";
-  return curl(`${AUDIT_LOG_URL}?${query}`, accept);
 }

@@ -10,12 +10,6 @@ interface Collector {
 const COMMAND =
   "Needs Node or Deno, and the command public-audit-log: docs/integrating.md in the repository of Public Audit Log says how to install it. After a stop it goes on where it was.";
 
-/** curl reads the key from its input. */
-export function curl(url: string, options = ""): string {
-  return `printf 'Authorization: Bearer %s' "$AUDIT_LOG_API_KEY" |\n` +
-    `  curl --header @- ${options}"${url}"`;
-}
-
 function forwardTo(name: string, sink: string, secret = "export FORWARD_TOKEN=…\n"): Collector {
   const command = `${secret}public-audit-log forward --to=${sink} --state=audit-log.state`;
   return { name, hint: COMMAND, command };
@@ -25,7 +19,9 @@ export const COLLECTORS: Collector[] = [
   {
     name: "curl",
     hint: "Ask once for today's entries, to see that the key works.",
-    command: curl("$AUDIT_LOG_URL?start=$(date -u +%F)&end=$(date -u +%F)"),
+    // curl reads the key from its input.
+    command: `printf 'Authorization: Bearer %s' "$AUDIT_LOG_API_KEY" |
+  curl --header @- "$AUDIT_LOG_URL?start=$(date -u +%F)&end=$(date -u +%F)"`,
   },
   {
     name: "A file, kept up to date",
