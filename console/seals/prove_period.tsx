@@ -2,7 +2,6 @@ import { Alert, Box, Button, FileButton, Paper, Stack, TextInput } from "@mantin
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { parseKept } from "../../seals/judge.ts";
-import type { Kept } from "../../seals/seal_chain.ts";
 import { type LogDays, useLogDays } from "../data/log_days.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { openFile } from "../export/export_file.ts";
@@ -65,12 +64,8 @@ export function ProvePeriod() {
 }
 
 function MonthForm({ text }: { text: string }) {
-  const { id: organizationId } = useOrganization();
   const [month, setMonth] = useState(addDays(`${today().slice(0, 7)}-01`, -1).slice(0, 7));
-  const [known, setKnown] = useState(month);
-  const kept = parseKept(text);
-  const days = useLogDays({ organizationId, ...monthDays(known) });
-  const isReady = month === known && !days.isPlaceholderData && (text === "" || Boolean(kept));
+  const isMonth = isDay(`${month}-01`) && `${month}-01` <= today();
   return (
     <Stack align="flex-start">
       <h2>Make a pack</h2>
@@ -79,22 +74,27 @@ function MonthForm({ text }: { text: string }) {
         label="Month"
         w={160}
         value={month}
-        error={month !== known && "Type a month as YYYY-MM"}
-        onChange={({ currentTarget: { value } }) => {
-          setMonth(value);
-          if (isDay(`${value}-01`) && `${value}-01` <= today()) setKnown(value);
-        }}
+        error={!isMonth && "Type a month as YYYY-MM"}
+        onChange={({ currentTarget: { value } }) => setMonth(value)}
       />
-      <Answer query={days} what="the month">
-        {(data) => <MakePack key={data.start} {...data} kept={kept} isReady={isReady} />}
-      </Answer>
+      {isMonth && <Month key={month} month={month} text={text} />}
     </Stack>
   );
 }
 
-function MakePack(props: LogDays & { kept: Kept | undefined; isReady: boolean }) {
-  const { start, end, days, kept, isReady } = props;
+function Month({ month, text }: { month: string; text: string }) {
+  const { id: organizationId } = useOrganization();
+  const days = useLogDays({ organizationId, ...monthDays(month) });
+  return (
+    <Answer query={days} what="the month">
+      {(data) => <MakePack {...data} text={text} />}
+    </Answer>
+  );
+}
+
+function MakePack({ start, end, days, text }: LogDays & { text: string }) {
   const organization = useOrganization();
+  const kept = parseKept(text);
   const past = days.filter(({ day }) => day < today());
   const entries = past.reduce((sum, { entries }) => sum + entries, 0);
   const work = useWork(async (_: void, options) => {
@@ -111,7 +111,7 @@ function MakePack(props: LogDays & { kept: Kept | undefined; isReady: boolean })
       </p>
       <Button
         variant="filled"
-        disabled={!isReady || work.isPending || past.length === 0 || isTooLarge}
+        disabled={(text !== "" && !kept) || work.isPending || past.length === 0 || isTooLarge}
         onClick={() => work.mutate()}
       >
         Make the pack

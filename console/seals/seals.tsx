@@ -106,7 +106,6 @@ const COLUMNS: Column<LogDay>[] = [
   {
     name: "Seal",
     width: "150px",
-    isNameHidden: "on cards",
     cell: ({ day, seal }) =>
       seal && (
         <Group gap="xs" wrap="nowrap">
@@ -134,7 +133,7 @@ function Verdict({ start, end, days, keep_days }: LogDays) {
 }
 
 function Days({ days, holds }: LogDays) {
-  const altered = days.filter(({ state }) => state === "altered");
+  const altered = days.filter(({ state }) => state === "altered").length;
   return (
     <>
       {holds.length > 0 && (
@@ -147,17 +146,10 @@ function Days({ days, holds }: LogDays) {
           ))}
         </Alert>
       )}
-      {altered.length > 0 && (
+      {altered > 0 && (
         <Alert color="red" role="alert" p="xs">
-          <strong>Entries of {count(altered.length, "day")} were changed after sealing.</strong>
-          {" "}
-          No seal declares this as a late entry or a deletion. Compare with an earlier export:{" "}
-          {altered.map(({ day }, index) => (
-            <span key={day}>
-              {index > 0 && ", "}
-              <DayLink day={day} />
-            </span>
-          ))}.
+          <strong>Entries of {count(altered, "day")} were changed after sealing.</strong>{" "}
+          No seal declares this as a late entry or a deletion. Compare them with an earlier export.
         </Alert>
       )}
       {days.length > 0
