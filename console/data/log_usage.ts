@@ -6,8 +6,6 @@ import type { ApiKey } from "./api_keys.ts";
 import { useOrganization } from "./organizations.ts";
 
 const REFRESH_INTERVAL_MS = 60_000;
-/** A long answer is read less often: a month of 1,000 keys weighs megabytes, and is read once an hour. */
-const INTERVAL_OF_A_ROW_MS = 100;
 
 const USAGE = z.object({
   day: z.string(),
@@ -34,8 +32,7 @@ export function useUsage({ start, end }: Days) {
   return useQuery({
     queryKey: ["keys", id, "usage", start, end],
     queryFn: ({ signal }) => call(z.array(USAGE), "api_key_usage", days, signal),
-    refetchInterval: ({ state: { data } }) =>
-      Math.max(REFRESH_INTERVAL_MS, (data?.length ?? 0) * INTERVAL_OF_A_ROW_MS),
+    refetchInterval: REFRESH_INTERVAL_MS,
   });
 }
 
@@ -45,31 +42,27 @@ export interface Reader extends Omit<Usage, "day" | "name"> {
   name: string;
   /** "Person", or which key. */
   kind: string;
-  /** Undefined for a person, for a deleted key, and for those who may not list keys. */
-  key: ApiKey | undefined;
 }
 
-/** Adds up what each reader read on all days. */
+/** Adds up what each reader read on all days. The last to read comes first. */
 export function readersOf(usage: Usage[], keys: ApiKey[]): Reader[] {
-  const byId = new Map(keys.map((key) => [key.id, key]));
+  const hints = new Map(keys.map(({ id, hint }) => [id, hint]));
   const readers = new Map<string, Reader>();
   for (const read of usage) {
     const isPerson = read.user_id !== null;
     const id = isPerson ? `person ${read.user_id}` : `key ${read.api_key_id}`;
     const before = readers.get(id);
-    const key = byId.get(read.api_key_id ?? "");
     readers.set(id, {
       ...read,
       id,
       name: (isPerson ? read.user_email ?? read.user_id : read.name) ?? "A deleted key",
-      kind: isPerson ? "Person" : `API key ${key?.hint ?? ""}`,
+      kind: isPerson ? "Person" : `API key ${hints.get(read.api_key_id ?? "") ?? ""}`,
       requests: read.requests + (before?.requests ?? 0),
       invalid_requests: read.invalid_requests + (before?.invalid_requests ?? 0),
       entries: read.entries + (before?.entries ?? 0),
       first_at: before?.first_at ?? read.first_at,
       last_address: read.last_address ?? before?.last_address ?? null,
-      key,
     });
   }
-  return [...readers.values()];
+  return [...readers.values()].sort((a, b) => Date.parse(b.last_at) - Date.parse(a.last_at));
 }

@@ -1,14 +1,11 @@
-import { ActionIcon, Group, Menu, Pagination } from "@mantine/core";
+import { ActionIcon, Menu } from "@mantine/core";
 import { type ApiKey, isLive } from "../data/api_keys.ts";
 import type { Usage } from "../data/log_usage.ts";
 import { addDays, count, dayOf, formatRelative, today } from "../shared/days.ts";
 import { Icon } from "../shared/icons.tsx";
 import { Hint, State, Time } from "../shared/parts.tsx";
-import type { KeysSearch } from "../shared/search_params.ts";
-import { type Column, sorted, Table } from "../shared/table.tsx";
+import { type Column, Table } from "../shared/table.tsx";
 import { explainState, STATES } from "./key_state.tsx";
-
-const PAGE_SIZE = 25;
 
 /** What a person can do with a live key. */
 export type KeyAction = "connect" | "rotate" | "confirm" | "revoke";
@@ -19,20 +16,15 @@ export interface KeyTableProps {
   keys: ApiKey[];
   /** Returns undefined until it is read. */
   usageOf: (key: ApiKey) => Usage[] | undefined;
-  search: KeysSearch;
-  onChange: (changes: Partial<KeysSearch>) => void;
   onOpen: (action: KeyAction, apiKey: ApiKey) => void;
 }
 
-export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTableProps) {
-  const last = Math.ceil(keys.length / PAGE_SIZE);
-  const page = Math.min(search.page ?? 1, last);
+export function KeyTable({ all, keys, usageOf, onOpen }: KeyTableProps) {
   const columns: Column<ApiKey>[] = [
     {
       name: "Name",
       width: "minmax(150px, 1.7fr)",
       isRowHeader: true,
-      value: ({ name }) => name,
       cell: ({ name }) => <bdi title={name}>{name}</bdi>,
       hint: ({ hint }) => <code>{hint}</code>,
     },
@@ -45,7 +37,6 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     {
       name: "Created",
       width: "minmax(84px, 1fr)",
-      value: ({ created_at }) => Date.parse(created_at),
       cell: ({ created_at }) => <Time value={created_at}>{dayOf(created_at)}</Time>,
       hint: ({ created_by_email, confirmed_by_email, maker_left_at }) => {
         if (maker_left_at) {
@@ -57,7 +48,6 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     {
       name: "Expires",
       width: "minmax(80px, 96px)",
-      value: ({ expires_at }) => Date.parse(expires_at ?? "9999-12-31"),
       cell: ({ expires_at }) =>
         expires_at ? <Time value={expires_at}>{dayOf(expires_at)}</Time> : "never",
       hint: ({ expires_at, state }) =>
@@ -66,7 +56,6 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
     {
       name: "Last used",
       width: "minmax(96px, 148px)",
-      value: ({ last_used_at }) => Date.parse(last_used_at ?? "0001-01-01"),
       cell: ({ last_used_at }) =>
         last_used_at ? <Time value={last_used_at}>{formatRelative(last_used_at)}</Time> : "never",
       hint: ({ requests_last_minute, quota }) =>
@@ -89,24 +78,10 @@ export function KeyTable({ all, keys, usageOf, search, onChange, onOpen }: KeyTa
       <Table
         label="API keys"
         columns={columns}
-        rows={sorted(keys, columns, search).slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)}
+        rows={keys}
         idOf={({ id }) => id}
-        sorting={search}
-        onSort={onChange}
       />
-      <Group justify="space-between">
-        <span role="status">
-          {count(keys.length, "key")}
-          {last > 1 && `, page ${page} of ${last}`}
-        </span>
-        {last > 1 && (
-          <Pagination
-            total={last}
-            value={page}
-            onChange={(page) => onChange({ page })}
-          />
-        )}
-      </Group>
+      <span role="status">{count(keys.length, "key")}</span>
     </>
   );
 }

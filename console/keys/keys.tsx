@@ -30,8 +30,6 @@ export default function Keys() {
   const keys = useApiKeys();
   const usage = useUsage(lastDays(30));
   const usageOf = (key: ApiKey) => usage.data?.filter(({ api_key_id }) => api_key_id === key.id);
-  const change = (changes: Partial<KeysSearch>, replace = false) =>
-    navigate({ search: (before) => ({ ...before, page: undefined, ...changes }), replace });
   const open = (opened: Opened) => {
     setNews("");
     // "0 requests today" of a minute ago would mislead whoever is about to revoke a key.
@@ -67,21 +65,12 @@ export default function Keys() {
           With a key, an application reads the whole log of{" "}
           <bdi>{organization.name}</bdi>. Days are UTC.
         </Lead>
-        {news && (
-          <Alert
-            color="green"
-            withCloseButton
-            closeButtonLabel="Dismiss"
-            onClose={() => setNews("")}
-          >
-            {news}
-          </Alert>
-        )}
+        {news && <Alert color="green">{news}</Alert>}
       </div>
       {keys.data?.length !== 0 && (
         <SearchField
           text={search.text}
-          onChange={(text) => change({ text }, true)}
+          onChange={(text) => navigate({ search: { text }, replace: true })}
         />
       )}
       <Failure error={keys.error ? null : usage.error} onRetry={usage.refetch} />
@@ -101,7 +90,7 @@ export default function Keys() {
             return (
               <Empty title="No such key">
                 <p>Search for something else.</p>
-                <Button onClick={() => change({ text: undefined })}>Show all keys</Button>
+                <Button onClick={() => navigate({ search: {} })}>Show all keys</Button>
               </Empty>
             );
           }
@@ -110,8 +99,6 @@ export default function Keys() {
               all={all}
               keys={found}
               usageOf={usageOf}
-              search={search}
-              onChange={change}
               onOpen={(action, apiKey) =>
                 action === "confirm" ? confirm(apiKey) : open({ action, apiKey })}
             />

@@ -10,8 +10,6 @@ import { AUDIT_LOG_URL } from "../shared/transport.ts";
 import { COLLECTORS } from "./collectors.ts";
 import { quoted, TOKEN } from "./key_form.tsx";
 
-const POLL_MS = 3_000;
-
 /** Shows how an application uses a key, and a new key's token until a person says that it is stored. */
 export function TokenAndConnect(
   { apiKey, onClose }: { apiKey: NewApiKey | ApiKey; onClose: () => void },
@@ -75,7 +73,7 @@ ${collector.command}`}
 }
 
 function FirstRequest({ apiKeyId }: { apiKeyId: string }) {
-  const { data } = useApiKeys(POLL_MS);
+  const { data } = useApiKeys();
   const usedAt = data?.find(({ id }) => id === apiKeyId)?.last_used_at;
   return (
     <Alert

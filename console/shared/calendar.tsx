@@ -3,14 +3,10 @@ import { DatePicker } from "@mantine/dates";
 import { useState } from "react";
 import { type Days, today } from "./days.ts";
 
-interface CalendarProps {
-  start: string | null;
-  end: string | null;
-  onChange: (days: Days) => void;
-}
-
 /** A press chooses a day. The next press chooses all days between the two. */
-export default function Calendar({ start, end, onChange }: CalendarProps) {
+export default function Calendar(
+  { days, onChange }: { days: Days; onChange: (days: Days) => void },
+) {
   const [first, setFirst] = useState<string | null>(null);
   return (
     <DatePicker
@@ -19,8 +15,8 @@ export default function Calendar({ start, end, onChange }: CalendarProps) {
       mx="auto"
       mih={260}
       allowSingleDateInRange
-      {...end ? { defaultDate: end } : {}}
-      value={first ? [first, null] : [start, end]}
+      defaultDate={days.end}
+      value={first ? [first, null] : [days.start, days.end]}
       onChange={([start, end]) => {
         if (!start) return;
         setFirst(end ? null : start);

@@ -86,14 +86,11 @@ export function formatTime(value: string): string {
 export function formatTimes(value: string): [string, string?] {
   const utc = `${formatTime(value)} UTC`;
   const time = new Date(value);
-  const offset = -time.getTimezoneOffset();
-  if (offset === 0) return [utc];
-  const local = formatTime(new Date(time.getTime() + offset * 60_000).toISOString());
-  // An hour can come twice, so the offset stands beside it.
-  const [hours, minutes] = [Math.trunc(Math.abs(offset) / 60), Math.abs(offset) % 60]
-    .map((part) => String(part).padStart(2, "0"));
+  if (time.getTimezoneOffset() === 0) return [utc];
+  // Sweden writes YYYY-MM-DD. An hour can come twice, so its offset stands beside it.
+  const local = time.toLocaleString("sv", { timeZoneName: "longOffset" });
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-  return [utc, `${local} ${offset < 0 ? "-" : "+"}${hours}:${minutes} ${timeZone}`];
+  return [utc, `${local} ${timeZone}`];
 }
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;

@@ -1,9 +1,19 @@
-import { Alert, Box, Button, Group, Stack, Text, TextInput, VisuallyHidden } from "@mantine/core";
+import {
+  Alert,
+  Box,
+  Button,
+  Group,
+  Input,
+  Stack,
+  Text,
+  TextInput,
+  VisuallyHidden,
+} from "@mantine/core";
 import { type FormEvent, lazy, useState } from "react";
 import { type Days, formatDays, isDay, type Preset, PRESETS } from "./days.ts";
 import { Dropdown, Late } from "./dropdown.tsx";
 import { Hint } from "./parts.tsx";
-import { daysOf, DEFAULT_PRESET, explainDays, likelyDays, type Range } from "./search_params.ts";
+import { daysOf, DEFAULT_PRESET, explainDays, type Range } from "./search_params.ts";
 import { loaded } from "./transport.ts";
 import { visible } from "../../seals/visible.ts";
 
@@ -71,23 +81,15 @@ export function RangePicker(props: RangePickerProps) {
     </Dropdown>
   );
   const mistake = explainDays(search);
-  if (!mistake) return control;
-  const likely = likelyDays(search);
   return (
     <>
       {control}
       {/* Below all of the toolbar. */}
-      <Alert color="yellow" role="alert" w="100%" p="xs" style={{ order: 1 }}>
-        <Group gap="xs">
-          <span>{visible(mistake)} You see {formatDays(days)}.</span>
-          <Button
-            size="compact-sm"
-            onClick={() => onChange({ range: undefined, ...likely ?? days })}
-          >
-            {likely ? `Show ${formatDays(likely)}` : "Keep these days"}
-          </Button>
-        </Group>
-      </Alert>
+      {mistake && (
+        <Alert color="yellow" role="alert" w="100%" p="xs" style={{ order: 1 }}>
+          {visible(mistake)} You see {formatDays(days)}.
+        </Alert>
+      )}
     </>
   );
 }
@@ -99,55 +101,42 @@ interface DaysFormProps {
 }
 
 function DaysForm({ days, onChange }: DaysFormProps) {
-  const [start, setStart] = useState(days.start);
-  const [end, setEnd] = useState(days.end);
-  const [isSent, setIsSent] = useState(false);
-  const startError = explainDay(start);
-  const endError = explainDay(end) || (!startError && end < start && "Before the first day");
-  const fields = [
-    { label: "First day", value: start, error: startError, set: setStart },
-    { label: "Last day", value: end, error: endError, set: setEnd },
-  ];
-  function submit(event: FormEvent) {
+  const [mistake, setMistake] = useState("");
+  function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
-    setIsSent(true);
-    if (!startError && !endError) onChange({ start, end }, true);
+    const form = new FormData(event.currentTarget);
+    const [start = "", end = ""] = form.getAll("day").map((day) => String(day).trim());
+    if (!isDay(start) || !isDay(end)) setMistake("Type real days as YYYY-MM-DD");
+    else if (end < start) setMistake("The last day is before the first");
+    else onChange({ start, end }, true);
   }
   return (
-    <Stack component="form" gap="xs" maw="min(360px, calc(100vw - 64px))" onSubmit={submit}>
-      <Group grow align="flex-start" gap="xs">
-        {fields.map(({ label, value, error, set }, index) => (
-          <TextInput
-            key={label}
-            label={label}
-            data-autofocus={index === 0 || undefined}
-            maxLength={10}
-            value={value}
-            error={isSent && error}
-            onFocus={({ currentTarget }) => currentTarget.select()}
-            onChange={({ currentTarget: { value } }) => set(value.trim())}
-          />
-        ))}
-      </Group>
-      <Late height={260}>
-        <Calendar
-          start={isDay(start) ? start : null}
-          end={isDay(end) ? end : null}
-          onChange={(days) => {
-            setStart(days.start);
-            setEnd(days.end);
-            onChange(days, false);
-          }}
-        />
-      </Late>
-      <Group justify="space-between" gap="xs" wrap="nowrap">
-        <Hint>Press a day, then perhaps another: all days between, in UTC.</Hint>
-        <Button type="submit" variant="filled" flex="none">Show</Button>
-      </Group>
-    </Stack>
+    <form onSubmit={submit}>
+      <Stack gap="xs" maw="min(360px, calc(100vw - 64px))">
+        {/* Anew after a press in the calendar. */}
+        <Group key={formatDays(days)} grow gap="xs">
+          {(["start", "end"] as const).map((name) => (
+            <TextInput
+              key={name}
+              name="day"
+              label={name === "start" ? "First day" : "Last day"}
+              data-autofocus={name === "start" || undefined}
+              maxLength={10}
+              defaultValue={days[name]}
+              error={mistake !== ""}
+              onFocus={({ currentTarget }) => currentTarget.select()}
+            />
+          ))}
+        </Group>
+        {mistake && <Input.Error role="alert">{mistake}</Input.Error>}
+        <Late height={260}>
+          <Calendar days={days} onChange={(days) => onChange(days, false)} />
+        </Late>
+        <Group justify="space-between" gap="xs" wrap="nowrap">
+          <Hint>Press a day, then perhaps another: all days between, in UTC.</Hint>
+          <Button type="submit" variant="filled" flex="none">Show</Button>
+        </Group>
+      </Stack>
+    </form>
   );
-}
-
-function explainDay(text: string): string {
-  return isDay(text) ? "" : "Type a real day as YYYY-MM-DD";
 }

@@ -1,9 +1,8 @@
-import { UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { VisuallyHidden } from "@mantine/core";
 import { useHotkeys } from "@mantine/hooks";
 import { type KeyboardEvent, memo, type MouseEvent, type ReactNode, useRef, useState } from "react";
 import { isDialogOpen } from "./dialog.tsx";
 import { Hint } from "./parts.tsx";
-import type { Sorting } from "./search_params.ts";
 import styles from "./table.module.css";
 import { visible } from "../../seals/visible.ts";
 
@@ -11,7 +10,7 @@ export interface Column<T> {
   name: string;
   /** A track of CSS grid. */
   width: string;
-  /** Sorts the rows, and fills the cell if there is no `cell`. */
+  /** Fills the cell if there is no `cell`. */
   value?: (row: T) => number | string;
   /** In a table whose rows can be pressed, a link takes `tabIndex`. */
   cell?: (row: T, tabIndex: number) => ReactNode;
@@ -20,20 +19,7 @@ export interface Column<T> {
   isRowHeader?: boolean;
   isNumber?: boolean;
   /** Hides the name above the column, and on a phone beside its value, which stands in the card's corner. */
-  isNameHidden?: true | "on cards";
-}
-
-/** Orders names as a person would: "Customer 2" before "Customer 10". */
-export const { compare: compareNames } = new Intl.Collator("en", { numeric: true });
-
-export function sorted<T>(rows: T[], columns: Column<T>[], { sort, descending }: Sorting): T[] {
-  const value = columns.find(({ name }) => name === sort)?.value;
-  if (!value) return rows;
-  const sign = descending ? -1 : 1;
-  return rows.toSorted((one, other) => {
-    const [a, b] = [value(one), value(other)];
-    return sign * (typeof a === "number" ? a - Number(b) : compareNames(a, String(b)));
-  });
+  isNameHidden?: boolean;
 }
 
 interface TableProps<T> {
@@ -42,8 +28,6 @@ interface TableProps<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
-  sorting?: Sorting;
-  onSort?: (sorting: Sorting) => void;
   /** The row that is open beside the table. */
   openId?: string | undefined;
   /** Makes rows pressable. `row` is the index. */
@@ -85,7 +69,11 @@ export function Table<T>(props: TableProps<T>) {
     >
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map((column) => <Heading key={column.name} column={column} {...props} />)}
+          {columns.map(({ name, isNumber, isNameHidden }) => (
+            <th key={name} role="columnheader" scope="col" data-number={isNumber}>
+              {isNameHidden ? <VisuallyHidden>{name}</VisuallyHidden> : name}
+            </th>
+          ))}
         </tr>
       </thead>
       <tbody
@@ -112,32 +100,6 @@ export function Table<T>(props: TableProps<T>) {
         ))}
       </tbody>
     </table>
-  );
-}
-
-const ARROWS = { ascending: "↑", descending: "↓" };
-
-type HeadingProps<T> = { column: Column<T> } & Pick<TableProps<T>, "sorting" | "onSort">;
-
-function Heading<T>({ column, sorting = {}, onSort }: HeadingProps<T>) {
-  const { name, value, isNumber, isNameHidden } = column;
-  const attributes = { role: "columnheader", scope: "col", "data-number": isNumber } as const;
-  if (!value || !onSort) {
-    return (
-      <th {...attributes}>
-        {isNameHidden === true ? <VisuallyHidden>{name}</VisuallyHidden> : name}
-      </th>
-    );
-  }
-  const isSorted = sorting.sort === name;
-  const order = sorting.descending ? "descending" : "ascending";
-  const descending = isSorted && !sorting.descending ? true : undefined;
-  return (
-    <th {...attributes} aria-sort={isSorted ? order : "none"}>
-      <UnstyledButton fz="inherit" onClick={() => onSort({ sort: name, descending })}>
-        {name} <span aria-hidden>{isSorted ? ARROWS[order] : "↕"}</span>
-      </UnstyledButton>
-    </th>
   );
 }
 

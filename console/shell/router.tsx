@@ -8,7 +8,7 @@ import {
 } from "@tanstack/react-router";
 import { Log } from "../log/log.tsx";
 import { Broken, Loading } from "../shared/parts.tsx";
-import { KEYS_SEARCH, LOG_SEARCH, RANGE, USAGE_SEARCH } from "../shared/search_params.ts";
+import { KEYS_SEARCH, LOG_SEARCH, RANGE } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
 import { Home, Readable } from "./organization.tsx";
 import { Shell } from "./shell.tsx";
@@ -40,7 +40,7 @@ const keys = createRoute({
 const usage = createRoute({
   ...screen,
   path: "usage",
-  validateSearch: USAGE_SEARCH,
+  validateSearch: RANGE,
   component: lazyRouteComponent(() => loaded(import("../usage/usage.tsx"))),
 });
 const seals = createRoute({

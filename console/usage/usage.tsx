@@ -2,35 +2,27 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useApiKeys } from "../data/api_keys.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { type Reader, readersOf, useUsage } from "../data/log_usage.ts";
-import { KeepsUp } from "../keys/key_state.tsx";
 import { count, dayOf, formatDays, formatRelative } from "../shared/days.ts";
 import { Answer, Empty, Head, Lead, Time } from "../shared/parts.tsx";
 import { Printed } from "../shared/printed.tsx";
 import { RangePicker } from "../shared/range.tsx";
-import { daysOf, type UsageSearch } from "../shared/search_params.ts";
-import { type Column, sorted, Table } from "../shared/table.tsx";
+import { daysOf } from "../shared/search_params.ts";
+import { type Column, Table } from "../shared/table.tsx";
 
 const COLUMNS: Column<Reader>[] = [
   {
     name: "Reader",
     width: "minmax(170px, 1fr)",
     isRowHeader: true,
-    value: ({ name }) => name,
     cell: ({ name }) => <bdi title={name}>{name}</bdi>,
     hint: ({ kind }) => kind,
   },
   {
     name: "Last read",
     width: "minmax(110px, 220px)",
-    value: ({ last_at }) => Date.parse(last_at),
     cell: ({ last_at }) => <Time value={last_at}>{formatRelative(last_at)}</Time>,
     hint: ({ first_at, last_address }) =>
       `first ${dayOf(first_at)}${last_address ? `, from ${last_address}` : ""}`,
-  },
-  {
-    name: "Keeps up",
-    width: "minmax(110px, 176px)",
-    cell: ({ key }) => key && <KeepsUp apiKey={key} />,
   },
   {
     name: "Requests",
@@ -56,9 +48,6 @@ export default function Usage() {
   const { data: keys = [] } = useApiKeys();
   const days = daysOf(search, "30d");
   const usage = useUsage(days);
-  const change = (changes: Partial<UsageSearch>) =>
-    navigate({ search: (before) => ({ ...before, ...changes }) });
-  const sorting = search.sort ? search : { sort: "Last read", descending: true as const };
   return (
     <>
       <Head title="Usage" />
@@ -71,10 +60,10 @@ export default function Usage() {
       <Lead>
         Who read the log of <bdi>{organization.name}</bdi>, and when.
       </Lead>
-      <RangePicker search={search} preset="30d" onChange={change} />
+      <RangePicker search={search} preset="30d" onChange={(range) => navigate({ search: range })} />
       <Answer query={usage} what="readers">
         {(usage) => {
-          const readers = sorted(readersOf(usage, keys), COLUMNS, sorting);
+          const readers = readersOf(usage, keys);
           if (readers.length === 0) {
             return <Empty title="Nobody">Nobody read the log on these days. Choose others.</Empty>;
           }
@@ -86,20 +75,18 @@ export default function Usage() {
                 columns={[...COLUMNS]}
                 rows={readers}
                 idOf={({ id }) => id}
-                sorting={sorting}
-                onSort={change}
               />
               <span role="status">{count(readers.length, "reader")}</span>
               <Lead>
-                “Keeps up” says whether a key that follows the log has read its newest entries.
                 Requests that the API could not understand are also counted as mistakes. Requests
                 without a valid key, and those above the rate limit, are not counted. The counts are
                 kept for 400 days.{organization.is_admin && (
                   <>
-                    {" "}A key that read nothing on these days is only in the{" "}
+                    {" "}The{" "}
                     <Link from="/$organizationId/usage" to="/$organizationId/keys">
                       list of API keys
-                    </Link>.
+                    </Link>{" "}
+                    also has those that read nothing, and says whether each keeps up.
                   </>
                 )}
               </Lead>

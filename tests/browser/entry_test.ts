@@ -4,7 +4,6 @@ import { insertEntry, sql, writeEntries } from "../helpers.ts";
 import {
   buildVariant,
   CONSOLE_URL,
-  daysAgo,
   hourly,
   newAdmin,
   openConsole,
@@ -23,7 +22,7 @@ describe("an entry, accessible in each state", () => {
       }));
     await view.row("ada@example.com").click();
     await view.entry.getByText(`${today()} 04:30:00.005 UTC`).waitFor();
-    await view.entry.getByText(/(23:30:00\.005 -05:00|00:30:00\.005 -04:00) America/).waitFor();
+    await view.entry.getByText(/(23:30:00 GMT.05:00|00:30:00 GMT.04:00) America/).waitFor();
     await view.assertAccessible("log-entry");
     await view.entry.getByRole("tab", { name: "JSON" }).click();
     await view.assertAccessible("log-entry-json");
@@ -37,22 +36,6 @@ describe("an entry, accessible in each state", () => {
     assertStringIncludes(await view.copy("link to the entry"), `end=${today()}&`);
     await view.close();
     assert(!page.url().includes("entry="));
-  });
-
-  it("leaves the page scrolled as before and the focus on its row when it closes", async () => {
-    const { view, page } = await openLog(hourly(daysAgo(1), 50));
-    // The chart moves the rows when it comes.
-    await page.getByText("50 entries", { exact: true }).waitFor();
-    const cell = view.row("agent 40.").getByRole("cell").last();
-    // Scrolls to the row, as a click would.
-    await cell.hover();
-    const before = await page.evaluate<number>("scrollY");
-    assert(before > 0);
-    await cell.click();
-    await view.entry.waitFor();
-    await view.close();
-    assertEquals(await page.evaluate("scrollY"), before);
-    assertEquals(await view.row("agent 40.").locator("a:focus").count(), 1);
   });
 });
 
