@@ -48,8 +48,11 @@ export function ManageFactors({ onClose }: { onClose: () => void }) {
             Authenticator app
             <Hint>added {friendly_name || dayOf(created_at)}</Hint>
           </div>
-          {leaving === id
+          {leaving !== id
             ? (
+              <Button onClick={() => setLeaving(id)}>Remove</Button>
+            )
+            : (
               <Group gap="xs">
                 <Button
                   data-autofocus
@@ -57,18 +60,10 @@ export function ManageFactors({ onClose }: { onClose: () => void }) {
                 >
                   Keep it
                 </Button>
-                <Button
-                  variant="filled"
-                  color="red"
-                  onClick={() =>
-                    removal.mutate(id)}
-                >
+                <Button variant="filled" color="red" onClick={() => removal.mutate(id)}>
                   Remove it for good
                 </Button>
               </Group>
-            )
-            : (
-              <Button onClick={() => setLeaving(id)}>Remove</Button>
             )}
         </Group>
       ))}

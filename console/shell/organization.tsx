@@ -62,16 +62,8 @@ export function Readable() {
     <>
       <Head title="No access" />
       <Empty title="Another organization">
-        <p>You may not read the organization in the address. Choose one that you may:</p>
-        <ul>
-          {readable.map(({ id, name }) => (
-            <li key={id}>
-              <Link to="/$organizationId/log" params={{ organizationId: id }}>
-                <bdi>{name}</bdi>
-              </Link>
-            </li>
-          ))}
-        </ul>
+        You may not read the organization in the address.
+        <Link to="/">Open one that you may read</Link>
       </Empty>
     </>
   );

@@ -1,5 +1,4 @@
 import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
-import { useNetwork } from "@mantine/hooks";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
@@ -30,7 +29,6 @@ export function Shell() {
   const organizations = useQuery(ORGANIZATIONS);
   const readable = useReadable();
   const chosen = readable.find(({ id }) => id === organizationId);
-  const { online } = useNetwork();
   useQuery({
     queryKey: ["session"],
     queryFn: checkSession,
@@ -63,12 +61,6 @@ export function Shell() {
       )}
       <Shortcuts />
       <main id="content" tabIndex={-1}>
-        {!online && (
-          <Alert color="gray" role="status">
-            You are offline, so this page may be out of date. It refreshes when the connection is
-            back.
-          </Alert>
-        )}
         {organizations.isPending && <Loading what="your organizations" />}
         {!organizations.data && (
           <Failure error={organizations.error} onRetry={organizations.refetch} />

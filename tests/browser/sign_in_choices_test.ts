@@ -30,25 +30,7 @@ async function prepare(page: Page): Promise<void> {
 }
 
 describe("the ways to sign in", () => {
-  it("are those that Auth offers. The console sends a provider a challenge. A code from somebody else's sign-in signs nobody in", async () => {
-    const view = await openPage(CONSOLE_URL, { prepare });
-    for (const way of ["Google", "Microsoft", "single sign-on"]) {
-      await view.button(`Continue with ${way}`).waitFor();
-    }
-    assertEquals(await view.button("GitHub").count(), 0);
-    const asked: URL[] = [];
-    await view.page.route("**/auth/v1/authorize**", (route) => {
-      asked.push(new URL(route.request().url()));
-      const back = asked[0]?.searchParams.get("redirect_to");
-      return route.fulfill({ status: 302, headers: { location: `${back}?code=of-another` } });
-    });
-    await view.press("Continue with Google", "The provider did not sign you in.");
-    assertEquals(asked[0]?.searchParams.get("code_challenge_method"), "s256");
-    // The answer does not stay in the address.
-    assertEquals(view.page.url().replace(/#\/?$/, ""), CONSOLE_URL);
-  });
-
-  it("do not move the form when they come", async () => {
+  it("are those that Auth offers, and do not move the form when they come. The console sends a provider a challenge. A code from somebody else's sign-in signs nobody in", async () => {
     const asked = Promise.withResolvers<void>();
     const view = await openPage(CONSOLE_URL, {
       prepare: async (page) => {
@@ -62,8 +44,20 @@ describe("the ways to sign in", () => {
     const field = view.page.getByLabel("Password", { exact: true });
     const before = await field.boundingBox();
     asked.resolve();
-    await view.button("Continue with Google").waitFor();
+    for (const way of ["Google", "Microsoft", "single sign-on"]) {
+      await view.button(`Continue with ${way}`).waitFor();
+    }
     assertEquals(await field.boundingBox(), before);
+    assertEquals(await view.button("GitHub").count(), 0);
+    await view.page.route("**/auth/v1/authorize**", (route) => {
+      const { searchParams } = new URL(route.request().url());
+      assertEquals(searchParams.get("code_challenge_method"), "s256");
+      const location = `${searchParams.get("redirect_to")}?code=of-another`;
+      return route.fulfill({ status: 302, headers: { location } });
+    });
+    await view.press("Continue with Google", "The provider did not sign you in.");
+    // The answer does not stay in the address.
+    assertEquals(view.page.url().replace(/#\/?$/, ""), CONSOLE_URL);
   });
 
   it("are narrowed by VITE_SIGN_IN", async () => {
@@ -125,32 +119,25 @@ describe("the console in a frame", () => {
     return { admin, page, frame: page.frameLocator("iframe") };
   }
 
-  it("does not open unless it was built for the origin of the page around it", async () => {
-    const { frame } = await openFramed(CONSOLE_URL, PLATFORM);
-    await frame.getByText("does not open inside another page").waitFor();
-  });
-
   it("takes the session from a page of that origin and says if it is not valid, needs no storage, exports a file, and shows what it may not copy, selected", async () => {
     const header = btoa(JSON.stringify({ alg: "HS256", typ: "JWT" }));
-    const ofAnother = `${header}.${btoa('{"exp":4102444800}')}.${"x".repeat(43)}`;
-    for (const wrong of ["nonsense", ofAnother.replaceAll("=", "")]) {
-      const { page, frame } = await openFramed(VARIANT_URL, PLATFORM, wrong);
-      await frame.getByText("a session that has ended or is not valid").waitFor();
-      await frame.getByRole("button", { name: "Try again" }).click();
-      await frame.getByText("No entries").waitFor();
-      await frame.getByRole("button", { name: "Copy link" }).click();
-      const field = frame.getByLabel("The browser refused. Copy this:");
-      const link = await field.inputValue();
-      assertStringIncludes(link, `${VARIANT_URL}#/`);
-      assertEquals(
-        await field.evaluate((field) => String(field.ownerDocument.getSelection())),
-        link,
-      );
-      await frame.getByRole("button", { name: "Export" }).click();
-      const download = page.waitForEvent("download");
-      await frame.getByRole("button", { name: "Export NDJSON" }).click();
-      assertStringIncludes((await download).suggestedFilename(), "audit-log_");
-    }
+    const wrong = `${header}.${btoa('{"exp":4102444800}').replaceAll("=", "")}.${"x".repeat(43)}`;
+    const { page, frame } = await openFramed(VARIANT_URL, PLATFORM, wrong);
+    await frame.getByText("a session that has ended or is not valid").waitFor();
+    await frame.getByRole("button", { name: "Try again" }).click();
+    await frame.getByText("No entries").waitFor();
+    await frame.getByRole("button", { name: "Copy link" }).click();
+    const field = frame.getByLabel("The browser refused. Copy this:");
+    const link = await field.inputValue();
+    assertStringIncludes(link, `${VARIANT_URL}#/`);
+    assertEquals(
+      await field.evaluate((field) => String(field.ownerDocument.getSelection())),
+      link,
+    );
+    await frame.getByRole("button", { name: "Export" }).click();
+    const download = page.waitForEvent("download");
+    await frame.getByRole("button", { name: "Export NDJSON" }).click();
+    assertStringIncludes((await download).suggestedFilename(), "audit-log_");
   });
 
   it("is a part of the page that docs/operating.md shows: tabs of chosen screens, copies that work, and links to that page", async () => {
@@ -185,7 +172,9 @@ describe("the console in a frame", () => {
     await page.waitForURL(`${settings}#/${id}/log`);
   });
 
-  it("takes nothing from a page of another origin, and tells it nothing", async () => {
+  it("does not open unless it was built for the origin of a page around it, takes nothing from another, and tells it nothing", async () => {
+    const { frame: refused } = await openFramed(CONSOLE_URL, PLATFORM);
+    await refused.getByText("does not open inside another page").waitFor();
     const { page, frame } = await openFramed(VARIANT_URL, "http://another.example");
     await frame.getByText("Loading your session from the page around this one").waitFor();
     assertEquals(await page.evaluate("window.said ?? null"), null);

@@ -145,12 +145,7 @@ function test() {
     await view.press(admin.email);
     await page.getByRole("menuitem", { name: "Second factor" }).click();
     await view.press("Add an app");
-    const image = page.getByRole("img", { name: "The key as a QR code" });
     const key = await page.getByRole("group", { name: "Key" }).innerText();
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      assertStringIncludes(await scan(image) ?? "", `secret=${key}`, colorScheme);
-    }
     await page.getByLabel("Code").fill(totp(key));
     await view.press(/^Add$/);
     await view.button("Remove").waitFor();
