@@ -20,11 +20,6 @@ await build({
   // Relative, so that the files may lie in any folder of a host.
   base: "./",
   plugins: [react()],
-  resolve: {
-    alias: {
-      "react-remove-scroll": fileURLToPath(new URL("no_scroll_lock.tsx", import.meta.url)),
-    },
-  },
   logLevel: "warn",
   build: {
     outDir: resolve(outDir),

@@ -26,7 +26,7 @@ function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): string {
     const day = dayOf(caught_up_at);
     return `behind since ${day === today() ? formatTime(caught_up_at).slice(11, 16) : day}`;
   }
-  return `caught up ${formatRelative(caught_up_at, "narrow")}`;
+  return `caught up ${formatRelative(caught_up_at)}`;
 }
 
 /** Says what became of a key. `all` has its successor. */

@@ -5,14 +5,8 @@ import { type ApiKey, NEW_API_KEY, useKeyChange } from "../data/api_keys.ts";
 import { KeyForm, quoted } from "./key_form.tsx";
 import { TokenAndConnect } from "./token_and_connect.tsx";
 
-const OVERLAPS = [
-  { value: "0", label: "At once" },
-  { value: "1 hour", label: "In an hour" },
-  { value: "24 hours", label: "In 24 hours" },
-  { value: "7 days", label: "In 7 days" },
-  { value: "30 days", label: "In 30 days" },
-  { value: "90 days", label: "In 90 days" },
-];
+const OVERLAPS = ["0", "1 hour", "24 hours", "7 days", "30 days", "90 days"]
+  .map((value) => ({ value, label: value === "0" ? "At once" : `In ${value}` }));
 
 /** Makes the successor of a key, and ends the key after an overlap. */
 export function RotateKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {

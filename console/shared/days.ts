@@ -94,17 +94,14 @@ export function formatTimes(value: string): [string, string?] {
 }
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
-const RELATIVE = {
-  long: new Intl.RelativeTimeFormat("en"),
-  narrow: new Intl.RelativeTimeFormat("en", { style: "narrow" }),
-};
+const RELATIVE = new Intl.RelativeTimeFormat("en");
 
-/** "2 minutes ago", "in 2 minutes"; narrow: "2m ago". After 47 hours, it is "1 day ago". */
-export function formatRelative(value: string, style: keyof typeof RELATIVE = "long"): string {
+/** "2 minutes ago", "in 2 minutes". After 47 hours, it is "1 day ago". */
+export function formatRelative(value: string): string {
   const seconds = (Date.parse(value) - now()) / 1000;
   if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
-  return RELATIVE[style].format((seconds < 0 ? Math.trunc : Math.round)(seconds / size), unit);
+  return RELATIVE.format((seconds < 0 ? Math.trunc : Math.round)(seconds / size), unit);
 }
 
 /** "1 entry", "1,204 entries". */

@@ -134,10 +134,14 @@ describe("usage, accessible in each state", () => {
     const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
     const hour = 3_600_000;
     const keys = [
-      { says: /^caught up (now|\d+[sm] ago)$/, used: ago(3_000), caughtUp: ago(3_000) },
+      {
+        says: /^caught up (now|\d+ (seconds?|minutes?) ago)$/,
+        used: ago(3_000),
+        caughtUp: ago(3_000),
+      },
       { says: /^behind since (\d\d:\d\d|20\d\d-\d\d-\d\d)$/, used: ago(0), caughtUp: ago(hour) },
       // A request after the key caught up does not make it behind.
-      { says: /^caught up 2h ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
+      { says: /^caught up 2 hours ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
       { says: /^not caught up yet$/, used: ago(3_000), caughtUp: null },
       { says: /^reads by pages$/, used: ago(3_000), reads: "pages", caughtUp: ago(24 * hour) },
       { says: /^silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
