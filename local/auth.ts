@@ -4,6 +4,7 @@ import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
 export interface AuthOptions {
+  apiUrl: string;
   databasePort: number;
   adminPassword: string;
   jwtSecret: string;
@@ -21,7 +22,7 @@ export interface Auth extends AsyncDisposable {
 
 /** Creates Supabase Lite. The stack uses its Auth unless SUPABASE_AUTH_BIN names a Supabase Auth. */
 export async function createLite(options: AuthOptions): Promise<Auth> {
-  const { databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
+  const { apiUrl, databasePort, adminPassword, jwtSecret, publishableKey, secretKey } = options;
   const connection = await connect(databaseUrl(databasePort, "supabase_admin", adminPassword));
   // Otherwise Lite grants anon, authenticated and service_role everything in each schema that has row level
   // security, also what the migrations do not grant.
@@ -33,6 +34,7 @@ export async function createLite(options: AuthOptions): Promise<Auth> {
       jwt_secret: jwtSecret,
       publishable_key: publishableKey,
       secret_key: secretKey,
+      site_url: apiUrl,
     },
     // The Supabase CLI keeps the migrations.
     db: { migrations: { enabled: false } },

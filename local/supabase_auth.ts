@@ -17,7 +17,6 @@ export interface Mail {
 }
 
 export interface SupabaseAuthOptions extends AuthOptions {
-  apiUrl: string;
   /** More settings, such as `GOTRUE_EXTERNAL_KEYCLOAK_ENABLED`. */
   settings: Record<string, string>;
   onMail: (mail: Mail) => void;

@@ -86,7 +86,7 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
   const outside = missing.length - within.length;
   if (within.length > 0) found.problems.push(`Sealed days that are not here: ${within.join(", ")}`);
   if (outside > 0) {
-    found.notes.push(`Sealed days outside ${start} to ${end} that are not here: ${outside}`);
+    found.notes.push(`Other sealed days, which are not asked for: ${outside}`);
   }
   const later = [...states.values()].filter((state) => state === "sealed").length;
   if (proven > 0 && later > 0) {

@@ -155,5 +155,7 @@ function refuse(why: string): never {
 
 function damaged(error: unknown): never {
   if (error instanceof PackError) throw error;
-  refuse(error instanceof Error ? `${error.message}.` : "");
+  // The library's words mean nothing to whoever was sent the pack.
+  console.info(error);
+  refuse("Get it anew from whoever made it.");
 }

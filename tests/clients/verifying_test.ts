@@ -94,7 +94,7 @@ describe("docs/verifying.md", () => {
     assertEquals(ofFile, ofSeal);
     assertMatch(outputOf("seals.json > chain"), /^3\nhas the seal that was kept: 3$/);
     const expected = [
-      /^Sealed days outside 2026-11-19 to 2026-11-20 that are not here: 1\nAll is as it was sealed/,
+      /^Other sealed days, which are not asked for: 1\nAll is as it was sealed/,
       /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
     ];
     const verified = outputs.filter((text) => /Keep this|problem/.test(text));
