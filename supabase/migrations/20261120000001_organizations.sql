@@ -2,9 +2,7 @@
 --
 -- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
 -- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
--- access to tables. Row level security alone would not keep organizations apart: the planner's estimates use
--- statistics about everybody's rows, and the Data API returns these estimates. Row level security is on for every
--- table, without policies for people, as a second wall.
+-- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
 --
 -- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
 -- `audit_log_private` (the last migration makes it): Supabase's linter warns of functions with their owner's rights in a

@@ -110,10 +110,8 @@ begin
 end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
--- The rate limit of a key is exact: no span of 60 seconds has more than quota() counted requests, and no request
--- is refused while fewer were counted in the 60 seconds before it. So each key has one row with the times of its
--- counted requests. (docs/design.md says how many the usual algorithms let through.) It is updated in place: half of
--- each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
+-- of each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
 -- so that counting costs no second write.
 
 create function audit_log_private.quota() returns integer

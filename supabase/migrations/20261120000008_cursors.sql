@@ -1,10 +1,7 @@
--- The feed delivers every entry exactly once and at once, late ones too.
---
--- A cursor holds a Postgres snapshot: what its reader has seen. Each entry holds the number of its transaction. New
--- entries are those that the old snapshot could not see and the present one can. (docs/design.md says what else was
--- tried.) What is new at one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the
--- batch, and the last place read in it. The first batch may be the whole log: it is read by time, through the indexes
--- of pages. Later ones are read by transaction, through the feed's own index. So every page begins with a seek.
+-- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at one
+-- moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place read in
+-- it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are read by
+-- transaction, through the feed's own index. So every page begins with a seek.
 --
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean

@@ -1,10 +1,6 @@
 -- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
--- piece, and its caller commits:
---
---   do $$ begin while audit_log_private.delete_entries_before('…', '2020-01-01') loop commit; end loop; end $$
---
--- An interruption loses at most one piece. Safe beside writers, readers and the upkeep, which then seals each day
--- again, with the number of removed entries.
+-- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
+-- seals each day again, with the number of removed entries.
 
 create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
 -- Planned for each range: a generic plan knows no sizes, and might read the whole table.

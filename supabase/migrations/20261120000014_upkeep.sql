@@ -1,7 +1,5 @@
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
--- function with a search_path cannot commit, so its caller commits after each piece:
---
---   do $$ begin while audit_log_private.run_upkeep() loop commit; end loop; end $$
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
 
 create table audit_log_private.upkeep_state (
   is_only boolean primary key default true check (is_only),

@@ -1,11 +1,5 @@
--- Logs a table of the platform, with one call in one of its migrations:
---
---   select audit_log_private.log_table('public.documents',
---     on_failure => 'carry_on', organization => 'team_id', agent_name => 'title',
---     on_insert => 'document_created', on_update => 'document_changed', on_delete => 'document_deleted',
---     data => 'id as document_id, folder', changes => 'title, status', log_if => 'not is_draft');
---
--- It makes two functions and up to three triggers:
+-- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
+-- functions and up to three triggers:
 --
 --  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
 --    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
