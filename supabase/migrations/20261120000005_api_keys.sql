@@ -22,7 +22,6 @@ create table audit_log_private.api_keys (
   -- Null: the key never expires. Only a rotation changes it, to an earlier time.
   -- Five years are counted in UTC, so that a dump can be restored in any time zone.
   expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
-  -- The key that rotate_api_key made in its place.
   successor_id uuid,
   primary key (organization_id, id),
   unique (organization_id, successor_id),

@@ -123,7 +123,6 @@ create function audit_log_private.create_api_key(
   name text,
   -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
   api_key_id uuid default null,
-  -- Null: never.
   expires_at timestamptz default null
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$

@@ -25,7 +25,6 @@ create type audit_log_private.reading as (
   -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
   -- catalogue), invalid_cursor, too_many (to count).
   decision text,
-  -- How many items match the query.
   total bigint,
   -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
   -- Null if since and until are midnights.
