@@ -176,20 +176,6 @@ export async function countMismatches(run: Run, id: string): Promise<postgres.Ro
   return [...await run`select * from audit_log_private.entry_count_mismatches(${id})`];
 }
 
-export async function rowsRead(run: Run, table: string): Promise<number> {
-  return await valueOf(run`
-    select seq_tup_read::int + coalesce(idx_tup_fetch, 0)::int
-    from pg_stat_xact_user_tables where relid = ${table}::text::regclass`);
-}
-
-/** Returns how many blocks a call of a function of ours reads, once the connection knows the catalog. */
-export async function blocksRead(run: Run, call: string): Promise<number> {
-  const explain = `explain (analyze, buffers, format json) select from audit_log_private.${call}`;
-  await run.unsafe(explain);
-  const [{ Plan }] = await valueOf<[{ Plan: Record<string, number> }]>(run.unsafe(explain));
-  return (Plan["Shared Hit Blocks"] ?? NaN) + (Plan["Shared Read Blocks"] ?? NaN);
-}
-
 /** Uses up a key's quota, as 60 requests of this moment would. */
 export async function exhaust(run: Run, apiKeyId: string): Promise<void> {
   await run`

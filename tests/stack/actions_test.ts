@@ -3,8 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { codeOf, insertEntry, pidOf } from "../project.ts";
-import { refusalOf, type Run, somebodyWaitsFor } from "../project.ts";
+import { codeOf, insertEntry } from "../project.ts";
+import { refusalOf, type Run } from "../project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {
@@ -53,24 +53,6 @@ describe("an action", () => {
         assertEquals(await refusalOf(write(id, code, { ...data, [name]: bad })), expected);
       }
     }
-  });
-
-  it("can be written by transactions that began before it was added. A deletion waits for them", async () => {
-    const { id, token } = await newLog();
-    const code = `test.${crypto.randomUUID()}`;
-    const writer = await sql.reserve();
-    await writer`begin`;
-    await writer`select from audit_log.actions`;
-    assertEquals(await codeOf(write(id, code)), "23503");
-    await newAction([], code);
-    await write(id, code, {}, writer);
-    // A deletion waits for the writer, and is refused.
-    const deletion = refusalOf(sql`delete from audit_log.actions where code = ${code}`);
-    await somebodyWaitsFor(sql, await pidOf(writer));
-    await writer`commit`;
-    writer.release();
-    assertMatch(await deletion, /cannot be renamed or deleted/);
-    assertEquals(await totalOf(token, code), 1);
   });
 
   it("cannot be renamed or deleted once an entry has it, and stays readable when it is deprecated", async () => {

@@ -66,25 +66,6 @@ describe("run_upkeep()", () => {
     await assertExact(organization, 3 * 92 * 2);
   });
 
-  it("commits each piece by itself, and shares the work with another run", async () => {
-    const organization = await organizationWithBacklog(1250);
-    await runUpkeep(sql);
-    const transactions = async (table: string, where: string) => {
-      const rows = await sql.unsafe(`
-        select count(*)::int as rows from audit_log_private.${table}
-        where organization_id = '${organization.id}' and ${where} group by xmin::text order by min(day)`);
-      return rows.map(({ rows }) => rows as number);
-    };
-    assertEquals(await transactions("entry_counts", "writer_pid = 0"), [1000, 1000, 500]);
-    assert((await transactions("seals", "true")).every((seals) => seals <= 200));
-    const shared = await organizationWithBacklog(600);
-    await Promise.all([runUpkeep(sql), runUpkeep(sql)]);
-    for (const [each, days] of [[organization, 1250], [shared, 600]] as const) {
-      assertEquals(await left(each), { counts: 0, days, lastSeal: days });
-      await assertExact(each, 2 * days);
-    }
-  });
-
   it("lets writers write to a day that it is sealing", async () => {
     const organization = await organizationWithBacklog(0);
     const [writer, holder] = [await sql.reserve(), await sql.reserve()];
