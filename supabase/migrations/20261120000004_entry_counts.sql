@@ -1,10 +1,7 @@
--- Counts of entries, kept while entries are written. A total is the sum of a few rows, and an offset leads
--- straight to its hour: neither scans the log, however long it is.
---
--- These are partial counts: one row for each organization, UTC day, action and writing backend. A backend updates only
--- its own rows, so writers never wait for each other and cannot deadlock. Readers add the parts up. Entries and counts
--- change in one transaction, so every snapshot sees both or neither: the sum is exact under concurrency, rollback, late
--- entries and retention. No index contains a count. Otherwise updates could not stay within their page (HOT).
+-- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
+-- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait for
+-- each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or neither.
+-- No index contains a count. Otherwise updates could not stay within their page (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it goes on in another row, the next part.

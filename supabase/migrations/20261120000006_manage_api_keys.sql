@@ -1,10 +1,7 @@
 -- Administrators create, rotate, revoke and list the keys of their organization. The token is only ever in
 -- the answer of create_api_key or rotate_api_key.
 --
--- A token is `pck_`, 32 random base62 characters (190 bits) and 6 base62 characters of checksum: the
--- first 32 bits of SHA-256 over the 36 characters before them. The checksum refuses typing errors
--- without a call to the database, and helps secret scanners recognize keys. It proves nothing.
--- supabase/functions/public-audit-log/token.ts checks the same shape.
+-- A token is `pck_`, 32 random base62 characters (190 bits) and their checksum, which token.ts checks.
 
 create function audit_log_private.new_token() returns text
 -- One statement without calls of our functions: auto_explain can log their arguments.

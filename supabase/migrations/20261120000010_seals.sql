@@ -1,11 +1,8 @@
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
--- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 over their
--- NDJSON, as the API returns it (entry_line). Postgres cannot hash piece by piece, and a day may be larger than
--- memory. So each 1000 lines of the day are hashed, and the hash of the day is the SHA-256 of the list of these
--- hashes, in hexadecimal, one a line. Each seal includes the seal before:
---
---   seal = SHA-256 of `format previous sequence day entries added removed sha256 sealed_at`, single spaces, no newline
+-- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
+-- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
+-- memory.) Each seal includes the seal before.
 --
 -- A day that was written to since is sealed again, and the new seal declares how many entries were added and
 -- removed. It never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
