@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
-import { AuditLogError, follow, Temporary } from "../../cli/client.ts";
+import { follow, Temporary } from "../../cli/client.ts";
 import { lock } from "../../cli/files.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Delivery, sinkFor } from "../../cli/sinks.ts";
@@ -273,7 +273,7 @@ describe("public-audit-log follow", () => {
     });
   }
 
-  it("reads its key file for each request, waits while it has another text or is missing, and names it when the key is refused", async () => {
+  it("reads its key file for each request, and waits while it has another text or is missing", async () => {
     const { token } = await newFilledLog(1_500);
     const keyFile = newState();
     const setKey = (key: string) => Deno.writeTextFile(keyFile, key);
@@ -300,30 +300,11 @@ describe("public-audit-log follow", () => {
       said.join("\n"),
       /^\S+ does not hold an API key\. Trying again.*\n.*cannot be read: .*ENOENT.*$/,
     );
-
-    const run = () => startCli(INSTALLED, ["follow"], { env: { AUDIT_LOG_API_KEY_FILE: keyFile } });
-    const refused = await run().output;
-    assertEquals(refused.code, 3);
-    assertMatch(refused.stderr, /Set an active one in \S+audit\.state,/);
-    await Deno.remove(keyFile);
-    const { stderr: missing } = await run().output;
-    assertMatch(missing, /^AUDIT_LOG_API_KEY_FILE: there is no file \S+audit\.state\.\n$/);
-  });
-
-  it("says when its output cannot be written", async () => {
-    const { token } = await newFilledLog(10);
-    const { code, stderr } = await runProgram("sh", {
-      args: ["-c", "node_modules/.bin/public-audit-log follow --once > /dev/full"],
-      cwd: INSTALLED,
-      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: token, NO_COLOR: "1" },
-    });
-    assertEquals(code, 1);
-    assertMatch(stderr, /^The output cannot be written: .*ENOSPC/);
   });
 });
 
 describe("import { follow } from public-audit-log", () => {
-  it("gives each page with its types, and ends when caught up, or with an error", async () => {
+  it("gives each page with its types, and ends when caught up", async () => {
     const { token: key } = await newFilledLog(1_100);
     const program = `
       import { follow } from "public-audit-log";
@@ -338,7 +319,5 @@ describe("import { follow } from public-audit-log", () => {
     const installed = `${INSTALLED}/node_modules/public-audit-log/dist/client.d.ts`;
     const types = await Deno.readTextFile(installed);
     assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<FeedPage>/);
-    const wrong = follow({ url: AUDIT_LOG_URL, key: "pck_none" });
-    await assertRejects(() => wrong.next(), AuditLogError, "refuses the key");
   });
 });

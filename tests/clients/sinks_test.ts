@@ -62,7 +62,7 @@ describe("public-audit-log forward", () => {
     assertMatch(taken.join(), /9007199254740993/);
   });
 
-  it("writes entries that Elasticsearch cannot map to the file that --refused names, and delivers the rest", async () => {
+  it("writes entries that Elasticsearch cannot map to the file that --refused names, and delivers the rest; stops when the index or the token is refused", async () => {
     const log = await newFilledLog(30);
     const type = "document_parsing_exception";
     await using sink = refuse(/feedback_given/, 400, type);
@@ -80,16 +80,11 @@ describe("public-audit-log forward", () => {
     const { code, stderr: why } = await forward(log.token, sink.to);
     assertEquals(code, 2);
     assertMatch(why, /refuses the entry .*Correct the index's mapping, or give --refused=FILE/);
-  });
-
-  it("stops when Elasticsearch refuses an entry because of the index or the token, and puts it into no file", async () => {
-    const log = await newFilledLog(3);
-    await using sink = refuse(/./, 403, "cluster_block_exception");
-    const file = `${newFolder()}/refused.ndjson`;
-    const { code, stderr } = await forward(log.token, sink.to, `--refused=${file}`);
-    assertEquals(code, 2);
-    assertMatch(stderr, /refuses the entry .*cluster_block_exception.*Correct the index/);
-    assertThrows(() => Deno.statSync(file), Deno.errors.NotFound);
+    await using blocked = refuse(/./, 403, "cluster_block_exception");
+    const stopped = await forward(log.token, blocked.to, `--refused=${file}.403`);
+    assertEquals(stopped.code, 2);
+    assertMatch(stopped.stderr, /refuses the entry .*cluster_block_exception.*Correct the index/);
+    assertThrows(() => Deno.statSync(`${file}.403`), Deno.errors.NotFound);
   });
 
   it("refuses headers that are none, without showing them, and options of other sinks", async () => {

@@ -3,7 +3,7 @@ import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";
 import { pidOf, type Run, somebodyWaitsFor, valueOf } from "../project.ts";
 import { runProgram } from "../run_program.ts";
-import { blockOf, ExistingProject, recipe } from "./existing_project.ts";
+import { blockOf, ExistingProject } from "./existing_project.ts";
 
 // Follows the section "Write entries" of docs/adopting.md. tests/stack/logging/log_table_test.ts has what log_table does.
 
@@ -12,7 +12,6 @@ afterAll(() => project[Symbol.asyncDispose]());
 const { sql } = project;
 project.install();
 project.addRecipes();
-project.addMigration("events", recipe("events.sql"));
 await project.push();
 const person = await project.signUp();
 
@@ -145,41 +144,6 @@ describe("what happened before", () => {
       on e.data ->> 'document_id' = d.id::text and e.created_at = d.created_at
       where d.organization_id = ${acme}`);
     assertEquals(await times, 100);
-    await assertCountsExact();
-  });
-
-  it("is written in pieces from a table of events, beside its trigger: each event of a mapped kind once, also after an interruption", async () => {
-    const acme = await project.newOrganization();
-    // These events are older than the trigger.
-    await sql`alter table public.events disable trigger audit_log_insert`;
-    await sql`
-      insert into public.events (organization_id, happened_at, kind, email, subject)
-      select ${acme}, '2026-01-01Z'::timestamptz + n * interval '2 minutes',
-        (array['document.created', 'document.updated', 'document.deleted', 'login'])[n % 4 + 1],
-        n || '@example.com', 'Sketch'
-      from generate_series(1, 24000) as n`;
-    await sql`alter table public.events enable trigger audit_log_insert`;
-    // No value makes an insert fail.
-    const strange = ["", " ", "@", "\u{1f600}\u0001".repeat(5_000), "a@b"];
-    await sql`
-      insert into public.events ${
-      sql(strange.map((text) => ({
-        ...{ organization_id: acme, happened_at: "2026-02-10Z", kind: "document.created" },
-        ...{ email: text, subject: text, details: sql.json({ document: text }) },
-      })))
-    }`;
-    assertEquals((await entriesOf(acme)).length, strange.length);
-
-    // One piece is written, as if the backfill had been interrupted.
-    const piece = valueOf(sql`
-      select recorded::int
-      from audit_log_private.custom_backfill((select max(id) - 20000 from public.events))`);
-    assertEquals(await piece, 7_500);
-    const backfill = blockOf("sql", "custom_backfill");
-    for (let run = 0; run < 2; run++) {
-      await sql.unsafe(backfill);
-      assertEquals((await entriesOf(acme)).length, 18_000 + strange.length);
-    }
     await assertCountsExact();
   });
 });

@@ -37,14 +37,6 @@ const THEIRS = {
       title text, status text, created_by uuid,
       created_at timestamptz not null default now()
     );
-    create table public.events (
-      id bigint primary key generated always as identity,
-      organization_id text not null references public.organizations,
-      happened_at timestamptz not null default now(),
-      kind text not null,
-      email text, subject text,
-      details jsonb not null default '{}'
-    );
     -- People insert documents themselves, and may do nothing else.
     alter table public.organizations enable row level security;
     alter table public.documents enable row level security;
