@@ -1,6 +1,6 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { type Run } from "../../project.ts";
+import { errorOf, type Run } from "../../project.ts";
 import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what becomes of a logged table (migration `log_table`) when the platform changes it.
@@ -42,6 +42,17 @@ describe("a change of a logged table", () => {
       await run`delete from other.objects`;
       assertEquals((await written(run)).length, 5);
     });
+  });
+
+  it("is refused if it drops a column that is used, or changes its type", async () => {
+    for (const change of ["drop title", "alter title type integer using 1", "drop id"]) {
+      await inKit(async (run) => {
+        await makeThings(run);
+        const { detail = "" } = await errorOf(run.unsafe(`alter table kit.things ${change}`));
+        const expected = "function audit_log_private.logged_things(kit.things) depends on column";
+        assertStringIncludes(detail, expected);
+      });
+    }
   });
 
   it("breaks no write if it drops a used column or another table with cascade, and is a problem then", async () => {

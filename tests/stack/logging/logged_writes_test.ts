@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertObjectMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { actAs } from "../../project.ts";
+import { actAs, type Run } from "../../project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.
@@ -187,6 +187,24 @@ describe("log_table logs a table", () => {
       });
     }
   });
+
+  it("beside another table of the same name, and one whose name is as long as can be", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      const long = "n".repeat(63);
+      for (const table of ["public.things", `kit.${long}`, `public.${long}`]) {
+        await run.unsafe(`create table ${table} (like kit.things including all)`);
+        await logTable(run, table);
+        await run.unsafe(`insert into ${table} values (1, 'a', 'x')`);
+      }
+      assertEquals((await written(run)).length, 3);
+      const logged = await run`select logged::text from audit_log_private.logged_tables()`;
+      assertEquals(logged.length, 6);
+      await run`select audit_log_private.unlog_table('public.things')`;
+      await run`insert into kit.things values (1, 'a', 'x')`;
+      assertEquals((await written(run)).length, 4);
+    });
+  });
 });
 
 describe("no value makes a write fail, or hides its caller", () => {
@@ -261,5 +279,34 @@ it("rows of a table that inherits from a logged one are not taken for the logged
     await run`insert into kit.others values (1, 'a', 'Other')`;
     await run`update kit.things set title = title || '!'`;
     assertEquals(await shown(run), ["a: One", 'a: One! {"title":["One","One!"]}']);
+  });
+});
+
+describe("the cost of a logged update", () => {
+  async function milliseconds(run: Run, statement: string): Promise<number> {
+    const start = performance.now();
+    await run.unsafe(statement);
+    return performance.now() - start;
+  }
+
+  it("is not quadratic after an update of one row in the same session, with and without a key", async () => {
+    for (const columns of ["id integer primary key", "id integer"]) {
+      await inKit(async (run) => {
+        await makeThings(run, { columns });
+        await run`alter table kit.things disable trigger audit_log_on_insert`;
+        await run`insert into kit.things select n, 'a', 'One' from generate_series(1, 10000) n`;
+        for (let n = 0; n < 8; n++) {
+          await run`update kit.things set title = title || 'x' where id = 1`;
+        }
+        const small = await milliseconds(
+          run,
+          "update kit.things set title = 'Two' where id <= 1000",
+        );
+        const large = await milliseconds(run, "update kit.things set title = 'Three'");
+        // Ten times, if it is linear; a hundred times, if it is quadratic.
+        assert(large < 40 * small, `${large} ms for 10,000 rows, ${small} ms for 1,000`);
+        assertEquals((await written(run)).length, 8 + 1_000 + 10_000);
+      });
+    }
   });
 });
