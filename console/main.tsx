@@ -17,6 +17,7 @@ const THEME = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
+    Alert: { defaultProps: { p: "sm" } },
     ActionIcon: { defaultProps: { size: 30, variant: "subtle", color: "gray" } },
     Button: { defaultProps: { size: "xs", variant: "default" } },
     Modal: {

@@ -46,7 +46,7 @@ export function ProvePeriod() {
       <Box
         display="grid"
         mt="xs"
-        style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 400px), 1fr))", gap: 16 }}
+        style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 340px), 1fr))", gap: 16 }}
       >
         <Paper withBorder p="md">
           <MonthForm text={text} />

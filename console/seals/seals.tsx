@@ -108,7 +108,8 @@ const COLUMNS: Column<LogDay>[] = [
     width: "150px",
     cell: ({ day, seal }) =>
       seal && (
-        <Group gap="xs" wrap="nowrap">
+        // Tables give a div two lines of text.
+        <Group component="span" gap="xs" wrap="nowrap">
           <Text component="code" fz={12.5} w="9ch" truncate>{seal.seal}</Text>
           <Copy label={`seal of ${day}`} text={keptSeal(seal)} isShort />
         </Group>
@@ -133,23 +134,16 @@ function Verdict({ start, end, days, keep_days }: LogDays) {
 }
 
 function Days({ days, holds }: LogDays) {
-  const altered = days.filter(({ state }) => state === "altered").length;
   return (
     <>
       {holds.length > 0 && (
-        <Alert color="gray" role="status" p="xs">
+        <Alert color="gray" role="status">
           <strong>On hold: no entry is deleted.</strong>
           {holds.map(({ reason, held_by, held_at }) => (
             <div key={reason}>
               {reason}, by {held_by}, <Time value={held_at} />
             </div>
           ))}
-        </Alert>
-      )}
-      {altered > 0 && (
-        <Alert color="red" role="alert" p="xs">
-          <strong>Entries of {count(altered, "day")} were changed after sealing.</strong>{" "}
-          No seal declares this as a late entry or a deletion. Compare them with an earlier export.
         </Alert>
       )}
       {days.length > 0

@@ -50,7 +50,7 @@ export function Copy({ label, text, isShort }: CopyProps) {
 export function Copyable({ title, text }: { title: string; text: string }) {
   return (
     <div>
-      <Group justify="space-between" gap="xs">
+      <Group justify="space-between" align="flex-start" gap="xs" wrap="nowrap">
         <strong>{title}</strong>
         <Copy label={title} text={text} isShort />
       </Group>
@@ -63,7 +63,7 @@ export function Copyable({ title, text }: { title: string; text: string }) {
         bd="1px solid var(--line)"
         bdrs={6}
         bg="var(--soft)"
-        style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere", overflowY: "auto" }}
+        style={{ whiteSpace: "pre-wrap", overflowY: "auto" }}
         tabIndex={0}
         role="group"
         aria-label={title}

@@ -86,7 +86,7 @@ export function RangePicker(props: RangePickerProps) {
       {control}
       {/* Below all of the toolbar. */}
       {mistake && (
-        <Alert color="yellow" role="alert" w="100%" p="xs" style={{ order: 1 }}>
+        <Alert color="yellow" role="alert" w="100%" style={{ order: 1 }}>
           {visible(mistake)} You see {formatDays(days)}.
         </Alert>
       )}

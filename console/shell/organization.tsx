@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { OrganizationContext, ORGANIZATIONS, useReadable } from "../data/organizations.ts";
-import { Empty, Head } from "../shared/parts.tsx";
+import { Empty, Head, Lead } from "../shared/parts.tsx";
 import { STORAGE } from "../shared/transport.ts";
 import { screensFor } from "./screens.ts";
 
@@ -25,12 +25,14 @@ function Nothing() {
     .format(organizations.map(({ name }) => name));
   return (
     <>
-      <Head title="Nothing to read" />
-      <p>
-        You may read no organization's log. Ask an administrator of {names || "your organization"}
-        {" "}
-        to make you an administrator or auditor, then reload this page.
-      </p>
+      <Head title="No access" />
+      <Empty title="Nothing to read">
+        <Lead>
+          You may read no organization's log. Ask an administrator of {names || "your organization"}
+          {" "}
+          to make you an administrator or auditor, then reload this page.
+        </Lead>
+      </Empty>
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { Alert, Button, Group, Menu, Select, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { Link, Outlet, useNavigate, useParams } from "@tanstack/react-router";
+import { Link, Outlet, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import { createContext, useContext, useState } from "react";
 import { ManageFactors } from "../auth/manage_factors.tsx";
 import { checkSession, signOut } from "../auth/session.ts";
@@ -94,21 +94,27 @@ function Screens({ organization }: { organization: Organization }) {
   );
 }
 
-/** Warns on every screen of days that were altered after sealing, of any age, and leads to the first. */
+/** Warns on every screen of days that were altered after sealing, of any age. The seals also say what to do. */
 function Altered({ organizationId }: { organizationId: string }) {
   const { data: [day, ...others] = [] } = useAlteredDays(organizationId);
+  const screen = useLocation().pathname.split("/")[2];
   if (!day) return null;
-  const range = { params: { organizationId }, search: { start: day, end: day } };
+  const params = { organizationId };
+  const all = { start: day, end: others.at(-1) ?? day };
   return (
-    <Alert color="red" role="alert" p="xs" mb="sm">
-      <Group gap="xs">
-        <span>
-          <Link to="/$organizationId/log" {...range}>{day}</Link>
-          {others.length > 0 ? ` and ${count(others.length, "other day")} were` : " was"}{" "}
-          altered after sealing.
-        </span>
-        {isOffered("seals") && <Link to="/$organizationId/seals" {...range}>What to do</Link>}
-      </Group>
+    <Alert color="red" role="alert" mb="sm">
+      <Link to="/$organizationId/log" params={params} search={{ start: day, end: day }}>{day}</Link>
+      {others.length > 0 && " and "}
+      {others.length > 0 && (
+        <Link to="/$organizationId/log" params={params} search={all}>
+          {count(others.length, "other day")}
+        </Link>
+      )}
+      {others.length > 0 ? " were" : " was"} altered after sealing. {screen === "seals"
+        ? "No seal declares this as a late entry or a deletion. Compare with an earlier export."
+        : isOffered("seals") && (
+          <Link to="/$organizationId/seals" params={params} search={all}>What to do</Link>
+        )}
     </Alert>
   );
 }

@@ -98,8 +98,9 @@ describe("seals, accessible in each state", () => {
     await view.row("2026-03-03").getByText("Not yet sealed").waitFor();
     const days = await page.getByRole("rowheader").allInnerTexts();
     assertEquals(days, ["2026-03-03", "2026-03-02", "2026-03-01"]);
-    await page.getByRole("alert").getByText("Entries of 1 day were changed after sealing.")
-      .waitFor();
+    const alert = page.getByRole("alert");
+    await alert.getByText("2026-03-01 was altered after sealing. No seal declares").waitFor();
+    assertEquals(await alert.count(), 1);
     await view.shows("1 day sealed, 1 not yet, 1 altered, 1 day without entries.");
     await view.assertAccessible("seals");
     const kept = await sealOf(id);
@@ -173,6 +174,9 @@ describe("an evidence pack", () => {
 
     const other = await openCheck();
     const calls = other.recordCalls();
+    await check(other.page, path);
+    await other.shows("Whoever made it had the seal");
+    await other.assertFits("pack-named");
     await check(other.page, path, kept);
     await other.page.getByRole("status").getByText("Proven", { exact: true }).waitFor();
     assertEquals(calls, []);
