@@ -87,9 +87,8 @@ export interface FollowOptions extends Selection {
   goesOn?: boolean | undefined;
   /** Is told why and when it tries again. */
   say?: (text: string) => void;
-  signal?: AbortSignal | undefined;
   /** Waits so many milliseconds. Tests have a clock of their own. */
-  wait?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
+  wait?: (ms: number) => Promise<unknown>;
 }
 
 /** Where a page's entries begin. */
@@ -111,7 +110,7 @@ const LARGEST_ERROR = 8_192;
  * @throws {AuditLogError} when asking again would not help.
  */
 export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-  const { signal, wait = pause } = options;
+  const { wait = sleep } = options;
   for (let after = options.after ?? "beginning";;) {
     const url = new URL(options.url);
     url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
@@ -127,7 +126,7 @@ export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> 
     after = page.cursor;
     if (page.hasMore) continue;
     if (!options.goesOn) return;
-    await wait(pollMsOf(headers.get("RateLimit-Policy")), signal);
+    await wait(pollMsOf(headers.get("RateLimit-Policy")));
   }
 }
 
@@ -143,10 +142,10 @@ export async function ask(
   options: FollowOptions,
   accept = "application/json",
 ): Promise<Answer> {
-  const { keyFile, signal } = options;
+  const { keyFile } = options;
   const key = keyFile ? readKey(keyFile) : options.key;
   const headers = { Authorization: `Bearer ${key}`, Accept: accept };
-  const answer = await send(url, { headers, signal: signal ?? null });
+  const answer = await send(url, { headers });
   const { status, body } = answer;
   if (status === 200) return answer;
   // The API has no such answer: a proxy gave it.
@@ -193,15 +192,12 @@ function readKey(file: string): string {
   throw new Temporary(`${file} does not hold an API key`);
 }
 
-/** Ends a request that takes too long. Has a timer of its own, because Node 20 forgets AbortSignal.timeout() in any(). */
-export async function limited<T>(
-  given: AbortSignal | null | undefined,
-  request: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
+/** Ends a request that takes too long. */
+export async function limited<T>(request: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(new Error("no answer in time")), TIMEOUT_MS);
   try {
-    return await request(AbortSignal.any([...given ? [given] : [], limit.signal]));
+    return await request(limit.signal);
   } finally {
     clearTimeout(timer);
   }
@@ -230,7 +226,7 @@ async function readBody({ ok, body }: Response): Promise<string> {
 /** Sends a request. Throws `Temporary` if it may succeed later. */
 export async function send(url: URL, init: RequestInit): Promise<Answer> {
   try {
-    const answer = await limited(init.signal, async (signal) => {
+    const answer = await limited(async (signal) => {
       const response = await fetch(url, { ...init, redirect: "manual", signal });
       const { status, headers } = response;
       return { status, headers, body: await readBody(response) };
@@ -241,7 +237,7 @@ export async function send(url: URL, init: RequestInit): Promise<Answer> {
     const message = `${url.host}: status ${status}${id ? `, request id ${visible(id)}` : ""}`;
     throw new Temporary(message, status, retryAfterMs(headers.get("Retry-After")));
   } catch (error) {
-    if (error instanceof Temporary || init.signal?.aborted) throw error;
+    if (error instanceof Temporary) throw error;
     throw new Temporary(`${url.host}: no whole answer: ${messageOf(error)}`);
   }
 }
@@ -259,7 +255,7 @@ function bounded(ms: number): number {
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
 export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
-  const { goesOn, say = () => {}, signal, wait = pause } = options;
+  const { goesOn, say = () => {}, wait = sleep } = options;
   // A scheduled job should fail visibly. What runs all the time waits.
   const mostFailures = goesOn ? Infinity : 10;
   for (let failures = 1;; failures++) {
@@ -275,13 +271,9 @@ export async function persist<T>(attempt: () => Promise<T>, options: FollowOptio
       const ms = waitMs ??
         (0.5 + Math.random() / 2) * Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures);
       say(`${message}. Trying again in ${Math.ceil(ms / 1000)} s`);
-      await wait(ms, signal);
+      await wait(ms);
     }
   }
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<unknown> {
-  return sleep(ms, undefined, signal && { signal });
 }
 
 /** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */

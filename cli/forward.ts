@@ -20,7 +20,7 @@ export async function forward(
   sink: Sink,
   options: FollowOptions & { to?: string; state?: string | undefined },
 ): Promise<number> {
-  const { to, state, signal = null } = options;
+  const { to, state } = options;
   if (state) await lock(state);
   const saved = state ? readProgress<Progress>(state) : undefined;
   if (saved && saved.to !== to) {
@@ -39,7 +39,7 @@ export async function forward(
     const from = [organizationId, new URLSearchParams(selectionOf(options)), after].join(" ");
     for (const [first, end] of pieces(lines, sink.mostBytes)) {
       const piece = { lines: lines.slice(first, end), items: items.slice(first, end) };
-      const delivery = { ...piece, number: pages, from, signal, say: options.say };
+      const delivery = { ...piece, number: pages, from, say: options.say };
       await persist(() => sink(delivery), options);
     }
     progress = { after: cursor, pages: pages + 1, entries: entries + lines.length, to };

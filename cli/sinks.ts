@@ -19,7 +19,6 @@ export interface Delivery {
    */
   number: number;
   from: string;
-  signal: AbortSignal | null;
   say?: ((text: string) => void) | undefined;
 }
 
@@ -69,9 +68,9 @@ export async function sinkFor(to: string, token: string, options: SinkOptions = 
 }
 
 /** Posts to a URL. Returns the body of the answer. */
-async function post(url: URL, body: string, init: RequestInit): Promise<string> {
-  const { status, body: given } = await send(url, { ...init, method: "POST", body });
-  const answer = withoutSecrets(given, init.headers);
+async function post(url: URL, body: string, headers: HeadersInit): Promise<string> {
+  const { status, body: given } = await send(url, { headers, method: "POST", body });
+  const answer = withoutSecrets(given, headers);
   if (status >= 200 && status < 300) return answer;
   refuse(
     `${url.host} refuses the entries (${status}): correct --to or FORWARD_TOKEN.\n` +
@@ -80,7 +79,7 @@ async function post(url: URL, body: string, init: RequestInit): Promise<string> 
 }
 
 /** Leaves the values of headers out of an answer that repeats them, because it may be shown. */
-function withoutSecrets(answer: string, headers?: HeadersInit): string {
+function withoutSecrets(answer: string, headers: HeadersInit): string {
   const values = [...new Headers(headers)].flatMap(([name, value]) =>
     name === "content-type" ? [] : [value, ...value.split(" ")]
   );
@@ -98,12 +97,12 @@ function webhook(url: URL, secret: string, options: SinkOptions): Sink {
   if (key.length < 16 && (secret || !file)) {
     refuse("FORWARD_TOKEN must be whsec_ and 24 random bytes in base64. Or give --headers.");
   }
-  return async ({ lines, signal }) => {
+  return async ({ lines }) => {
     const body = isArray ? `[${lines.join(",\n")}]` : lines.map((line) => `${line}\n`).join("");
     const headers = new Headers({ "Content-Type": isArray ? "application/json" : NDJSON });
     if (secret) { for (const [name, value] of signature(body, key)) headers.set(name, value); }
     for (const [name, value] of given) headers.set(name, value);
-    await post(url, body, { headers, signal });
+    await post(url, body, headers);
   };
 }
 
@@ -140,12 +139,12 @@ function readHeaders(file: string): [name: string, value: string][] {
 function splunk(url: URL, token: string): Sink {
   const collector = new URL("services/collector/event", `${url.href.replace(/\/$/, "")}/`);
   const headers = { Authorization: `Splunk ${token}`, "Content-Type": "application/json" };
-  return async ({ lines, items, signal }) => {
+  return async ({ lines, items }) => {
     const events = lines.map((line, n) => {
       const time = Date.parse(items[n]?.created_at ?? "") / 1000;
       return `{"time":${time},"sourcetype":"audit_log","event":${line}}`;
     });
-    const answer = await post(collector, events.join("\n"), { headers, signal });
+    const answer = await post(collector, events.join("\n"), headers);
     if (parse(answer).code !== 0) {
       throw new Temporary(`${url.host}: not confirmed: ${visible(answer.slice(0, 500))}`);
     }
@@ -160,13 +159,13 @@ function elasticsearch(url: URL, token: string, refused?: string): Sink {
     "Content-Type": NDJSON,
     ...token !== "" && { Authorization: token.includes(" ") ? token : `ApiKey ${token}` },
   };
-  return async ({ lines, items, signal, say }) => {
+  return async ({ lines, items, say }) => {
     const body = lines.map((line, n) => {
       const { id, created_at } = items[n] ?? { id: "", created_at: "" };
       const create = JSON.stringify({ create: { _id: `${id}/${created_at}` } });
       return `${create}\n{"@timestamp":${JSON.stringify(created_at)},${line.slice(1)}\n`;
     });
-    const answer = await post(bulk, body.join(""), { headers, signal });
+    const answer = await post(bulk, body.join(""), headers);
     const { items: results = [] } = parse(answer);
     if (results.length !== lines.length) throw new Temporary(`${url.host}: not all were answered`);
     const failures = results.flatMap(({ create: { status, error } }, n) =>
@@ -224,16 +223,13 @@ async function s3(url: URL): Promise<Sink> {
   const isCompatible = process.env["AWS_ENDPOINT_URL_S3"] ?? process.env["AWS_ENDPOINT_URL"];
   const client = new S3Client({ forcePathStyle: isCompatible !== undefined });
   const folder = url.pathname.replace(/^\//, "").replace(/[^/]$/, "$&/");
-  return async ({ lines, number, from, signal }) => {
+  return async ({ lines, number, from }) => {
     const hash = createHash("sha256").update(from).digest("hex").slice(0, 16);
     const Key = `${folder}${String(number).padStart(12, "0")}-${hash}.ndjson`;
     const Body = lines.map((line) => `${line}\n`).join("");
     const object = { Bucket: url.host, Key, Body, ContentType: NDJSON };
     try {
-      await limited(
-        signal,
-        (abortSignal) => client.send(new PutObjectCommand(object), { abortSignal }),
-      );
+      await limited((abortSignal) => client.send(new PutObjectCommand(object), { abortSignal }));
     } catch (error) {
       const status = (error as S3Error).$metadata?.httpStatusCode ?? 500;
       if (status >= 500 || status === 429) throw new Temporary(`${url}: ${messageOf(error)}`);

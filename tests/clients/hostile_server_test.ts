@@ -156,7 +156,7 @@ describe("a command beside a broken or hostile server", () => {
     for (const [to, answer] of cases) {
       await using server = serveOnLoopback(() => answer);
       const sink = await sinkFor(`${to}${server.url}/index`, token);
-      const delivery = { items: [], lines: ["{}"], number: 0, from: "", signal: null };
+      const delivery = { items: [], lines: ["{}"], number: 0, from: "" };
       const { message } = await assertRejects(() => sink(delivery), Error, "\\u009b2J");
       assertVisible(message.replace(token, "\0"));
     }
