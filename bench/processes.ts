@@ -1,19 +1,17 @@
 /**
- * Adds up the processor time of processes, in milliseconds: that of their threads (proc(5), `schedstat`)
- * and of their children that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
+ * The processor time of a process, in milliseconds: that of its threads (proc(5), `schedstat`) and of its children
+ * that have ended (the 16th and 17th number of `stat`, in steps of ten milliseconds).
  */
-export async function processorTime(...pids: number[]): Promise<number> {
+export async function processorTime(pid: number): Promise<number> {
   let time = 0;
-  for (const pid of pids) {
-    for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
-      // The thread may have ended since.
-      const text = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
-      time += parseInt(text) / 1e6;
-    }
-    const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
-    const ofChildren = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(13, 15);
-    for (const ticks of ofChildren) time += 10 * Number(ticks);
+  for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
+    // The thread may have ended since.
+    const text = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
+    time += parseInt(text) / 1e6;
   }
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+  const ofChildren = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(13, 15);
+  for (const ticks of ofChildren) time += 10 * Number(ticks);
   return time;
 }
 

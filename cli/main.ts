@@ -152,8 +152,7 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const files = { out: TEXT, days: TEXT, follow: FLAG };
-      const given = parse({ ...RANGE, ...files });
+      const given = parse({ ...RANGE, out: TEXT, days: TEXT, follow: FLAG });
       const { out, days, follow, ...range } = given;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
@@ -169,13 +168,9 @@ async function run(command: string, args: string[]): Promise<number> {
       return 0;
     }
     case "forward": {
-      const delivery = { headers: TEXT, body: TEXT, refused: TEXT };
       const place = { to: TEXT, state: TEXT, once: FLAG };
-      const { to = "", state, once, headers, body, refused, ...range } = parse({
-        ...RANGE,
-        ...place,
-        ...delivery,
-      });
+      const given = parse({ ...RANGE, ...place, headers: TEXT, body: TEXT, refused: TEXT });
+      const { to = "", state, once, headers, body, refused, ...range } = given;
       if (!state) refuse("--state: name the file for the cursor. Try --help.");
       const sink = await sinkFor(to, secret("FORWARD_TOKEN"), { headers, body, refused });
       const options = { ...api(!once), ...selectionFrom(range), state, to };
