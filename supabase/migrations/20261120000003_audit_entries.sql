@@ -1,13 +1,10 @@
--- The audit log. The platform writes it as service_role with a plain insert. Nobody changes it.
---
--- The primary key is also the paging index. It starts with the organization, like every key here, so that
--- organizations can be distributed over machines without changing the API. Pages of one action use an index
--- of their own, because entries of a rare action are far apart in the primary key; so do those of one person. The
--- last index is the feed's: it finds what was written lately, whatever its time.
+-- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
+-- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
+-- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
+-- what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
--- The catalogue of actions. To add one, insert a row (docs/adopting.md). Only the owner may, so that a typo of a writer
--- adds none. A code needs no escaping in JSON or in an address.
+-- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an address.
 
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$

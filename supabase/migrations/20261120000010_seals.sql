@@ -4,8 +4,7 @@
 -- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
 -- memory.) Each seal includes the seal before.
 --
--- A day that was written to since is sealed again, and the new seal declares how many entries were added and
--- removed. It never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
+-- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
 -- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
 --
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
