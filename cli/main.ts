@@ -20,7 +20,7 @@ import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
-import { verify } from "./verify.ts";
+import { verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
@@ -56,6 +56,7 @@ const USAGES: Record<string, string> = {
                          --start and --end only, and reads about 60 days a minute
 ${SELECTION}
   --follow               keep running, and add entries as they are written
+  --verify               at the end, check the file against the seals, as verify does
 
 Interrupted or done, run the same command again: it goes on where FILE ends, and adds what is
 new, late entries too.
@@ -152,15 +153,24 @@ async function run(command: string, args: string[]): Promise<number> {
     parseArgs({ args, options }).values;
   switch (command) {
     case "export": {
-      const given = parse({ ...RANGE, out: TEXT, days: TEXT, follow: FLAG });
-      const { out, days, follow, ...range } = given;
+      const files = { out: TEXT, days: TEXT, follow: FLAG, verify: FLAG };
+      const given = parse({ ...RANGE, ...files });
+      const { out, days, follow, verify: isVerified, ...range } = given;
+      const { start, end, ...filter } = range;
       if (days) {
         const other = Object.keys(given).find((name) => !["days", "start", "end"].includes(name));
         if (other) refuse(`--${other} cannot be given with --days. Try --help.`);
-        return print(await exportDays(days, { ...api(), start: range.start, end: range.end }));
+        return print(await exportDays(days, { ...api(), start, end }));
       }
       if (!out) refuse("--out: name the file to write to. Try --help.");
-      return print(await exportLog(out, { ...api(follow), ...selectionFrom(range) }));
+      if (isVerified && (Object.keys(filter).length > 0 || follow || !out.endsWith(".ndjson"))) {
+        refuse("--verify needs a whole log in a .ndjson file: without filters and --follow.");
+      }
+      print(await exportLog(out, { ...api(follow), ...selectionFrom(range) }));
+      if (!isVerified) return 0;
+      // All sealed days must be in a whole log.
+      const whole = { start: start ?? "0001-01-01", end: end ?? "9999-12-31" };
+      return await printVerdict({ files: [out], ...whole, seals: api() });
     }
     case "follow": {
       const { once, state, ...range } = parse({ ...RANGE, state: TEXT, once: FLAG });
@@ -179,10 +189,7 @@ async function run(command: string, args: string[]): Promise<number> {
     }
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
-      const seals = values.seals ?? api();
-      const { lines, isWell } = await verify({ ...values, files: positionals, seals });
-      print(lines.join("\n"));
-      return isWell ? 0 : EXIT.differs;
+      return await printVerdict({ ...values, files: positionals, seals: values.seals ?? api() });
     }
     case "install": {
       const options = { "dry-run": FLAG };
@@ -195,6 +202,12 @@ async function run(command: string, args: string[]): Promise<number> {
     default:
       refuse(`${command ? `No such command: ${command}\n\n` : ""}${usageOf("")}`);
   }
+}
+
+async function printVerdict(options: VerifyOptions): Promise<number> {
+  const { lines, isWell } = await verify(options);
+  print(lines.join("\n"));
+  return isWell ? 0 : EXIT.differs;
 }
 
 type Given = ReturnType<typeof parseArgs<{ options: typeof RANGE }>>["values"];

@@ -147,6 +147,20 @@ describe("public-audit-log verify", () => {
     await exported.verify(2, [/bucket.ndjson, line 2204: not an entry/]);
   });
 
+  it("is done at the end of export --verify, which finds a day that was deleted silently", async () => {
+    const { id, token: key } = await newSealedLog();
+    const verify = async () => {
+      const args = ["export", `--out=${newFolder()}/audit-log.ndjson`, "--verify"];
+      const { code, stdout } = await startCli(INSTALLED, args, { key }).output;
+      return [code, stdout.match(/^All is as it was sealed|^Sealed days that .*/m)?.[0]];
+    };
+    assertEquals(await verify(), [0, "All is as it was sealed"]);
+    await silently((transaction) =>
+      transaction`delete from audit_log.audit_entries where organization_id = ${id} and created_at < '2026-11-19'`
+    );
+    assertEquals(await verify(), [4, "Sealed days that are not here: 2026-11-18"]);
+  });
+
   it("says which day the service has found altered, and when it was sealed", async () => {
     const exported = await newExport();
     await silently((transaction) =>
