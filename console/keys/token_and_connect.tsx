@@ -55,19 +55,22 @@ ${collector.command}`}
         </Stack>
       )}
       <FirstRequest apiKeyId={id} />
-      {token && (
-        <Checkbox
-          label="I have stored the token where the application finds it"
-          checked={isStored}
-          onChange={setIsStored}
-        />
-      )}
-      <Group justify="flex-end" gap="xs">
-        {token && !isStored && <Hint>To close, tick the box.</Hint>}
-        <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
-          Close
-        </Button>
-      </Group>
+      {/* In sight on a phone, too, where the dialog is longer than the screen. */}
+      <Stack pos="sticky" bottom={0} py="sm" gap="xs" bg="var(--mantine-color-body)">
+        {token && (
+          <Checkbox
+            label="I have stored the token where the application finds it"
+            checked={isStored}
+            onChange={setIsStored}
+          />
+        )}
+        <Group justify="flex-end" gap="xs">
+          {token && !isStored && <Hint>To close, tick the box.</Hint>}
+          <Button variant="filled" disabled={token !== null && !isStored} onClick={onClose}>
+            Close
+          </Button>
+        </Group>
+      </Stack>
     </Dialog>
   );
 }
