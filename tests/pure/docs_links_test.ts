@@ -55,15 +55,16 @@ describe("the pages", () => {
     assertEquals(dead, []);
   });
 
-  it("name only tasks, files, migrations and tests that exist", async () => {
+  it("name only tasks, files, schemas and tests that exist", async () => {
     const cwd = fileURLToPath(ROOT);
-    const files = await Array.fromAsync(glob("{supabase/migrations,tests}/**", { cwd }));
+    const files = await Array.fromAsync(glob("{supabase/schemas,tests}/**", { cwd }));
     const unknown: string[] = [];
     for (const [page, text] of PAGES) {
       const missing = [
         ...named(text, /deno task ([a-z][\w:]*)/g).filter((task) => !(task in tasks.tasks)),
-        ...named(text, /migration\s`(\w+)`/g)
-          .filter((name) => !files.some((file) => file.endsWith(`_${name}.sql`))),
+        ...named(text, /`(_\w+\.sql)`/g).filter((name) =>
+          !files.some((file) => file.endsWith(name))
+        ),
         // As in `seals_test` and `attacks/tenants_test`.
         ...named(text, /`((?:\w+\/)?\w+_test)`/g)
           .filter((name) => !files.some((file) => file.endsWith(`/${name}.ts`))),

@@ -7,7 +7,7 @@ import { insertEntries, newOrganization } from "../helpers.ts";
 import { pageQuery, type Person, rolledBack, type Run, signUp, sql } from "../helpers.ts";
 import { valueOf, writeEntries } from "../helpers.ts";
 
-// Tests the migrations `people` and `admin_console`: who may ask, and what administrators read.
+// Tests _people.sql and _console.sql: who may ask, and what administrators read.
 
 const admin = await signUp();
 const UNKNOWN = "00000000-0000-4000-8000-00000000dead";

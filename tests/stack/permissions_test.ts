@@ -86,9 +86,9 @@ describe("the client roles", () => {
   });
 });
 
-/** The list of functions with their owner's rights, in the first migration. */
+/** The list of functions with their owner's rights, in _schemas.sql. */
 const [, LISTED = ""] = await Deno.readTextFile(
-  new URL("../../supabase/migrations/20261120000001_organizations.sql", import.meta.url),
+  new URL("../../supabase/schemas/01_schemas.sql", import.meta.url),
 ).then((text) => text.match(/\(security definer\):\n(.*?)\n\n/s) ?? []);
 
 /** The functions that the linter warns of, in the table in SECURITY.md. */

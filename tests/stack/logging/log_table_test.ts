@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
-// Tests the migration `log_table` as an adopter meets it. logged_writes_test.ts has the odd writes.
+// Tests log_table as an adopter meets it. logged_writes_test.ts has the odd writes.
 
 /** Makes a person, whose sign-up makes a personal account, and the person's team. */
 async function newTeam(run: Run): Promise<{ owner: string; id: string }> {

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { errorOf, type Run } from "../../project.ts";
 import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
-// Tests what becomes of a logged table (migration `log_table`) when the platform changes it.
+// Tests what becomes of a logged table when the platform changes it.
 
 async function problems(run: Run): Promise<string[]> {
   return (await run`select logged, problem from audit_log_private.logging_problems()`)

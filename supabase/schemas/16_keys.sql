@@ -27,14 +27,17 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
-comment on table audit_log_private.api_keys is 'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
-comment on column audit_log_private.api_keys.hint is 'The token''s first seven and last four characters, by which people recognize it.';
+comment on table audit_log_private.api_keys is
+  'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
+comment on column audit_log_private.api_keys.hint is
+  'The token''s first seven and last four characters, by which people recognize it.';
 
 create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
 -- Volatile and without settings, so that Postgres inlines it.
 language sql volatile
 return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
-comment on function audit_log_private.is_active is 'Whether a key with these times is neither revoked nor expired at this moment.';
+comment on function audit_log_private.is_active is
+  'Whether a key with these times is neither revoked nor expired at this moment.';
 
 create table audit_log_private.api_key_hashes (
   token_hash bytea primary key check (octet_length(token_hash) = 32),
@@ -43,7 +46,10 @@ create table audit_log_private.api_key_hashes (
   unique (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
-comment on table audit_log_private.api_key_hashes is 'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is hopeless.';
+comment on table audit_log_private.api_key_hashes is
+  'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the '
+  'organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is '
+  'hopeless.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -65,7 +71,10 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
-comment on table audit_log_private.log_reads is 'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in rate_limits until the key is used on a later day.';
+comment on table audit_log_private.log_reads is
+  'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
+  'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
+  'rate_limits until the key is used on a later day.';
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(
@@ -90,7 +99,8 @@ begin
     last_at = excluded.last_at,
     last_address = excluded.last_address;
 end $$;
-comment on function audit_log_private.add_log_read is 'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
+comment on function audit_log_private.add_log_read is
+  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
 
 create function audit_log_private.count_read(organization_id uuid, entries integer) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -112,13 +122,14 @@ comment on function audit_log_private.count_read is 'Counts a page that the sign
 -- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
 -- of each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
 -- so that counting costs no second write.
-
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return 60;
 end $$;
-comment on function audit_log_private.quota is 'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your own.';
+comment on function audit_log_private.quota is
+  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
+  'own.';
 
 create table audit_log_private.rate_limits (
   organization_id uuid not null,
@@ -140,9 +151,13 @@ create table audit_log_private.rate_limits (
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 ) with (fillfactor = 50);
-comment on table audit_log_private.rate_limits is 'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest first, and its use on its latest day. The last time is when the key was last used.';
-comment on column audit_log_private.rate_limits.refused_requests is 'How many requests were refused (429) since the first counted one of that day. For metrics().';
-comment on column audit_log_private.rate_limits.caught_up_at is 'When the feed last told this key that it has no more entries.';
+comment on table audit_log_private.rate_limits is
+  'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
+  'first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.refused_requests is
+  'How many requests were refused (429) since the first counted one of that day. For metrics().';
+comment on column audit_log_private.rate_limits.caught_up_at is
+  'When the feed last told this key that it has no more entries.';
 
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
@@ -222,4 +237,6 @@ begin
   -- The next request is possible when this time leaves the window. If the quota was lowered, it is not the oldest one.
   reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
 end $$;
-comment on function audit_log_private.count_request is 'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
+comment on function audit_log_private.count_request is
+  'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
+  'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';

@@ -49,11 +49,15 @@ begin
       using errcode = 'invalid_parameter_value';
   end if;
   if name is null or name = '' or char_length(name) > 100 then
-    raise exception 'the name of an API key has 1 to 100 characters, not only spaces' using errcode = 'invalid_parameter_value';
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+      using errcode = 'invalid_parameter_value';
   end if;
   return name;
 end $$;
-comment on function audit_log_private.api_key_name is 'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look alike.';
+comment on function audit_log_private.api_key_name is
+  'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. '
+  'Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
+  'alike.';
 
 create function audit_log_private.insert_api_key(
   organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
@@ -69,7 +73,8 @@ begin
   if expires_at <= clock_timestamp()
     or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
   then
-    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never' using errcode = 'invalid_parameter_value';
+    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
+      using errcode = 'invalid_parameter_value';
   end if;
   insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
   values (
@@ -94,9 +99,11 @@ begin
   );
 exception
   when unique_violation then
-    raise exception 'an API key with this id has been created before: its token cannot be shown again' using errcode = 'unique_violation';
+    raise exception 'an API key with this id has been created before: its token cannot be shown again'
+      using errcode = 'unique_violation';
 end $$;
-comment on function audit_log_private.insert_api_key is 'Creates an API key, recorded as the signed-in person''s if there is one.';
+comment on function audit_log_private.insert_api_key is
+  'Creates an API key, recorded as the signed-in person''s if there is one.';
 
 create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -113,14 +120,11 @@ begin
   join audit_log.organizations o on o.id = k.organization_id and o.logs_key_events
   where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
 end $$;
-comment on function audit_log_private.log_key_event is 'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
+comment on function audit_log_private.log_key_event is
+  'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
 
 create function audit_log_private.create_api_key(
-  organization_id uuid,
-  name text,
-  -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
-  api_key_id uuid default null,
-  expires_at timestamptz default null
+  organization_id uuid, name text, api_key_id uuid, expires_at timestamptz
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -133,10 +137,25 @@ begin
   perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
   return api_key;
 end $$;
-comment on function audit_log_private.create_api_key is 'Creates an API key. The answer is the only one with its token. For administrators of the organization; others get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in the past or more than 5 years ahead. An id that was used before is 23505.';
+comment on function audit_log_private.create_api_key is 'What audit_log.create_api_key does.';
+
+create function audit_log.create_api_key(
+  organization_id uuid,
+  name text,
+  -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
+  api_key_id uuid default null,
+  expires_at timestamptz default null
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at)
+$$;
+comment on function audit_log.create_api_key is
+  'Creates an API key. The answer is the only one with its token. For administrators of the organization; others '
+  'get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in '
+  'the past or more than 5 years ahead. An id that was used before is 23505.';
 
 create function audit_log_private.rotate_api_key(
-  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
+  organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
 ) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -160,7 +179,9 @@ begin
   if not found then
     perform audit_log_private.refuse_access();
   elsif api_key.successor_id is not null then
-    raise exception 'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0' using errcode = 'AL001';
+    raise exception
+      'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
+      using errcode = 'AL001';
   elsif not audit_log_private.is_active(api_key.revoked_at, api_key.expires_at) then
     raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
   end if;
@@ -180,7 +201,19 @@ begin
   perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
   return successor;
 end $$;
-comment on function audit_log_private.rotate_api_key is 'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or expired key AL002, an overlap below 0 or above 90 days 22023.';
+comment on function audit_log_private.rotate_api_key is 'What audit_log.rotate_api_key does.';
+
+create function audit_log.rotate_api_key(
+  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id)
+$$;
+comment on function audit_log.rotate_api_key is
+  'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The '
+  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For '
+  'administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or '
+  'expired key AL002, an overlap below 0 or above 90 days 22023.';
 
 create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -210,7 +243,15 @@ begin
       api_key.revoked_at, api_key.revoked_by_email
   ) as k);
 end $$;
-comment on function audit_log_private.revoke_api_key is 'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.revoke_api_key is 'What audit_log.revoke_api_key does.';
+
+create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.revoke_api_key(organization_id, api_key_id)
+$$;
+comment on function audit_log.revoke_api_key is
+  'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may '
+  'still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
 
 create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -226,7 +267,15 @@ begin
   perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
   return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
 end $$;
-comment on function audit_log_private.confirm_api_key is 'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.confirm_api_key is 'What audit_log.confirm_api_key does.';
+
+create function audit_log.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.confirm_api_key(organization_id, api_key_id)
+$$;
+comment on function audit_log.confirm_api_key is
+  'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For '
+  'administrators of the organization; others get 42501.';
 
 create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -251,7 +300,11 @@ begin
   end loop;
   return json_build_object('keys', keys);
 end $$;
-comment on function audit_log.person_left is 'Says that a person, an id as caller() gives it, has left an organization. The active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes them (list_api_keys, health); with revoke, they end now. Returns {keys}: how many. May be repeated. For the platform: service_role, and triggers of the owner.';
+comment on function audit_log.person_left is
+  'Says that a person, an id as caller() gives it, has left an organization. The active API keys that the person '
+  'made or confirmed go on, but are marked until somebody confirms or revokes them (list_api_keys, health); with '
+  'revoke, they end now. Returns {keys}: how many. May be repeated. For the platform: service_role, and triggers '
+  'of the owner.';
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -289,16 +342,20 @@ begin
     ) as l
   );
 end $$;
-comment on function audit_log_private.list_api_keys is 'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the organization; others get 42501.';
+comment on function audit_log_private.list_api_keys is 'What audit_log.list_api_keys does.';
 
-create function audit_log_private.check_days(start_date date, end_date date) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
-    raise exception 'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second' using errcode = 'invalid_parameter_value';
-  end if;
-end $$;
-comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
+create function audit_log.list_api_keys(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_api_keys(organization_id)
+$$;
+comment on function audit_log.list_api_keys is
+  'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
+  'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
+  'ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last '
+  'read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the '
+  'person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired '
+  'or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
+  'organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -327,4 +384,14 @@ begin
     ) as u
   );
 end $$;
-comment on function audit_log_private.api_key_usage is 'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with 400. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.api_key_usage is 'What audit_log.api_key_usage does.';
+
+create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.api_key_usage(organization_id, start_date, end_date)
+$$;
+comment on function audit_log.api_key_usage is
+  'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, '
+  'user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about '
+  'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
+  '400. For administrators and auditors of the organization; others get 42501.';

@@ -23,7 +23,9 @@ begin
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
     where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
 end $$;
-comment on function audit_log_private.logged_tables is 'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and defaults, without nulls; fields: the names in data.';
+comment on function audit_log_private.logged_tables is
+  'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
+  'defaults, without nulls; fields: the names in data.';
 
 create function audit_log_private.required_but_missing(action text, fields text[]) returns text
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -39,7 +41,8 @@ begin
     from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
   );
 end $$;
-comment on function audit_log_private.required_but_missing is 'Why entries with this action and these fields of data would be refused; null if they would not.';
+comment on function audit_log_private.required_but_missing is
+  'Why entries with this action and these fields of data would be refused; null if they would not.';
 
 create function audit_log_private.immediate_key(logged regclass) returns text[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -52,7 +55,9 @@ begin
       and not exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = logged and c.relkind = 'r')
   );
 end $$;
-comment on function audit_log_private.immediate_key is 'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may exchange the keys of two rows), or if other tables inherit from it.';
+comment on function audit_log_private.immediate_key is
+  'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
+  'exchange the keys of two rows), or if other tables inherit from it.';
 
 create table audit_log_private.logging_failures (
   logged text not null,
@@ -62,7 +67,9 @@ create table audit_log_private.logging_failures (
   last_error text not null,
   primary key (logged, writer_pid)
 );
-comment on table audit_log_private.logging_failures is 'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+comment on table audit_log_private.logging_failures is
+  'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in '
+  'rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
 
 create function audit_log_private.note_failure(logged text, error text) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -113,7 +120,9 @@ exception
     select 'audit_log_private.organization_of', sqlstate || ': ' || sqlerrm into logged, problem;
     return next;
 end $$;
-comment on function audit_log_private.logging_problems is 'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after log_table. Part of health().';
+comment on function audit_log_private.logging_problems is
+  'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after '
+  'log_table. Part of health().';
 
 create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -129,7 +138,8 @@ begin
   end loop;
   return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
 end $$;
-comment on function audit_log_private.with_changes is 'data with the field changes: {name: [old, new]} of all values that differ.';
+comment on function audit_log_private.with_changes is
+  'data with the field changes: {name: [old, new]} of all values that differ.';
 
 create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -152,11 +162,14 @@ begin
     select from pg_rewrite r join pg_class c on c.oid = logged
     where r.ev_class = to_regclass('pg_temp.logged_columns') and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
   ) then
-    raise exception 'log_table(%): name columns of the row, not the whole row, in: %', logged, list using errcode = 'feature_not_supported';
+    raise exception 'log_table(%): name columns of the row, not the whole row, in: %',
+      logged, list
+      using errcode = 'feature_not_supported';
   end if;
   drop view pg_temp.logged_columns;
 end $$;
-comment on function audit_log_private.selected_columns is 'What a select list gives over a table: names and types, and which columns of the table it uses.';
+comment on function audit_log_private.selected_columns is
+  'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
 create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -172,7 +185,9 @@ begin
   select string_agg(a.attname, ', ') into unseen from pg_attribute a
   where a.attrelid = logged and a.attname = any (used) and a.attgenerated = 'v';
   if unseen is not null then
-    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)', logged, unseen using errcode = 'feature_not_supported';
+    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)',
+      logged, unseen
+      using errcode = 'feature_not_supported';
   end if;
   execute format(
     -- $1 and "log 1" are names that no table and no column has.
@@ -211,7 +226,8 @@ begin
   execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
   execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
 end $fn$;
-comment on function audit_log_private.make_row_function is 'Makes the function that says what a row of a table means to the log.';
+comment on function audit_log_private.make_row_function is
+  'Makes the function that says what a row of a table means to the log.';
 
 create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
@@ -382,4 +398,6 @@ begin
     );
   end loop;
 end $$;
-comment on function audit_log_private.log_table is 'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
+comment on function audit_log_private.log_table is
+  'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
+  'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';

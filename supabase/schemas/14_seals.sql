@@ -10,6 +10,72 @@
 -- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
 -- found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the organization.
 
+create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  compacted bigint;
+begin
+  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
+  if not found then
+    return 0;
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
+  if not found then
+    return 0;
+  end if;
+  with partial as materialized (
+    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
+    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
+      and exists (
+        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
+      )
+    order by c.day, c.action
+    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
+    limit 1000
+    for update skip locked
+  ),
+  keys as (
+    select day, action, writer_pid, part from partial
+    union
+    -- The row compacted earlier. It is only touched under the advisory lock.
+    select day, action, 0, 0 from partial
+  ),
+  moved as (
+    -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
+    delete from audit_log_private.entry_counts c using keys k
+    where c.organization_id = compact_entry_counts.organization_id
+      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid and c.part = k.part
+    returning c.*
+  ),
+  inserted as (
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+    from (
+      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
+      group by m.organization_id, m.day, m.action, h.hour
+    ) as h
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
+  ),
+  summed as (
+    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
+    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
+    -- Compacted counts are in the sums already.
+    where m.writer_pid <> 0
+    group by 1, 2, 3
+    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
+  )
+  -- Rows that writers hold are left for the next run.
+  select count(*) into compacted from partial;
+  return compacted;
+end $$;
+comment on function audit_log_private.compact_entry_counts is
+  'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most '
+  '1000 partial counts at once. Only of days that are in days_to_seal already: queue_days_to_seal finds days by '
+  'their partial counts. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+
 create table audit_log_private.seals (
   organization_id uuid not null references audit_log.organizations,
   sequence bigint not null,
@@ -27,12 +93,18 @@ create table audit_log_private.seals (
   removed_before bigint not null,
   primary key (organization_id, sequence)
 );
-comment on table audit_log_private.seals is 'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. The last one of a day counts.';
-comment on column audit_log_private.seals.format is 'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
-comment on column audit_log_private.seals.added is 'How many entries the day gained since its seal before; 0 in its first seal.';
-comment on column audit_log_private.seals.removed is 'How many entries of the day were deleted since its seal before; 0 in its first seal.';
+comment on table audit_log_private.seals is
+  'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. '
+  'The last one of a day counts.';
+comment on column audit_log_private.seals.format is
+  'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
+comment on column audit_log_private.seals.added is
+  'How many entries the day gained since its seal before; 0 in its first seal.';
+comment on column audit_log_private.seals.removed is
+  'How many entries of the day were deleted since its seal before; 0 in its first seal.';
 comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
+
 create trigger refuse_change
   before update or truncate on audit_log_private.seals
   for each statement execute function audit_log_private.refuse_change('seals are append-only');
@@ -53,22 +125,28 @@ begin
       new.added + new.removed = 0 or new.entries <> before.entries + new.added - new.removed
     )
   then
-    raise exception 'seal % of % breaks the rules of the chain', new.sequence, new.day using errcode = 'check_violation';
+    raise exception 'seal % of % breaks the rules of the chain',
+      new.sequence, new.day
+      using errcode = 'check_violation';
   end if;
   return new;
 end $$;
-comment on function audit_log_private.check_seal is 'Refuses a seal that breaks the rules of the chain (seals/README.md).';
+comment on function audit_log_private.check_seal is
+  'Refuses a seal that breaks the rules of the chain (seals/README.md).';
 
 create function audit_log_private.refuse_deletion_of_seal() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform from audit_log.organizations o where o.id = old.organization_id;
   if found then
-    raise exception 'seals is append-only: DELETE refused while the organization % is there', old.organization_id using errcode = 'insufficient_privilege';
+    raise exception 'seals is append-only: DELETE refused while the organization % is there',
+      old.organization_id
+      using errcode = 'insufficient_privilege';
   end if;
   return null;
 end $$;
-comment on function audit_log_private.refuse_deletion_of_seal is 'Refuses the deletion of a seal while its organization exists.';
+comment on function audit_log_private.refuse_deletion_of_seal is
+  'Refuses the deletion of a seal while its organization exists.';
 
 create trigger check_seal
   before insert on audit_log_private.seals
@@ -84,7 +162,8 @@ create table audit_log_private.days_to_seal (
   day date not null,
   primary key (organization_id, day)
 );
-comment on table audit_log_private.days_to_seal is 'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
 
 create table audit_log_private.sealed_days (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -96,8 +175,10 @@ create table audit_log_private.sealed_days (
   night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
   primary key (organization_id, day)
 );
-comment on table audit_log_private.sealed_days is 'When each sealed day was last compared with its seal, and the result.';
-comment on column audit_log_private.sealed_days.altered_at is 'When the day was first found altered; null if never.';
+comment on table audit_log_private.sealed_days is
+  'When each sealed day was last compared with its seal, and the result.';
+comment on column audit_log_private.sealed_days.altered_at is
+  'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
@@ -124,7 +205,9 @@ begin
     on conflict do nothing;
   end loop;
 end $$;
-comment on function audit_log_private.queue_days_to_seal is 'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no writer holds: they were written to since their last seal.';
+comment on function audit_log_private.queue_days_to_seal is
+  'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
+  'writer holds: they were written to since their last seal.';
 
 create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -193,7 +276,9 @@ begin
   );
   return found_now.entries;
 end $$;
-comment on function audit_log_private.seal_day is 'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns how many entries it has. Only for run_upkeep, which runs one piece at a time.';
+comment on function audit_log_private.seal_day is
+  'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns '
+  'how many entries it has. Only for run_upkeep, which runs one piece at a time.';
 
 create function audit_log_private.examine_day(
   organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
@@ -227,7 +312,9 @@ begin
     sha256 := hash.sha256;
   end if;
 end $$;
-comment on function audit_log_private.examine_day is 'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and how many are new since; the number according to the counts.';
+comment on function audit_log_private.examine_day is
+  'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and '
+  'how many are new since; the number according to the counts.';
 
 create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
@@ -265,7 +352,9 @@ begin
   end loop;
   sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
 end $$;
-comment on function audit_log_private.hash_day is 'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory at a time.';
+comment on function audit_log_private.hash_day is
+  'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory '
+  'at a time.';
 
 create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -277,7 +366,8 @@ begin
   order by s.sequence desc limit 1;
   return latest;
 end $$;
-comment on function audit_log_private.chain_end is 'The end of an organization''s chain of seals; null when there is none.';
+comment on function audit_log_private.chain_end is
+  'The end of an organization''s chain of seals; null when there is none.';
 
 create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
@@ -308,7 +398,9 @@ begin
   );
   return read;
 end $$;
-comment on function audit_log_private.read_seals is 'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, user_email, newest_first and after do not apply. query: as with_defaults gives it.';
+comment on function audit_log_private.read_seals is
+  'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, '
+  'user_email, newest_first and after do not apply. query: as with_defaults gives it.';
 
 create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -320,8 +412,3 @@ begin
   );
 end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
-
-create function audit_log_private.api_time(moment timestamptz) returns text
-language sql stable
-return pg_catalog.to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
-comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';

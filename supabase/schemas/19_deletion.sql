@@ -25,7 +25,8 @@ begin
   get diagnostics deleted = row_count;
   return deleted;
 end $$;
-comment on function audit_log_private.delete_first_entries is 'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
+comment on function audit_log_private.delete_first_entries is
+  'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
 
 create function audit_log_private.delete_old_days(organization_id uuid, range_end date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
@@ -47,7 +48,9 @@ begin
   -- Entries that the counts miss, if they are wrong.
   return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
 end $$;
-comment on function audit_log_private.delete_old_days is 'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries together, or 10,000 entries of one longer day. Returns whether it deleted any.';
+comment on function audit_log_private.delete_old_days is
+  'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries '
+  'together, or 10,000 entries of one longer day. Returns whether it deleted any.';
 
 create table audit_log_private.holds (
   -- Not on delete cascade: an organization on hold cannot go in any other way either.
@@ -60,7 +63,10 @@ create table audit_log_private.holds (
   primary key (organization_id, reason, held_at),
   check ((released_at is null) = (released_by is null))
 );
-comment on table audit_log_private.holds is 'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the organization is deleted.';
+comment on table audit_log_private.holds is
+  'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
+  'organization is deleted.';
+
 -- The same reason stands once. Others may stand beside it, each until its own release.
 create unique index holds_standing_key on audit_log_private.holds (organization_id, reason) where released_at is null;
 
@@ -75,7 +81,8 @@ begin
     where h.organization_id = standing_holds.organization_id and h.released_at is null
   );
 end $$;
-comment on function audit_log_private.standing_holds is 'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
+comment on function audit_log_private.standing_holds is
+  'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
 
 create function audit_log_private.lock_organization(organization_id uuid, for_deletion boolean) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -85,14 +92,20 @@ begin
   -- One piece at a time. Writers do not wait, because they only take a key share lock.
   perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
   if not found then
-    raise exception 'there is no organization %', coalesce(organization_id::text, 'null: give its id') using errcode = 'P0002';
+    raise exception 'there is no organization %',
+      coalesce(organization_id::text, 'null: give its id')
+      using errcode = 'P0002';
   end if;
   holds := audit_log_private.standing_holds(organization_id);
   if for_deletion and holds <> '[]' then
-    raise exception 'organization % is on hold, so nothing of it may be deleted: %', organization_id, holds using errcode = 'object_in_use';
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %',
+      organization_id, holds
+      using errcode = 'object_in_use';
   end if;
 end $$;
-comment on function audit_log_private.lock_organization is 'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such organization; for a deletion, 55006 with the holds while any stands.';
+comment on function audit_log_private.lock_organization is
+  'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such '
+  'organization; for a deletion, 55006 with the holds while any stands.';
 
 create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -104,7 +117,9 @@ begin
   insert into audit_log_private.holds (organization_id, reason, held_by)
   values (hold.organization_id, hold.reason, who);
 end $$;
-comment on function audit_log_private.hold is 'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such organization, 23505 if a hold with this reason stands.';
+comment on function audit_log_private.hold is
+  'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such '
+  'organization, 23505 if a hold with this reason stands.';
 
 create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -114,11 +129,13 @@ begin
   update audit_log_private.holds h set released_by = who, released_at = clock
   where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
   if not found then
-    raise exception 'organization % has no standing hold "%"', coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
+    raise exception 'organization % has no standing hold "%"',
+      coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
       using errcode = 'P0002';
   end if;
 end $$;
-comment on function audit_log_private.release is 'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
+comment on function audit_log_private.release is
+  'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
 
 create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -132,7 +149,10 @@ begin
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
   return audit_log_private.delete_old_days(organization_id, day);
 end $$;
-comment on function audit_log_private.delete_entries_before is 'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such organization, 55006 while it is on hold.';
+comment on function audit_log_private.delete_entries_before is
+  'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns '
+  'whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such '
+  'organization, 55006 while it is on hold.';
 
 create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -149,7 +169,9 @@ begin
   end if;
   return audit_log_private.delete_old_days(organization_id, today - days);
 end $$;
-comment on function audit_log_private.delete_expired_entries is 'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; nothing while the organization is on hold. Returns whether it deleted any.';
+comment on function audit_log_private.delete_expired_entries is
+  'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; '
+  'nothing while the organization is on hold. Returns whether it deleted any.';
 
 create function audit_log_private.delete_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -196,7 +218,11 @@ begin
   end loop;
   raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
 end $$;
-comment on function audit_log_private.delete_organization is 'Deletes an organization and everything about it, one piece at a time: first its keys and members, and from then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a writer does not commit within 5 seconds.';
+comment on function audit_log_private.delete_organization is
+  'Deletes an organization and everything about it, one piece at a time: first its keys and members, and from '
+  'then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns '
+  'whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a '
+  'writer does not commit within 5 seconds.';
 
 create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -231,4 +257,6 @@ exception
   when lock_not_available then
     return false;
 end $$;
-comment on function audit_log_private.delete_empty_organization is 'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization itself. Otherwise it returns false, and locks nothing.';
+comment on function audit_log_private.delete_empty_organization is
+  'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
+  'itself. Otherwise it returns false, and locks nothing.';

@@ -1,33 +1,34 @@
--- What administrators and auditors read of their organization in the console: as read_audit_log and so on in audit_log,
--- which the migration `privileges` makes. Their reads are counted like those of keys.
+-- What administrators and auditors read of their organization in the console: by functions in audit_log, which
+-- call their namesakes in audit_log_private. Their reads are counted like those of keys.
 
-create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+create function audit_log_private.list_organizations() returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log_private.check_days(query.start_date, query.end_date);
-  query.newest_first := coalesce(query.newest_first, true);
-  query := audit_log_private.with_defaults(query);
-  if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
-    raise exception 'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset not below 0' using errcode = 'invalid_parameter_value';
-  end if;
-  return (query);
+  perform audit_log_private.refuse_conditions();
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
+        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
+        'may_read', (m.role <> 'member' and audit_log_private.reads(m.id)) is true
+      )
+      order by m.name, m.id
+    ), '[]')
+    from audit_log_private.my_organizations() m
+    join audit_log.organizations o on o.id = m.id and o.leaving_at is null
+    where (audit_log_private.caller()).id is not null
+  );
 end $$;
-comment on function audit_log_private.checked_query is 'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
+comment on function audit_log_private.list_organizations is 'What audit_log.list_organizations does.';
 
-create function audit_log_private.require_accepted(decision text) returns void
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
-begin
-  case decision
-    when 'accepted' then null;
-    when 'invalid_query' then
-      raise exception 'there is no such action in the catalogue (list_actions has those that are), or one is given twice, or more than 20 are given' using errcode = 'invalid_parameter_value';
-    when 'invalid_cursor' then
-      raise exception 'after is not a cursor of this organization for the same times and filters, or one from before a restore: start again with after=beginning' using errcode = 'AL003';
-    when 'too_many' then
-      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one' using errcode = 'AL004';
-  end case;
-end $$;
-comment on function audit_log_private.require_accepted is 'Raises what a person is told when a reading was not accepted.';
+create function audit_log.list_organizations() returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_organizations()
+$$;
+comment on function audit_log.list_organizations is
+  'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin, '
+  'may_read}]. organization_id is what the API shows: the external id, if there is one. role is admin, auditor '
+  'or member. is_admin and may_read are false for a person who must use a second factor first.';
 
 create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -47,7 +48,20 @@ begin
   -- Items as text, because a client's parser would round long numbers in data.
   return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
 end $$;
-comment on function audit_log_private.read_audit_log is 'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
+
+create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.read_audit_log(organization_id, query)
+$$;
+comment on function audit_log.read_audit_log is
+  'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; '
+  'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
+  'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
+  'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
+  'A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, '
+  'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
+  'administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -61,7 +75,15 @@ begin
   perform audit_log_private.count_read(organization_id, (line is not null)::integer);
   return line;
 end $$;
-comment on function audit_log_private.read_entry is 'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
+
+create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.read_entry(organization_id, created_at, id)
+$$;
+comment on function audit_log.read_entry is
+  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
+  'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
@@ -84,9 +106,19 @@ begin
   perform audit_log_private.count_read(organization_id, 0);
   return to_json(persons);
 end $$;
-comment on function audit_log_private.find_persons is 'The first ten persons in the log whose address begins with a prefix, in small letters and their order: [text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.find_persons is 'What audit_log.find_persons does.';
 
-create function audit_log_private.daily_entry_counts(organization_id uuid, query audit_log.page_query, by_hour boolean default false) returns json
+create function audit_log.find_persons(organization_id uuid, prefix text) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.find_persons(organization_id, prefix)
+$$;
+comment on function audit_log.find_persons is
+  'The first ten persons in the log whose address begins with a prefix, in small letters and their order: '
+  '[text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.daily_entry_counts(
+  organization_id uuid, query audit_log.page_query, by_hour boolean
+) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   read audit_log_private.reading;
@@ -131,7 +163,19 @@ begin
     ) as t
   ));
 end $$;
-comment on function audit_log_private.daily_entry_counts is 'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
+
+create function audit_log.daily_entry_counts(
+  organization_id uuid, query audit_log.page_query, by_hour boolean default false
+) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.daily_entry_counts(organization_id, query, by_hour)
+$$;
+comment on function audit_log.daily_entry_counts is
+  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
+  'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
+  'actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the '
+  'organization; others get 42501.';
 
 create function audit_log_private.list_actions(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -139,7 +183,15 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   return (audit_log_private.read_actions()).items::json;
 end $$;
-comment on function audit_log_private.list_actions is 'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.list_actions is 'What audit_log.list_actions does.';
+
+create function audit_log.list_actions(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_actions(organization_id)
+$$;
+comment on function audit_log.list_actions is
+  'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and '
+  'auditors of the organization; others get 42501.';
 
 create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -154,7 +206,17 @@ begin
     'holds', audit_log_private.standing_holds(organization_id)
   );
 end $$;
-comment on function audit_log_private.list_seals is 'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
+
+create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_seals(organization_id, query)
+$$;
+comment on function audit_log.list_seals is
+  'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
+  'holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. '
+  'holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For '
+  'administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.latest_seal(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -165,4 +227,12 @@ begin
   latest := audit_log_private.chain_end(organization_id);
   return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
 end $$;
-comment on function audit_log_private.latest_seal is 'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For administrators and auditors of the organization; others get 42501.';
+comment on function audit_log_private.latest_seal is 'What audit_log.latest_seal does.';
+
+create function audit_log.latest_seal(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.latest_seal(organization_id)
+$$;
+comment on function audit_log.latest_seal is
+  'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
+  'administrators and auditors of the organization; others get 42501.';

@@ -61,7 +61,10 @@ begin
   read.reads := 'feed';
   return read;
 end $$;
-comment on function audit_log_private.read_feed is 'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: after is not a cursor of this organization, range, action, person and database.';
+comment on function audit_log_private.read_feed is
+  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
+  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
+  'after is not a cursor of this organization, range, action, person and database.';
 
 create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -72,7 +75,9 @@ begin
     (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
   );
 end $$;
-comment on function audit_log_private.feed_scope is 'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives it.';
+comment on function audit_log_private.feed_scope is
+  'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
+  'it.';
 
 create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
 comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
@@ -138,7 +143,10 @@ begin
   batch.has_more := found;
   return batch;
 end $$;
-comment on function audit_log_private.list_unseen is 'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late transactions, then new ones (cursor.transaction_id says which).';
+comment on function audit_log_private.list_unseen is
+  'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. '
+  'The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
+  'transactions, then new ones (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
   organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
@@ -221,4 +229,6 @@ begin atomic
     order by e.transaction_id, e.created_at, e.id limit most
   );
 end;
-comment on function audit_log_private.next_in_batch is 'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
+comment on function audit_log_private.next_in_batch is
+  'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
+  'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';

@@ -18,7 +18,14 @@ begin
   -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
   return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
 end $$;
-comment on function audit_log.public_audit_log is 'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota (requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises 22023. resource: entries, seals or actions. For the Edge Function only.';
+comment on function audit_log.public_audit_log is
+  'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
+  'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
+  'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
+  'too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, '
+  'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
+  '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
+  '22023. resource: entries, seals or actions. For the Edge Function only.';
 
 create function audit_log_private.answer_request(
   organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
@@ -106,23 +113,5 @@ begin
   );
   return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);
 end $$;
-comment on function audit_log_private.answer_request is 'Answers a request with a key of this organization: see public_audit_log.';
-
-create function audit_log_private.read_actions() returns audit_log_private.reading
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  read audit_log_private.reading;
-begin
-  read.decision := 'accepted';
-  read.entries := 0;
-  select count(*), '[' || coalesce(string_agg(
-    json_build_object(
-      'code', a.code, 'description', a.description, 'required', a.required,
-      'deprecated_at', audit_log_private.api_time(a.deprecated_at)
-    )::text, E',\n' order by a.position
-  ), '') || ']'
-  into strict read.total, read.items
-  from audit_log.actions a;
-  return read;
-end $$;
-comment on function audit_log_private.read_actions is 'The catalogue of actions.';
+comment on function audit_log_private.answer_request is
+  'Answers a request with a key of this organization: see public_audit_log.';

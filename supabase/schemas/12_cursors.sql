@@ -15,8 +15,10 @@ create table audit_log_private.cursor_keys (
   system_identifier bigint not null default (pg_control_system()).system_identifier,
   epoch bigint not null default audit_log_private.log_epoch()
 );
-comment on table audit_log_private.cursor_keys is 'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
-comment on column audit_log_private.cursor_keys.system_identifier is 'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+comment on table audit_log_private.cursor_keys is
+  'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
+comment on column audit_log_private.cursor_keys.system_identifier is
+  'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
 insert into audit_log_private.cursor_keys default values;
 
 create type audit_log_private.feed_cursor as (
@@ -89,7 +91,9 @@ begin
     ) as in_progress
   )::pg_snapshot;
 end $$;
-comment on function audit_log_private.log_snapshot is 'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in progress.';
+comment on function audit_log_private.log_snapshot is
+  'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in '
+  'progress.';
 
 create type audit_log_private.cursor_key as (
   encryption_key bytea,
@@ -108,7 +112,8 @@ begin
   select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
-    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
+      using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
   key.authenticated := convert_to(
@@ -119,7 +124,9 @@ begin
   );
   return key;
 end $$;
-comment on function audit_log_private.cursor_key is 'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored database until adopt_restored_log() has run.';
+comment on function audit_log_private.cursor_key is
+  'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
+  'database until adopt_restored_log() has run.';
 
 create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -168,45 +175,5 @@ begin
     fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid
   )::audit_log_private.feed_cursor;
 end $$;
-comment on function audit_log_private.decode_cursor is 'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
-
-create function audit_log_private.adopt_restored_log() returns bigint
--- Without statistics, which a restored database lacks, the planner might read the whole log for each organization.
-language plpgsql volatile set search_path = pg_catalog, pg_temp
-  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
-declare
-  epoch bigint;
-begin
-  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
-  lock table audit_log.audit_entries in share row exclusive mode;
-  -- The rows may have a higher epoch than log_epoch(), if they were restored without that function.
-  select 1 + greatest(
-    audit_log_private.log_epoch(),
-    (select max(k.epoch) from audit_log_private.cursor_keys k),
-    max(last_entry.transaction_id::text::bigint >> 40),
-    max(pg_snapshot_xmax((audit_log_private.chain_end(o.id)).snapshot)::text::bigint >> 40)
-  )
-  into strict epoch
-  from audit_log.organizations o
-  left join lateral (
-    select e.transaction_id from audit_log.audit_entries e
-    where e.organization_id = o.id
-    order by e.transaction_id desc limit 1
-  ) as last_entry on true;
-  execute format(
-    'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
-    format('begin return %s; end', epoch)
-  );
-  -- Without settings, which would cost writers more than the function: all its names are qualified.
-  execute format(
-    'create or replace function audit_log_private.transaction_number() returns xid8 language plpgsql as %L',
-    format(
-      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
-      epoch << 40
-    )
-  );
-  delete from audit_log_private.cursor_keys;
-  insert into audit_log_private.cursor_keys default values;
-  return epoch;
-end $$;
-comment on function audit_log_private.adopt_restored_log is 'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
+comment on function audit_log_private.decode_cursor is
+  'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';

@@ -1,0 +1,4220 @@
+-- Written by deno task migration from supabase/schemas, sha256 714a92fc936c9f3513cfd52a672aeb0aa83448b73b6384e45c06148203c67139.
+-- From supabase/schemas/01_schemas.sql.
+
+-- The two schemas, and what must be there before.
+--
+-- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
+-- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
+-- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
+--
+-- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
+-- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that signed-in
+-- people may call (0029). These functions run with their owner's rights (security definer):
+--
+--  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
+--  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
+--     organization.
+--  3. list_organizations: for signed-in people, about themselves.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators. api_key_usage,
+--     read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal, list_actions: also for
+--     auditors. The first statement of each is require_access.
+--     person_left: for service_role, which has no access to the keys.
+--  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
+--  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
+--
+-- So do the trigger functions that log_table makes (logged_…).
+
+do $$
+declare
+  taken text;
+begin
+  select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
+  where n.nspname in ('audit_log', 'audit_log_private');
+  if taken is not null then
+    raise exception
+      'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
+      'first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
+  end if;
+  perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+  where e.extname = 'pgcrypto' and n.nspname = 'extensions';
+  if not found then
+    raise exception
+      'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto '
+      'with schema extensions (or alter extension pgcrypto set schema extensions)'
+      using errcode = 'undefined_object';
+  end if;
+end $$;
+
+create schema audit_log;
+comment on schema audit_log is 'Public Audit Log. Served by the Data API.';
+
+revoke all on schema audit_log from public, anon, authenticated, service_role;
+
+create schema audit_log_private;
+comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
+
+revoke all on schema audit_log_private from public, anon, authenticated, service_role;
+
+-- From supabase/schemas/02_values.sql.
+
+-- What makes values of the platform fit these rules.
+
+-- Without settings and as expressions, so that Postgres inlines them: they are called for each value.
+create function audit_log_private.cut(value text, length integer) returns text
+language sql immutable
+return case when pg_catalog.char_length(value) > length then pg_catalog."left"(value, length - 1) || '…' else value end;
+comment on function audit_log_private.cut is 'A text of at most so many characters. One that was cut ends with …';
+
+create function audit_log_private.valid_email(value text) returns text
+language sql immutable
+return case when value like '%_@_%' and pg_catalog.char_length(value) <= 320 then value end;
+comment on function audit_log_private.valid_email is 'An address that entries may have, or null.';
+
+create function audit_log_private.name_or_unnamed(value text) returns text
+language sql immutable
+return case when value ~ '\S' then audit_log_private.cut(value, 200) else 'unnamed' end;
+comment on function audit_log_private.name_or_unnamed is 'A name that entries may have.';
+
+create function audit_log_private.cut_strings(value jsonb, length integer) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return case jsonb_typeof(value)
+    when 'string' then to_jsonb(audit_log_private.cut(value #>> '{}', length))
+    when 'array' then (
+      select jsonb_agg(audit_log_private.cut_strings(e.value, length) order by e.n)
+      from jsonb_array_elements(value) with ordinality as e (value, n)
+    )
+    when 'object' then (
+      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
+    )
+    else value
+  end;
+end $$;
+comment on function audit_log_private.cut_strings is 'A value with all its strings cut to a length.';
+
+create function audit_log_private.fitted(data jsonb) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  for halvings in 1 .. 7 loop
+    exit when octet_length(data::text) <= 4096;
+    -- Without the caller: nobody can hide by writing long values.
+    data := audit_log_private.cut_strings(data - 'caller', 100 >> halvings)
+      || jsonb_strip_nulls(jsonb_build_object('caller', data -> 'caller'));
+  end loop;
+  -- A caller of control characters. An address and a UUID are shorter than 40.
+  return case when octet_length(data::text) <= 4096 then data else audit_log_private.cut_strings(data, 40) end;
+end $$;
+comment on function audit_log_private.fitted is
+  'data as short as the rule data_is_small wants it. Strings are cut as far as needed, those of the caller last.';
+
+create function audit_log_private.refuse_change() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception '% of % is refused: %', tg_op, tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
+end $$;
+comment on function audit_log_private.refuse_change is
+  'Refuses a statement to every role, the owner included. Its argument says why.';
+
+create function audit_log_private.api_time(moment timestamptz) returns text
+language sql stable
+return pg_catalog.to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
+comment on function audit_log_private.api_time is 'A time as answers show it: UTC, to the millisecond.';
+
+-- From supabase/schemas/03_organizations.sql.
+
+-- The organizations, and who belongs to them.
+
+create table audit_log.organizations (
+  id uuid primary key default gen_random_uuid(),
+  name text not null check (name ~ '\S' and char_length(name) <= 200),
+  external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  logs_key_events boolean not null default false,
+  keep_days integer check (keep_days between 1 and 36500),
+  created_at timestamptz not null default now(),
+  leaving_at timestamptz
+);
+comment on table audit_log.organizations is
+  'A customer of the platform. Each entry and each API key belongs to exactly one.';
+comment on column audit_log.organizations.external_id is
+  'What the platform calls the organization. The API and the console show it instead of the id; arguments of '
+  'functions take the id.';
+comment on column audit_log.organizations.logs_key_events is
+  'If true, the log has an entry when an administrator creates, rotates, revokes or confirms an API key: the '
+  'actions api_key_created, api_key_rotated, api_key_revoked and api_key_confirmed.';
+comment on column audit_log.organizations.keep_days is
+  'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner '
+  'may set it: service_role must not be able to delete entries.';
+comment on column audit_log.organizations.leaving_at is
+  'When delete_organization began. From then on, nobody has access, and new entries are refused.';
+
+create table audit_log.organization_members (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Text, and no foreign key to auth.users: other identity providers have other ids.
+  user_id text not null check (user_id <> ''),
+  role text not null default 'member' check (role in ('admin', 'auditor', 'member')),
+  created_at timestamptz not null default now(),
+  primary key (organization_id, user_id)
+);
+comment on table audit_log.organization_members is
+  'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
+  'its log, and only an admin manage its API keys.';
+comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+create index organization_members_user_id_idx on audit_log.organization_members (user_id);
+
+-- From supabase/schemas/04_sessions.sql.
+
+-- Whether a JWT still counts. It is asked of Supabase Auth itself, whoever `people` says is calling.
+
+create function audit_log_private.is_valid_session() returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  -- Null for people of other identity providers, whose ids are no UUIDs.
+  account constant uuid := substring(auth.jwt() ->> 'sub' from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid;
+begin
+  -- A JWT stays valid after its account is deleted or banned. If the account has a second factor, the session must
+  -- have used it. (to_jsonb, because not every Auth has these columns.)
+  return account is null
+    or exists (
+      select from auth.users u cross join to_jsonb(u) as j (facts)
+      where u.id = account and facts ->> 'deleted_at' is null
+        and ((facts ->> 'banned_until')::timestamptz > clock_timestamp()) is not true
+    ) and (
+      auth.jwt() ->> 'aal' = 'aal2'
+      or not exists (select from auth.mfa_factors f where f.user_id = account and f.status = 'verified')
+    );
+end $$;
+comment on function audit_log_private.is_valid_session is
+  'Whether the signed-in person''s account is neither deleted nor banned, and the session has used its second '
+  'factor, if there is one. True for people of other identity providers.';
+
+-- From supabase/schemas/06_access.sql.
+
+-- Who may do what, by what the functions of `people` say, and who is named in an entry. These functions are never
+-- replaced. A replacement of `people` may call has_role, and is_valid_session.
+
+create function audit_log_private.has_role(organization_id uuid, roles text[]) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- The same work for every organization_id, so that its time tells nobody which organizations exist.
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = any (roles));
+end $$;
+comment on function audit_log_private.has_role is
+  'Whether my_organizations gives the signed-in person one of these roles in an organization.';
+
+create function audit_log_private.refuse_access() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception 'you may not do this in an organization with this id, or it has no such API key'
+    using errcode = 'insufficient_privilege';
+end $$;
+comment on function audit_log_private.refuse_access is
+  'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
+
+create function audit_log_private.refuse_conditions() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- PostgREST casts and filters in the statement that calls the function. An error there, such as that of
+  -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
+  -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
+  -- filter with these words, and a call without one without them; all set request.method.
+  if current_setting('request.method', true) <> '' and current_query() ~* '\m(cast *\(|where\M)' then
+    raise exception
+      'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
+      'from the answer'
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.refuse_conditions is
+  'Raises 22023 if the Data API is to cast or filter what a function returns.';
+
+create function audit_log_private.require_access(organization_id uuid, for_admins boolean) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (audit_log_private.caller()).id is null
+    or (case when for_admins then audit_log_private.administers(organization_id) else audit_log_private.reads(organization_id) end) is not true
+  then
+    perform audit_log_private.refuse_access();
+  end if;
+  -- Comes last: an error of the replaced functions must not depend on it.
+  perform from audit_log.organizations o where o.id = require_access.organization_id and o.leaving_at is null;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  perform audit_log_private.refuse_conditions();
+end $$;
+comment on function audit_log_private.require_access is
+  'Raises 42501 unless the organization exists and the signed-in person administers it, or without for_admins '
+  'may read its log. Then as refuse_conditions.';
+
+create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select jsonb_object_agg(coalesce(e.external_id, ''), audit_log_private.organization_of(e.external_id))
+    from unnest(external_ids) as e (external_id)
+  );
+end $$;
+comment on function audit_log_private.organization_ids is
+  'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of '
+  'null is empty.';
+
+create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  request constant text := current_setting('request.headers', true);
+  headers json;
+  caller jsonb;
+begin
+  data := '{}';
+  otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
+  -- Never null for a person: the entry would name the person of the row, who may be somebody else.
+  email := case when me.id is not null then otherwise end;
+  if me.id is null and (request <> '') is not true then
+    return;
+  end if;
+  caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
+    when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
+  end);
+  begin
+    headers := nullif(request, '')::json;
+    caller := caller || jsonb_build_object(
+      -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
+      'address', substring(
+        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
+        from '^[0-9a-fA-F:.]{2,45}$'
+      ),
+      'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
+    );
+  exception
+    -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
+    when data_exception or statement_too_complex then null;
+  end;
+  data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
+end $$;
+comment on function audit_log_private.request_context is
+  'Who writes, for an entry. email: of the signed-in person, unknown@invalid if they have none; null if nobody '
+  'is signed in. otherwise: the address if nothing else tells whose it is. data: within a request or for a '
+  'signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';
+
+-- From supabase/schemas/07_entries.sql.
+
+-- The primary key of the audit log is also its paging index. It starts with the organization, like every key here, so
+-- that organizations can be distributed over machines without changing the API. Pages of one action, or one person, use
+-- an index of their own, because their entries are far apart in the primary key. The last index is the feed's: it finds
+-- what was written lately, whatever its time.
+-- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
+
+-- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an address.
+create function audit_log_private.required_path(required text[]) returns jsonpath
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
+    select coalesce('strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"')
+    from unnest(required) as name where name is not null
+  )::jsonpath;
+end $$;
+comment on function audit_log_private.required_path is
+  'The condition on data that it is an object and each of these fields is a string.';
+
+create table audit_log.actions (
+  code text collate "C" primary key check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,62}$'),
+  description text not null,
+  required text[] not null default '{}' check (array_position(required, null) is null),
+  required_path jsonpath generated always as (audit_log_private.required_path(required)) stored,
+  deprecated_at timestamptz,
+  -- The order of lists.
+  position bigint generated by default as identity
+);
+comment on table audit_log.actions is
+  'The actions that entries may have. To add one, insert a row; it counts from the commit on.';
+comment on column audit_log.actions.required is
+  'Names of fields that data must have, as strings. A change concerns later entries only.';
+comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
+comment on column audit_log.actions.deprecated_at is
+  'Since when the platform should not write it any more. Entries with it are not refused.';
+insert into audit_log.actions (code, description, required)
+values
+  ('agent_added', 'An agent was activated for the organization', '{}'),
+  ('conversation_created', 'A user started a new conversation', '{}'),
+  (
+    'message_created', 'A user sent a message in a conversation',
+    '{message_id,conversation_id,agent_id,platform_agent_sid}'
+  ),
+  ('feedback_given', 'A user gave thumbs up or thumbs down feedback on a message', '{}');
+
+create function audit_log_private.log_epoch() returns bigint
+language plpgsql stable as $$
+begin
+  return 0;
+end $$;
+comment on function audit_log_private.log_epoch is
+  'The log''s epoch: how often it was restored. adopt_restored_log() replaces this function.';
+
+create function audit_log_private.transaction_number() returns xid8
+language plpgsql as $$
+begin
+  return pg_catalog.pg_current_xact_id();
+end $$;
+comment on function audit_log_private.transaction_number is
+  'The number of this transaction, plus 2^40 for each epoch. adopt_restored_log() replaces this function, too.';
+
+create function audit_log_private.new_entry_id() returns uuid
+-- Without settings, and plpgsql keeps the plan: an expression as the default would be planned in each statement.
+language plpgsql as $$
+begin
+  -- The time in 4096ths of a millisecond, in hexadecimal, with the version after the milliseconds. Then the variant and
+  -- what is random.
+  return (
+    pg_catalog.overlay(
+      pg_catalog.lpad(
+        pg_catalog.to_hex((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8),
+        15, '0'
+      ), '7', 13, 0
+    ) operator(pg_catalog.||) pg_catalog.substr(pg_catalog.gen_random_uuid()::pg_catalog.text, 20)
+  )::pg_catalog.uuid;
+end $$;
+comment on function audit_log_private.new_entry_id is
+  'A UUIDv7 (RFC 9562, method 3) with the fraction of the millisecond, so that entries of one millisecond keep '
+  'the order in which they were written.';
+
+create table audit_log.audit_entries (
+  id uuid not null default audit_log_private.new_entry_id(),
+  -- No foreign key, because it would be checked for each row. check_and_count_entries checks it once a
+  -- statement.
+  organization_id uuid not null,
+  -- To the millisecond, as answers show it. A time that a writer gives is rounded. The default is cut off, so that no
+  -- entry is in the future.
+  created_at timestamptz(3) not null default date_trunc('milliseconds', clock_timestamp()),
+  -- In the catalogue. No foreign key, because writers would share a lock on each action's row.
+  action text collate "C" not null,
+  user_email text collate "C" not null,
+  agent_name text not null,
+  data jsonb not null default '{}',
+  -- For the feed. No writer can set it: no role is granted insert on it.
+  transaction_id xid8 not null default audit_log_private.transaction_number(),
+  primary key (organization_id, created_at, id)
+);
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use the index of
+-- the action or the person also where all entries have the same one. It holds from the next analyze on.
+alter table audit_log.audit_entries alter column action set (n_distinct = 100);
+comment on table audit_log.audit_entries is
+  'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted '
+  'only by the owner (retention).';
+comment on column audit_log.audit_entries.created_at is 'When the action happened.';
+comment on column audit_log.audit_entries.transaction_id is
+  'The number of the transaction that wrote the entry, plus 2^40 for each epoch: entries from before a restore '
+  'count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
+comment on column audit_log.audit_entries.data is
+  'Identifiers of what the action was about. Which ones depends on the action.';
+create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
+
+-- A person's address counts without regard to capitals: A to Z, because the column has the collation C, and no update
+-- of the operating system can change that. With the action, so that a person's entries are counted within the index,
+-- and with the address as it is, without which Postgres does not read the index alone.
+create index audit_entries_person_idx on audit_log.audit_entries (organization_id, lower(user_email), created_at, id)
+  include (action, user_email);
+alter index audit_log.audit_entries_person_idx alter column 2 set statistics 0;
+create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
+
+create trigger refuse_change
+  before update or truncate on audit_log.audit_entries
+  for each statement execute function audit_log_private.refuse_change('the log is append-only');
+
+create trigger refuse_change
+  before truncate on audit_log.actions
+  for each statement execute function audit_log_private.refuse_change('entries have these actions: delete one by one those that no entry has');
+
+-- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
+-- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.
+-- Without settings and as an expression, so that Postgres inlines it: its names are resolved here, once. The
+-- interval is UTC, without looking the zone up by its name for each entry.
+create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
+language sql stable
+return '{"id":"' || entry.id
+  || '","created_at":"' || pg_catalog.to_char(entry.created_at at time zone interval '0', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+  || '","action":"' || entry.action
+  || '","user_email":' || pg_catalog.to_json(entry.user_email)
+  || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
+  || ',"data":' || entry.data
+  || '}';
+comment on function audit_log_private.entry_line is
+  'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';
+
+-- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
+-- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait for
+-- each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or neither.
+-- No index contains a count. Otherwise updates could not stay within their page (HOT).
+--
+-- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
+-- So after 64 updates it goes on in another row, the next part.
+
+create table audit_log_private.entry_counts (
+  -- Not on delete cascade: the entries have no foreign key, and an organization with entries has counts.
+  organization_id uuid not null references audit_log.organizations,
+  day date not null,
+  action text collate "C" not null,
+  writer_pid integer not null,
+  part integer not null default 0,
+  entries integer not null,
+  hours integer[] not null,
+  removed integer not null default 0,
+  updates integer not null default 0,
+  updated_by xid8 not null default '0',
+  required_path jsonpath,
+  primary key (organization_id, day, action, writer_pid, part)
+) with (fillfactor = 50);
+comment on table audit_log_private.entry_counts is
+  'Partial counts of audit_entries. The count of a day is the sum of its parts; one part may be negative.';
+comment on column audit_log_private.entry_counts.writer_pid is
+  'Process id of the backend that counted, or 0 when compacted.';
+comment on column audit_log_private.entry_counts.part is
+  '0; a long transaction goes on in part 1 after 64 updates, then in 2, and so on.';
+comment on column audit_log_private.entry_counts.hours is
+  'The same count by the hour of the day: 24 numbers that add up to entries.';
+comment on column audit_log_private.entry_counts.removed is 'How many entries were deleted so far.';
+comment on column audit_log_private.entry_counts.updates is
+  'How many updates it has had since the transaction updated_by began with it: at most 64.';
+comment on column audit_log_private.entry_counts.required_path is
+  'A copy of the action''s required_path, so that writers need not look it up. Null: they must.';
+
+-- For compact_entry_counts, and for readers, who add what is not compacted yet to the sums of months.
+create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
+
+-- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
+-- one organization are spread over many pages, and a range of years would read thousands of them.
+create table audit_log_private.monthly_entry_counts (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  month date not null check (extract(day from month) = 1),
+  action text collate "C" not null,
+  entries bigint not null,
+  primary key (organization_id, month, action)
+) with (fillfactor = 50);
+comment on table audit_log_private.monthly_entry_counts is
+  'Sums by month of the compacted counts in entry_counts. Only the upkeep changes them.';
+
+-- From supabase/schemas/08_writing.sql.
+
+-- What happens when the platform writes entries: they are checked and counted. And the catalogue of actions changes.
+
+-- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
+create function audit_log_private.broken_rule(
+  created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
+) returns text
+language sql immutable
+return case
+  when required_path is null then 'action_is_in_catalogue'
+  -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
+  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
+  -- A loose check: a log that refuses an unusual address loses an entry.
+  when user_email not like '%_@_%' then 'user_email_is_address'
+  -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
+  when pg_catalog.char_length(user_email) > 320 then 'user_email_is_short'
+  when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
+  when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
+  when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
+  -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
+  when data @? 'strict $.**{33}' then 'data_is_shallow'
+  -- Null: a field is missing or no string.
+  when (data @@ required_path) is not true then 'data_has_required'
+end;
+comment on function audit_log_private.broken_rule is
+  'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is '
+  'not in the catalogue.';
+
+create function audit_log_private.change_action() returns trigger
+-- lock_timeout: new writers wait behind it.
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'an action can only be changed or deleted in read committed'
+      using errcode = 'invalid_transaction_state';
+  end if;
+  -- First the upkeep's lock, so that neither can wait for the other at its next step.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  -- Waits for writers, who may be using it.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  if tg_op = 'DELETE' or new.code <> old.code then
+    perform from audit_log_private.entry_counts c where c.action = old.code;
+    if found then
+      raise exception 'entries have or had the action %: it cannot be renamed or deleted, only deprecated', old.code
+        using errcode = 'foreign_key_violation';
+    end if;
+  end if;
+  -- Makes writers read the action's required fields again.
+  update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
+  return case when tg_op = 'DELETE' then old else new end;
+end $$;
+comment on function audit_log_private.change_action is
+  'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. '
+  'Raises 55P03 when a writer or a piece of the upkeep does not commit within 2 seconds: try again.';
+
+create trigger change_action
+  before update of code, required or delete on audit_log.actions
+  for each row execute function audit_log_private.change_action();
+
+create function audit_log_private.add_key_actions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('api_key_created', 'An administrator created an API key for this log'),
+    ('api_key_rotated', 'An administrator replaced an API key with a new one'),
+    ('api_key_revoked', 'An administrator revoked an API key'),
+    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left')
+  on conflict do nothing;
+  return null;
+end $$;
+comment on function audit_log_private.add_key_actions is
+  'Adds the actions of API keys to the catalogue, once an organization logs them.';
+
+create trigger add_key_actions
+  after insert or update of logs_key_events on audit_log.organizations
+  for each row when (new.logs_key_events) execute function audit_log_private.add_key_actions();
+
+-- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
+-- the call may be repeated when nobody knows whether the first one arrived.
+create function audit_log.record_entries(entries jsonb) returns json
+-- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  fields constant text[] :=
+    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+  items jsonb[];
+  -- The organizations of external_ids; null for one that has no log.
+  organizations jsonb;
+  misshapen integer;
+  first_item integer := 1;
+  last_item integer;
+  -- The first bad entry is at or before this one, if a statement has failed.
+  failed_until integer;
+  written bigint;
+  recorded bigint := 0;
+begin
+  if jsonb_typeof(entries) is distinct from 'array' then
+    raise exception 'entries is an array of objects' using errcode = 'invalid_parameter_value';
+  end if;
+  items := array(select jsonb_array_elements(entries));
+  -- A misspelt field would be lost silently.
+  select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
+  where case
+    when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
+    else true
+  end;
+  if misshapen is not null then
+    raise exception
+      'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %, and not both '
+      'organization_id and external_id',
+      misshapen - 1, array_to_string(fields, ', ')
+      using errcode = 'invalid_parameter_value',
+        detail = json_build_object('index', misshapen - 1, 'id', items[misshapen] -> 'id');
+  end if;
+
+  -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
+  -- they can deadlock.)
+  last_item := cardinality(items);
+  while first_item <= cardinality(items) loop
+    begin
+      organizations := audit_log_private.organization_ids(array(
+        select distinct item ->> 'external_id' from unnest(items[first_item:last_item]) as item
+        where item ->> 'external_id' is not null
+      ));
+      insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+      select
+        coalesce(e.id, audit_log_private.new_entry_id()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
+      from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
+      where organizations -> (item ->> 'external_id') is distinct from 'null'
+      -- In one order, so that two calls with the same good entries cannot deadlock.
+      order by 2, e.created_at, e.id
+      on conflict (organization_id, created_at, id) do nothing;
+      get diagnostics written = row_count;
+      recorded := recorded + written;
+      first_item := last_item + 1;
+    exception
+      -- Others, such as a timeout, are not the fault of an entry.
+      when data_exception or integrity_constraint_violation then
+        if first_item = last_item then
+          raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
+            using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
+        end if;
+        failed_until := last_item;
+    end;
+    last_item := case when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(items) end;
+  end loop;
+  return json_build_object('recorded', recorded);
+end $$;
+comment on function audit_log.record_entries is
+  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, '
+  'agent_name, data}]. An entry that is there already, by organization, created_at and id, is passed over, so a '
+  'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
+  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded}: how '
+  'many were new. A bad entry is refused with the error of an insert; the message has its place in the array, '
+  'and details {index, id}. For service_role only.';
+
+create function audit_log_private.check_and_count_entries() returns trigger
+-- enable_seqscan: plans are made while tables are small, and kept.
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  entry audit_log.audit_entries;
+  counted record;
+  leaving_at timestamptz;
+  hour_of_day integer;
+  codes text[];
+  required_paths jsonpath[];
+  this_transaction constant xid8 := pg_current_xact_id();
+  -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
+  current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
+begin
+  if tg_op = 'INSERT' then
+    -- Nearly always one entry, of a day and an action that this backend has counted before.
+    begin
+      select c.* into strict entry from changed c;
+    exception when no_data_found or too_many_rows then null;
+    end;
+    update audit_log_private.entry_counts c
+    set entries = c.entries + 1,
+      hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
+        c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
+      updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+      updated_by = case when c.updates < 64 then c.updated_by else this_transaction end
+    where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
+      and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
+      and (c.updates < 64 or c.updated_by <> this_transaction)
+      and audit_log_private.broken_rule(
+        entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
+      ) is null;
+    if found then
+      return null;
+    end if;
+  end if;
+  -- The catalogue is small, and needed twice: to check the entries and for new rows of counts.
+  select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
+  for counted in
+    select
+      e.organization_id,
+      e.action,
+      date_trunc('hour', e.created_at at time zone interval '0') as hour,
+      count(*)::integer as entries,
+      min(case when tg_op = 'INSERT' then
+        audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
+      end) as broken_rule
+    from changed e left join unnest(codes, required_paths) as a (code, required_path) on a.code = e.action
+    group by 1, 2, 3
+  loop
+    if tg_op = 'DELETE' then
+      counted.entries := -counted.entries;
+    elsif counted.broken_rule = 'action_is_in_catalogue' then
+      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action using
+        errcode = 'foreign_key_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    elsif counted.broken_rule is not null then
+      raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
+        select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
+        where a.code = counted.action and counted.broken_rule = 'data_has_required'
+      )) using
+        errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    end if;
+    select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
+    if tg_op = 'INSERT' and (not found or leaving_at is not null) then
+      raise exception 'an entry has the organization %, which is %', counted.organization_id,
+        case when leaving_at is null then 'not in the table audit_log.organizations' else 'being deleted (delete_organization)' end
+        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
+    end if;
+    if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
+      -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
+      perform from audit_log.actions a where a.code = counted.action for share;
+    end if;
+    hour_of_day := extract(hour from counted.hour) + 1;
+    loop
+      -- No other backend counts in rows with this process id. "on conflict" always finds them by key.
+      insert into audit_log_private.entry_counts as c (
+        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
+      )
+      values (
+        counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
+        array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
+        greatest(0, -counted.entries), 1, this_transaction,
+        case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
+      )
+      on conflict on constraint entry_counts_pkey do update
+      set entries = c.entries + excluded.entries,
+        hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
+        removed = c.removed + excluded.removed,
+        updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+        required_path = excluded.required_path
+      where c.updates < 64 or c.updated_by <> excluded.updated_by;
+      exit when found;
+      current_part := current_part + 1;
+      perform set_config('audit_log_private.part', current_part::text, true);
+    end loop;
+  end loop;
+  return null;
+end $$;
+comment on function audit_log_private.check_and_count_entries is
+  'Refuses entries that break a rule, and counts those that a statement wrote or deleted.';
+
+create trigger check_and_count_inserted
+  after insert on audit_log.audit_entries referencing new table as changed
+  for each statement execute function audit_log_private.check_and_count_entries();
+
+create trigger count_deleted
+  after delete on audit_log.audit_entries referencing old table as changed
+  for each statement execute function audit_log_private.check_and_count_entries();
+
+-- From supabase/schemas/09_queries.sql.
+
+-- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions) returns
+-- a reading, which begins with what happened.
+
+create function audit_log_private.check_days(start_date date, end_date date) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
+    raise exception
+      'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second'
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
+
+create type audit_log.page_query as (
+  -- UTC days, both included.
+  start_date date,
+  end_date date,
+  -- Times within these days: since is included, until is not.
+  since timestamptz,
+  until timestamptz,
+  -- Null for all. At most 20.
+  actions text[],
+  -- Without regard to capitals.
+  user_email text,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean,
+  -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
+  after text
+);
+comment on type audit_log.page_query is
+  'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
+  'by names, never as a row: later versions add fields.';
+
+create type audit_log_private.reading as (
+  -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
+  -- catalogue), invalid_cursor, too_many (to count).
+  decision text,
+  total bigint,
+  -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
+  -- Null if since and until are midnights.
+  earlier_in_day bigint,
+  earlier_in_hour bigint,
+  -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
+  -- lines on without parsing them. There is a line break between two items, and nowhere else.
+  items text,
+  -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
+  entries integer,
+  reads text,
+  -- Of the feed: the cursor to go on with, and whether it leads to more now.
+  cursor text,
+  has_more boolean,
+  -- Of seals: the altered days.
+  altered json
+);
+comment on type audit_log_private.reading is 'What a read function answers. A null field is not given.';
+
+create function audit_log_private.with_defaults(query audit_log.page_query) returns audit_log.page_query
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  query.since := greatest(query.since, coalesce(query.start_date, '0001-01-01')::timestamp at time zone 'UTC');
+  query.until := least(query.until, (coalesce(query.end_date, '9999-12-31') + 1)::timestamp at time zone 'UTC');
+  query.actions := nullif(query.actions, '{}');
+  query.user_email := lower(query.user_email collate "C");
+  query.page_limit := coalesce(query.page_limit, 100);
+  query.page_offset := coalesce(query.page_offset, 0);
+  -- "return query" is another statement.
+  return (query);
+end $$;
+comment on function audit_log_private.with_defaults is
+  'A query as read functions take it: with the defaults of the API, with the whole range in since and until, and '
+  'the address in small letters.';
+
+create function audit_log_private.read_actions() returns audit_log_private.reading
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+begin
+  read.decision := 'accepted';
+  read.entries := 0;
+  select count(*), '[' || coalesce(string_agg(
+    json_build_object(
+      'code', a.code, 'description', a.description, 'required', a.required,
+      'deprecated_at', audit_log_private.api_time(a.deprecated_at)
+    )::text, E',\n' order by a.position
+  ), '') || ']'
+  into strict read.total, read.items
+  from audit_log.actions a;
+  return read;
+end $$;
+comment on function audit_log_private.read_actions is 'The catalogue of actions.';
+
+create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.check_days(query.start_date, query.end_date);
+  query.newest_first := coalesce(query.newest_first, true);
+  query := audit_log_private.with_defaults(query);
+  if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
+    raise exception
+      'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset '
+      'not below 0'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return (query);
+end $$;
+comment on function audit_log_private.checked_query is
+  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
+
+create function audit_log_private.require_accepted(decision text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  case decision
+    when 'accepted' then null;
+    when 'invalid_query' then
+      raise exception
+        'there is no such action in the catalogue (list_actions has those that are), or one is given twice, or '
+        'more than 20 are given'
+        using errcode = 'invalid_parameter_value';
+    when 'invalid_cursor' then
+      raise exception
+        'after is not a cursor of this organization for the same times and filters, or one from before a restore: '
+        'start again with after=beginning'
+        using errcode = 'AL003';
+    when 'too_many' then
+      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one'
+        using errcode = 'AL004';
+  end case;
+end $$;
+comment on function audit_log_private.require_accepted is
+  'Raises what a person is told when a reading was not accepted.';
+
+-- From supabase/schemas/10_counts.sql.
+
+-- How many entries there are, by the counts that the table entry_counts keeps; and whether these are right.
+
+create function audit_log_private.entry_count_mismatches(organization_id uuid)
+returns table (day date, action text, hour integer, difference bigint)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query select d.day, d.action, d.hour::integer, sum(d.entries)::bigint
+  from (
+    select
+      (e.created_at at time zone 'UTC')::date as day,
+      e.action,
+      extract(hour from e.created_at at time zone 'UTC')::integer as hour,
+      count(*) as entries
+    from audit_log.audit_entries e
+    where e.organization_id = entry_count_mismatches.organization_id
+    group by grouping sets ((1, 2, 3), (1, 2))
+    union all
+    select c.day, c.action, null, -c.entries from audit_log_private.entry_counts c
+    where c.organization_id = entry_count_mismatches.organization_id
+    union all
+    select c.day, c.action, h.hour - 1, -h.entries
+    from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as h (entries, hour)
+    where c.organization_id = entry_count_mismatches.organization_id
+    union all
+    select date_trunc('month', c.day::timestamp)::date, c.action, -1, c.entries from audit_log_private.entry_counts c
+    where c.organization_id = entry_count_mismatches.organization_id and c.writer_pid = 0
+    union all
+    select s.month, s.action, -1, -s.entries from audit_log_private.monthly_entry_counts s
+    where s.organization_id = entry_count_mismatches.organization_id
+  ) as d
+  group by d.day, d.action, d.hour having sum(d.entries) <> 0;
+end $$;
+comment on function audit_log_private.entry_count_mismatches is
+  'Compares an organization''s counts with its entries, in one snapshot, beside writers. Finds nothing unless '
+  'somebody changed counts by hand or wrote past the triggers. hour: 0 to 23; null for the whole day; -1 for the '
+  'sum of the month that begins on that day. difference: how many entries the counts lack.';
+
+create function audit_log_private.repair_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  repaired bigint;
+begin
+  -- Two repairs at once would both add the difference, so they take turns, and each must read after the
+  -- lock. Writers need not wait: they change entries and counts alike, which leaves the difference as it is.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'repair_entry_counts needs read committed' using errcode = 'invalid_transaction_state';
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = repair_entry_counts.organization_id for key share;
+  insert into audit_log_private.entry_counts as c (organization_id, day, action, writer_pid, entries, hours)
+  select
+    repair_entry_counts.organization_id,
+    e.day,
+    e.action,
+    0,
+    coalesce(sum(e.difference) filter (where e.hour is null), 0),
+    array(
+      select coalesce(sum(d.difference) filter (where d.hour = h), 0)
+      from generate_series(0, 23) as h, unnest(array_agg(e.hour), array_agg(e.difference)) as d (hour, difference)
+      group by h order by h
+    )
+  from audit_log_private.entry_count_mismatches(repair_entry_counts.organization_id) e
+  where e.hour is distinct from -1
+  group by e.day, e.action
+  on conflict on constraint entry_counts_pkey do update
+  set entries = c.entries + excluded.entries,
+    hours = array(select a + b from unnest(c.hours, excluded.hours) with ordinality as s (a, b, h) order by h);
+  get diagnostics repaired = row_count;
+  delete from audit_log_private.monthly_entry_counts s where s.organization_id = repair_entry_counts.organization_id;
+  insert into audit_log_private.monthly_entry_counts (organization_id, month, action, entries)
+  select c.organization_id, date_trunc('month', c.day::timestamp), c.action, sum(c.entries)
+  from audit_log_private.entry_counts c
+  where c.organization_id = repair_entry_counts.organization_id and c.writer_pid = 0
+  group by 1, 2, 3;
+  return repaired;
+end $$;
+comment on function audit_log_private.repair_entry_counts is
+  'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
+  'sums of months. Returns how many counts of a day and action were wrong.';
+
+create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted_actions constant text[] := query.actions;
+  wanted_email constant text := query.user_email;
+  -- As in read_page.
+  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
+  first_day constant date := query.since at time zone 'UTC';
+  end_day constant date := query.until at time zone 'UTC';
+  whole record;
+  counted record;
+  before_until record;
+  read audit_log_private.reading;
+begin
+  if wanted_actions is not null then
+    perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
+    -- wanted_actions[1] is null for an array of arrays.
+    if not found or wanted_actions[1] is null or cardinality(wanted_actions) > 20 then
+      read.decision := 'invalid_query';
+      return read;
+    end if;
+  end if;
+  read.decision := 'accepted';
+  read.items := '[]';
+  read.entries := 0;
+  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
+  -- index, up to a million.
+  if wanted_email is not null then
+    select count(*) filter (where wanted_actions is null or e.action = any (wanted_actions)) as matching, count(*) as examined
+    into strict counted
+    from (
+      select e.action from audit_log.audit_entries e
+      where e.organization_id = count_matching.organization_id and lower(e.user_email) = wanted_email
+        and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
+      limit 1000001
+    ) as e;
+    if counted.examined > 1000000 then
+      read := null;
+      read.decision := 'too_many';
+    else
+      read.total := counted.matching;
+    end if;
+    return read;
+  end if;
+
+  -- The total: counts of the days from since's up to, not including, until's; minus what that first day has before since;
+  -- plus what until's day has before until. Within 28 days there is no whole month:
+  if end_day - first_day < 28 then
+    read.total := (
+      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
+      where c.organization_id = count_matching.organization_id and c.day >= first_day and c.day < end_day
+        and (wanted_actions is null or c.action = any (wanted_actions))
+    );
+  else
+    whole := audit_log_private.whole_months(first_day, end_day - 1);
+    read.total := (
+      select coalesce(sum(p.entries), 0)
+      from audit_log_private.count_periods(
+        organization_id, wanted_actions, first_day, end_day - 1, whole.first_month, whole.end_month
+      ) as p
+    );
+  end if;
+  if query.since > first_day::timestamp at time zone 'UTC' or query.until > end_day::timestamp at time zone 'UTC' then
+    counted := audit_log_private.count_before(organization_id, wanted_actions, query.since);
+    before_until := audit_log_private.count_before(organization_id, wanted_actions, query.until);
+    read.earlier_in_hour := counted.in_hour;
+    read.earlier_in_day := counted.in_hours + counted.in_hour;
+    read.total := read.total - read.earlier_in_day + before_until.in_hours + before_until.in_hour;
+  end if;
+  return read;
+end $$;
+comment on function audit_log_private.count_matching is
+  'Begins a reading of entries: its total, and no items yet. invalid_query if there are more than 20 actions, or '
+  'one is not in the catalogue or given twice. too_many if the query names a person who has more than 1,000,000 '
+  'entries in this range. query: as with_defaults gives it.';
+
+create function audit_log_private.count_before(
+  organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  utc constant timestamp := moment at time zone 'UTC';
+  hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
+begin
+  in_hours := 0;
+  in_hour := 0;
+  if utc > utc::date then
+    in_hours := (
+      select coalesce(sum((select sum(h) from unnest(c.hours[1 : extract(hour from utc)::integer]) as h)), 0)
+      from audit_log_private.entry_counts c
+      where c.organization_id = count_before.organization_id and c.day = utc::date
+        and (actions is null or c.action = any (actions))
+    );
+  end if;
+  if moment > hour and actions is null then
+    in_hour := (
+      select count(*) from audit_log.audit_entries e
+      where e.organization_id = count_before.organization_id and e.created_at >= hour and e.created_at < moment
+    );
+  elsif moment > hour then
+    in_hour := (
+      select count(*) from unnest(actions) as a (action)
+      cross join lateral (
+        select from audit_log.audit_entries e
+        where e.organization_id = count_before.organization_id and e.action = a.action
+          and e.created_at >= hour and e.created_at < moment
+      ) as e
+    );
+  end if;
+end $$;
+comment on function audit_log_private.count_before is
+  'How many entries with these actions (null: all) the UTC day has before a moment: in the whole hours, and in '
+  'the hour it falls in. The latter are counted in the index.';
+
+create function audit_log_private.whole_months(start_date date, end_date date, out first_month date, out end_month date)
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
+  end_month := date_trunc('month', (end_date + 1)::timestamp);
+  if first_month >= end_month then
+    first_month := end_date + 1;
+    end_month := first_month;
+  end if;
+end $$;
+comment on function audit_log_private.whole_months is
+  'The whole months in a range of days, start and end included: the first month, and the month after the last. '
+  'If there is none, both are the day after the range.';
+
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
+create function audit_log_private.count_periods(
+  organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date
+)
+returns table (first_day date, last_day date, entries bigint)
+language sql stable
+begin atomic
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
+    and (actions is null or c.action = any (actions))
+  union all
+  select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= end_month and c.day <= end_date
+    and (actions is null or c.action = any (actions))
+  union all
+  select s.month, (s.month + interval '1 month' - interval '1 day')::date, s.entries
+  from audit_log_private.monthly_entry_counts s
+  where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
+    and (actions is null or s.action = any (actions))
+  union all
+  -- What the sums of months do not have yet.
+  select date_trunc('month', c.day::timestamp)::date,
+    (date_trunc('month', c.day::timestamp) + interval '1 month' - interval '1 day')::date, c.entries::bigint
+  from audit_log_private.entry_counts c
+  where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
+    and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
+end;
+comment on function audit_log_private.count_periods is
+  'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, '
+  'and by day before and after these. A period can have several rows.';
+
+-- From supabase/schemas/11_pages.sql.
+
+-- A page of the log by its offset, at the same cost wherever it lies.
+
+create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
+-- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew. A generic plan knows
+-- no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted_actions constant text[] := query.actions;
+  wanted_email constant text := query.user_email;
+  -- Of a person, (created_at, id) is compared with (since, least_id). Postgres takes a column between two values for a
+  -- narrow range, and might then read all entries of the organization in it instead of the person's.
+  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
+  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
+  entries bigint;
+  -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
+  -- hour. Only those of the hour are read and skipped.
+  skip bigint;
+  person_skip bigint;
+  from_end boolean;
+  first_day date := query.since at time zone 'UTC';
+  last_day date := (query.until - interval '1 microsecond') at time zone 'UTC';
+  whole record;
+  first_hour timestamptz;
+  items text;
+begin
+  if read.decision <> 'accepted' then
+    return read;
+  end if;
+  read.reads := 'pages';
+  entries := greatest(0, least(query.page_limit, read.total - query.page_offset));
+  if entries = 0 then
+    return read;
+  end if;
+  read.entries := entries;
+  skip := case when query.newest_first then read.total - query.page_offset - entries else query.page_offset end;
+
+  -- A person has no counts to find a place by: their entries are skipped in the index, from the nearer end.
+  if wanted_email is not null then
+    person_skip := least(skip, read.total - skip - entries);
+    from_end := person_skip < skip;
+    last_day := first_day;
+    skip := 0;
+  elsif read.earlier_in_day > 0 then
+    -- The counts lead to the page from the beginning of the first day.
+    skip := skip + read.earlier_in_day;
+  end if;
+  -- A first page, too, is looked for: many entries before it may be deleted, and still in the index.
+  if first_day < last_day then
+    whole := audit_log_private.whole_months(first_day, last_day);
+    select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
+    from (
+      select c.first_day, c.last_day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.first_day) as running_total
+      from audit_log_private.count_periods(
+        organization_id, wanted_actions, first_day, last_day, whole.first_month, whole.end_month
+      ) as c
+      group by c.first_day, c.last_day
+    ) as p
+    where p.running_total > skip
+    order by p.first_day limit 1;
+  end if;
+  if first_day < last_day then
+    select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
+    from (
+      select c.day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.day) as running_total
+      from audit_log_private.entry_counts c
+      where c.organization_id = read_page.organization_id and c.day >= first_day and c.day <= last_day
+        and (wanted_actions is null or c.action = any (wanted_actions))
+      group by c.day
+    ) as d
+    where d.running_total > skip
+    order by d.day limit 1;
+  end if;
+  first_hour := first_day::timestamp at time zone 'UTC';
+  if skip > 0 then
+    select first_hour + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
+    into strict first_hour, skip
+    from (
+      select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as running_total
+      from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
+      where c.organization_id = read_page.organization_id
+        and c.day = first_day
+        and (wanted_actions is null or c.action = any (wanted_actions))
+      group by u.hour
+    ) as h
+    where h.running_total > skip
+    order by h.hour limit 1;
+  end if;
+  if first_hour < query.since and wanted_email is null then
+    skip := skip - read.earlier_in_hour;
+  end if;
+
+  -- A statement for each index, in its order. (A row comparison that begins with an equal column, such as
+  -- (action, created_at) < (…), would not end the scan at the end of the range.)
+  if wanted_email is not null then
+    -- Skips within the index, and only then visits the entries.
+    select string_agg(audit_log_private.entry_line(e), E',\n' order by e.created_at, e.id) into strict items
+    from (
+      (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where not from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
+          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
+          and (wanted_actions is null or e.action = any (wanted_actions))
+        order by e.created_at, e.id limit entries offset person_skip
+      )
+      union all
+      (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
+          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
+          and (wanted_actions is null or e.action = any (wanted_actions))
+        order by e.created_at desc, e.id desc limit entries offset person_skip
+      )
+    ) as place
+    join audit_log.audit_entries e
+      on e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id;
+  elsif wanted_actions is null then
+    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = read_page.organization_id and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
+      order by e.created_at, e.id limit entries offset skip
+    ) as e;
+  elsif cardinality(wanted_actions) = 1 then
+    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = read_page.organization_id and e.action = wanted_actions[1]
+        and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
+      order by e.created_at, e.id limit entries offset skip
+    ) as e;
+  else
+    -- Each action is read in its own order, within the index. Beyond the hour in which entries are skipped, none can
+    -- have more than the page takes.
+    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n' order by e.created_at, e.id)
+    into strict items
+    from (
+      select place.created_at, place.id
+      from unnest(wanted_actions) as wanted (action)
+      cross join (
+        values
+          (greatest(first_hour, query.since), least(query.until, first_hour + interval '1 hour'), skip + entries),
+          (first_hour + interval '1 hour', query.until, entries)
+      ) as span (start_time, end_time, most)
+      cross join lateral (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where e.organization_id = read_page.organization_id and e.action = wanted.action
+          and e.created_at >= span.start_time and e.created_at < span.end_time
+        order by e.created_at, e.id limit span.most
+      ) as place
+      order by place.created_at, place.id limit entries offset skip
+    ) as place
+    -- Without offset 0, a generic plan would read the whole table to join it.
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id
+      offset 0
+    ) as e;
+  end if;
+  if query.newest_first then
+    select string_agg(l.line, E',\n' order by l.place desc) into strict items
+    from string_to_table(items, E',\n') with ordinality as l (line, place);
+  end if;
+  read.items := '[' || items || ']';
+  return read;
+end $$;
+comment on function audit_log_private.read_page is
+  'A page of an organization''s entries, by its offset. query: as with_defaults gives it.';
+
+-- From supabase/schemas/12_cursors.sql.
+
+-- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at one
+-- moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place read in
+-- it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are read by
+-- transaction, through the feed's own index. So every page begins with a seek.
+--
+-- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
+-- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
+-- something in one database, cluster and timeline only. So the authenticated text includes these, and the request's
+-- organization, days, action and person: a cursor is refused anywhere else.
+
+create table audit_log_private.cursor_keys (
+  is_only boolean primary key default true check (is_only),
+  encryption_key bytea not null default extensions.gen_random_bytes(32),
+  authentication_key bytea not null default extensions.gen_random_bytes(32),
+  system_identifier bigint not null default (pg_control_system()).system_identifier,
+  epoch bigint not null default audit_log_private.log_epoch()
+);
+comment on table audit_log_private.cursor_keys is
+  'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
+comment on column audit_log_private.cursor_keys.system_identifier is
+  'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+insert into audit_log_private.cursor_keys default values;
+
+create type audit_log_private.feed_cursor as (
+  -- What the reader had seen before this batch; null in the first batch.
+  seen pg_snapshot,
+  -- The end of this batch; null between two batches.
+  bound pg_snapshot,
+  -- The last entry examined in this batch. Without a time and an id, no entry of the transaction yet.
+  transaction_id xid8,
+  created_at timestamptz,
+  id uuid
+);
+comment on type audit_log_private.feed_cursor is 'The place of a reader in the feed.';
+
+-- Ascending numbers as the distances between them: in epoch 1, the numbers themselves have 13 digits.
+create function audit_log_private.pack_snapshot(snapshot pg_snapshot) returns text
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select string_agg(distance::text, ',' order by number)
+    from (
+      select number, x::text::bigint - lag(x::text::bigint, 1, 0::bigint) over (order by number) as distance
+      from (
+        select 0 as number, pg_snapshot_xmin(snapshot) as x
+        union all
+        select row_number() over (order by x), x from pg_snapshot_xip(snapshot) as x
+        union all
+        select 2147483647, pg_snapshot_xmax(snapshot)
+      ) as numbers
+    ) as distances
+  );
+end $$;
+comment on function audit_log_private.pack_snapshot is 'A snapshot as a short text.';
+
+create function audit_log_private.unpack_snapshot(packed text) returns pg_snapshot
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+declare
+  numbers constant text[] := array(
+    select sum(distance::bigint) over (order by place)
+    from string_to_table(packed, ',') with ordinality as distances (distance, place) order by place
+  );
+begin
+  return concat_ws(
+    ':', numbers[1], numbers[cardinality(numbers)], array_to_string(numbers[2 : cardinality(numbers) - 1], ',')
+  )::pg_snapshot;
+end $$;
+comment on function audit_log_private.unpack_snapshot is 'The snapshot that pack_snapshot packed.';
+
+create function audit_log_private.log_snapshot() returns pg_snapshot
+-- Stable, so that the snapshot is that of the calling query.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  present constant pg_snapshot := pg_current_snapshot();
+  own constant xid8 := pg_current_xact_id_if_assigned();
+  base constant bigint := audit_log_private.log_epoch() << 40;
+begin
+  if base = 0 and (own is null or not pg_visible_in_snapshot(own, present)) then
+    return present;
+  end if;
+  return (
+    select format(
+      '%s:%s:%s', base + pg_snapshot_xmin(present)::text::bigint, base + pg_snapshot_xmax(present)::text::bigint,
+      string_agg((base + x::text::bigint)::text, ',' order by x)
+    )
+    from (
+      select pg_snapshot_xip(present) as x
+      union
+      -- A transaction's own snapshot does not list itself as in progress. But it may still write or roll back.
+      select own where pg_visible_in_snapshot(own, present)
+    ) as in_progress
+  )::pg_snapshot;
+end $$;
+comment on function audit_log_private.log_snapshot is
+  'The present snapshot in the numbers of audit_entries.transaction_id, with the calling transaction as in '
+  'progress.';
+
+create type audit_log_private.cursor_key as (
+  encryption_key bytea,
+  authentication_key bytea,
+  -- What a cursor is valid for, authenticated with it.
+  authenticated bytea
+);
+comment on type audit_log_private.cursor_key is 'What encrypts and authenticates the cursors of one scope.';
+
+create function audit_log_private.cursor_key(scope text) returns audit_log_private.cursor_key
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  server constant bigint := (pg_control_system()).system_identifier;
+  key audit_log_private.cursor_key;
+begin
+  select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
+  from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
+  if not found then
+    raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- The timeline is the first eight digits of the current WAL file's name.
+  key.authenticated := convert_to(
+    concat_ws(
+      ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
+      left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
+    ), 'UTF8'
+  );
+  return key;
+end $$;
+comment on function audit_log_private.cursor_key is
+  'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
+  'database until adopt_restored_log() has run.';
+
+create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  iv constant bytea := extensions.gen_random_bytes(16);
+  fields constant text := array_to_string(
+    array[
+      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound), cursor.transaction_id::text,
+      to_char(cursor.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), cursor.id::text, ''
+    ], ';', ''
+  );
+  message bytea;
+begin
+  message := iv || extensions.encrypt_iv(
+    -- In steps of 256, because the length would tell how many transactions of others are in progress.
+    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'), key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+  );
+  message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+  return translate(encode(message, 'base64'), E'+/=\n', '-_');
+end $$;
+comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
+
+create function audit_log_private.decode_cursor(encoded text, key audit_log_private.cursor_key) returns audit_log_private.feed_cursor
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  message bytea;
+  body bytea;
+  fields text[];
+begin
+  if encoded !~ '^[A-Za-z0-9_-]+$' or length(encoded) not between 64 and 12000 or length(encoded) % 4 = 1 then
+    return null;
+  end if;
+  message := decode(rpad(translate(encoded, '-_', '+/'), (length(encoded) + 3) / 4 * 4, '='), 'base64');
+  body := substring(message for length(message) - 16);
+  if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
+      <> substring(message from length(message) - 15)
+    -- The last base64 character has unused bits, which would allow several spellings of one cursor.
+    or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
+  then
+    return null;
+  end if;
+  body := extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs');
+  fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
+  return (
+    audit_log_private.unpack_snapshot(fields[1]), audit_log_private.unpack_snapshot(fields[2]),
+    fields[3]::xid8, fields[4]::timestamp at time zone 'UTC', fields[5]::uuid
+  )::audit_log_private.feed_cursor;
+end $$;
+comment on function audit_log_private.decode_cursor is
+  'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
+
+-- From supabase/schemas/13_feed.sql.
+
+-- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
+-- list_unseen reads the next entries of a batch, through the index that fits it.
+
+create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  key audit_log_private.cursor_key;
+  present constant pg_snapshot := audit_log_private.log_snapshot();
+  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
+  cursor audit_log_private.feed_cursor;
+  is_newest_batch boolean := false;
+  batch record;
+  items text[] := array[]::text[];
+begin
+  if read.decision <> 'accepted' then
+    return read;
+  end if;
+  key := audit_log_private.cursor_key(audit_log_private.feed_scope(organization_id, query));
+  if query.after <> 'beginning' then
+    cursor := audit_log_private.decode_cursor(query.after, key);
+    if cursor is null then
+      read := null;
+      read.decision := 'invalid_cursor';
+      return read;
+    end if;
+  end if;
+  loop
+    if cursor.bound is null then
+      is_newest_batch := true;
+      cursor.bound := present;
+      cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
+    end if;
+    batch := audit_log_private.list_unseen(organization_id, query, cursor);
+    items := items || batch.items;
+    query.page_limit := query.page_limit - cardinality(batch.items);
+    if batch.has_more then
+      cursor := batch.last_place;
+      exit;
+    elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
+      -- The late transactions are read. Now the new ones.
+      cursor := (cursor.seen, cursor.bound, pg_snapshot_xmax(cursor.seen), null, null)::audit_log_private.feed_cursor;
+      continue;
+    end if;
+    -- The batch is read to its end. What was committed meanwhile is the next batch.
+    cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
+    exit when is_newest_batch;
+  end loop;
+  read.has_more := cursor.bound is not null;
+  if read.has_more and cursor.seen is not null then
+    -- Only the late transactions that are not read yet, to keep the cursor short.
+    cursor.seen := concat_ws(':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen), (
+      select coalesce(string_agg(x::text, ',' order by x), '') from pg_snapshot_xip(cursor.seen) as x
+      where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+    ))::pg_snapshot;
+  end if;
+  read.cursor := audit_log_private.encode_cursor(cursor, key);
+  read.items := '[' || array_to_string(items, E',\n') || ']';
+  read.entries := cardinality(items);
+  read.reads := 'feed';
+  return read;
+end $$;
+comment on function audit_log_private.read_feed is
+  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
+  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
+  'after is not a cursor of this organization, range, action, person and database.';
+
+create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Times as text would depend on the session.
+  return concat_ws(
+    ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
+    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
+  );
+end $$;
+comment on function audit_log_private.feed_scope is
+  'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
+  'it.';
+
+create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
+comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
+
+create function audit_log_private.list_unseen(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
+) returns audit_log_private.feed_batch
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted_actions constant text[] := query.actions;
+  wanted_email constant text := query.user_email;
+  is_first constant boolean := cursor.seen is null;
+  -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
+  -- match (except those committed since the batch began), no more than the page takes.
+  most constant integer := case
+    when is_first and (wanted_actions is null or wanted_email is null) then least(10000, query.page_limit + 1) else 10000
+  end;
+  -- Where the last page ended. Without a last entry, before the range or the transaction.
+  place constant audit_log_private.feed_cursor := (
+    cursor.seen, cursor.bound, cursor.transaction_id,
+    coalesce(cursor.created_at, case when is_first then query.since - interval '1 microsecond' else '-infinity' end),
+    coalesce(
+      cursor.id,
+      case when is_first then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else '00000000-0000-0000-0000-000000000000' end::uuid
+    )
+  );
+  -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet. Null if the
+  -- late ones are read.
+  late_transactions constant xid8[] := case when cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then array(
+    select x from pg_snapshot_xip(cursor.seen) as x
+    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+  ) end;
+  page record;
+  batch audit_log_private.feed_batch;
+begin
+  -- One more than the page takes, to know whether there are more.
+  select
+    array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+    array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
+  into strict page
+  from (
+    select e.* from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
+    where pg_visible_in_snapshot(e.transaction_id, place.bound)
+      and e.created_at >= query.since and e.created_at < query.until
+      and (wanted_actions is null or e.action = any (wanted_actions))
+      and (wanted_email is null or lower(e.user_email) = wanted_email)
+    limit query.page_limit + 1
+  ) as e;
+  batch.has_more := cardinality(page.lines) > query.page_limit;
+  if batch.has_more then
+    batch.items := page.lines[1 : query.page_limit];
+    batch.last_place := case when query.page_limit = 0 then cursor else (
+      cursor.seen, cursor.bound, page.transaction_ids[query.page_limit], page.times[query.page_limit], page.ids[query.page_limit]
+    )::audit_log_private.feed_cursor end;
+    return batch;
+  end if;
+  batch.items := coalesce(page.lines, '{}');
+  -- If as many entries were examined as may be, the next page begins after the last of them.
+  select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor into batch.last_place
+  from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
+  limit 1 offset most - 1;
+  batch.has_more := found;
+  return batch;
+end $$;
+comment on function audit_log_private.list_unseen is
+  'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. '
+  'The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
+  'transactions, then new ones (cursor.transaction_id says which).';
+
+create function audit_log_private.next_in_batch(
+  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
+)
+returns setof audit_log.audit_entries
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
+language sql stable
+begin atomic
+  -- A branch for each index, as in read_page. Only one of them reads, in its order. The first four are the first batch.
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and (query).actions is null and (query).user_email is null
+      and e.organization_id = next_in_batch.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and cardinality((query).actions) = 1 and (query).user_email is null
+      and e.organization_id = next_in_batch.organization_id and e.action = (query).actions[1]
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    -- As in read_page.
+    select e.*
+    from (
+      select first.created_at, first.id
+      from unnest((query).actions) as wanted (action)
+      cross join lateral (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where (place).seen is null and cardinality((query).actions) > 1 and (query).user_email is null
+          and e.organization_id = next_in_batch.organization_id and e.action = wanted.action
+          and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
+        order by e.created_at, e.id limit most
+      ) as first
+      order by first.created_at, first.id limit most
+    ) as next
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = next_in_batch.organization_id and e.created_at = next.created_at and e.id = next.id
+      offset 0
+    ) as e
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is null and (query).user_email is not null
+      and e.organization_id = next_in_batch.organization_id and lower(e.user_email) = (query).user_email
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
+    select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = next_in_batch.organization_id and e.transaction_id = late.transaction_id
+        -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
+        and (e.created_at, e.id) > (
+          case when late.transaction_id = (place).transaction_id then (place).created_at else '-infinity' end,
+          case
+            when late.transaction_id = (place).transaction_id then (place).id
+            else '00000000-0000-0000-0000-000000000000'
+          end
+        )
+      order by e.created_at, e.id limit most
+    ) as e
+    limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (place).seen is not null and late_transactions is null and e.organization_id = next_in_batch.organization_id
+      and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
+      and e.transaction_id < pg_snapshot_xmax((place).bound)
+    order by e.transaction_id, e.created_at, e.id limit most
+  );
+end;
+comment on function audit_log_private.next_in_batch is
+  'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
+  'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
+
+-- From supabase/schemas/14_seals.sql.
+
+-- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
+--
+-- Each finished UTC day of an organization gets a seal with the number of its entries and a SHA-256 of them, as
+-- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
+-- memory.) Each seal includes the seal before.
+--
+-- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
+-- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
+--
+-- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
+-- found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the organization.
+
+create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  compacted bigint;
+begin
+  perform from audit_log_private.days_to_seal d where d.organization_id = compact_entry_counts.organization_id;
+  if not found then
+    return 0;
+  end if;
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform from audit_log.organizations o where o.id = compact_entry_counts.organization_id for key share skip locked;
+  if not found then
+    return 0;
+  end if;
+  with partial as materialized (
+    -- Waits for no writer and no deletion, so it cannot be part of a deadlock.
+    select c.day, c.action, c.writer_pid, c.part from audit_log_private.entry_counts c
+    where c.organization_id = compact_entry_counts.organization_id and c.writer_pid <> 0
+      and exists (
+        select from audit_log_private.days_to_seal d where d.organization_id = c.organization_id and d.day = c.day
+      )
+    order by c.day, c.action
+    -- A constant, not a parameter: a generic plan might read and sort the whole backlog.
+    limit 1000
+    for update skip locked
+  ),
+  keys as (
+    select day, action, writer_pid, part from partial
+    union
+    -- The row compacted earlier. It is only touched under the advisory lock.
+    select day, action, 0, 0 from partial
+  ),
+  moved as (
+    -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
+    delete from audit_log_private.entry_counts c using keys k
+    where c.organization_id = compact_entry_counts.organization_id
+      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid and c.part = k.part
+    returning c.*
+  ),
+  inserted as (
+    insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
+    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+    from (
+      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+      from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
+      group by m.organization_id, m.day, m.action, h.hour
+    ) as h
+    group by h.organization_id, h.day, h.action having bool_or(h.entries <> 0 or h.removed <> 0)
+  ),
+  summed as (
+    insert into audit_log_private.monthly_entry_counts as s (organization_id, month, action, entries)
+    select m.organization_id, date_trunc('month', m.day::timestamp), m.action, sum(m.entries) from moved m
+    -- Compacted counts are in the sums already.
+    where m.writer_pid <> 0
+    group by 1, 2, 3
+    on conflict on constraint monthly_entry_counts_pkey do update set entries = s.entries + excluded.entries
+  )
+  -- Rows that writers hold are left for the next run.
+  select count(*) into compacted from partial;
+  return compacted;
+end $$;
+comment on function audit_log_private.compact_entry_counts is
+  'Adds up the partial counts of an organization''s finished days into one row for each day and action, at most '
+  '1000 partial counts at once. Only of days that are in days_to_seal already: queue_days_to_seal finds days by '
+  'their partial counts. Safe beside writers. Returns how many. Readers then have fewer rows to add up.';
+
+create table audit_log_private.seals (
+  organization_id uuid not null references audit_log.organizations,
+  sequence bigint not null,
+  format integer not null check (format = 1),
+  day date not null,
+  entries bigint not null check (entries >= 0),
+  added bigint not null check (added >= 0),
+  removed bigint not null check (removed >= 0),
+  sha256 text not null check (sha256 ~ '^[0-9a-f]{64}$'),
+  sealed_at timestamptz not null,
+  previous text not null check (previous ~ '^[0-9a-f]{64}$'),
+  seal text not null check (seal ~ '^[0-9a-f]{64}$'),
+  -- What the seal covers: the entries that this snapshot sees. removed_before: how many were deleted before.
+  snapshot pg_snapshot not null,
+  removed_before bigint not null,
+  primary key (organization_id, sequence)
+);
+comment on table audit_log_private.seals is
+  'The chain of an organization''s seals: append-only for everyone, until the organization itself is deleted. '
+  'The last one of a day counts.';
+comment on column audit_log_private.seals.format is
+  'How the seal and the lines of its entries are written: 1 is what entry_line and seal_day do.';
+comment on column audit_log_private.seals.added is
+  'How many entries the day gained since its seal before; 0 in its first seal.';
+comment on column audit_log_private.seals.removed is
+  'How many entries of the day were deleted since its seal before; 0 in its first seal.';
+comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
+
+create trigger refuse_change
+  before update or truncate on audit_log_private.seals
+  for each statement execute function audit_log_private.refuse_change('seals are append-only');
+
+create function audit_log_private.check_seal() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  head constant audit_log_private.seals := audit_log_private.chain_end(new.organization_id);
+  before audit_log_private.seals;
+begin
+  select s.* into before from audit_log_private.seals s
+  where s.organization_id = new.organization_id and s.day = new.day
+  order by s.sequence desc limit 1;
+  if new.sequence <> coalesce(head.sequence, 0) + 1 or new.previous <> coalesce(head.seal, repeat('0', 64))
+    or new.sealed_at < head.sealed_at
+    or before.sequence is null and new.added + new.removed > 0
+    or before.sequence is not null and (
+      new.added + new.removed = 0 or new.entries <> before.entries + new.added - new.removed
+    )
+  then
+    raise exception 'seal % of % breaks the rules of the chain',
+      new.sequence, new.day
+      using errcode = 'check_violation';
+  end if;
+  return new;
+end $$;
+comment on function audit_log_private.check_seal is
+  'Refuses a seal that breaks the rules of the chain (seals/README.md).';
+
+create function audit_log_private.refuse_deletion_of_seal() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log.organizations o where o.id = old.organization_id;
+  if found then
+    raise exception 'seals is append-only: DELETE refused while the organization % is there',
+      old.organization_id
+      using errcode = 'insufficient_privilege';
+  end if;
+  return null;
+end $$;
+comment on function audit_log_private.refuse_deletion_of_seal is
+  'Refuses the deletion of a seal while its organization exists.';
+
+create trigger check_seal
+  before insert on audit_log_private.seals
+  for each row execute function audit_log_private.check_seal();
+
+-- Deferrable, because delete_organization has to delete the seals before the organization they refer to.
+create constraint trigger refuse_deletion
+  after delete on audit_log_private.seals deferrable initially immediate
+  for each row execute function audit_log_private.refuse_deletion_of_seal();
+
+create table audit_log_private.days_to_seal (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.days_to_seal is
+  'Finished days that were written to since their last seal. queue_days_to_seal fills it.';
+
+create table audit_log_private.sealed_days (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  day date not null,
+  checked_at timestamptz not null,
+  altered_at timestamptz,
+  miscounted bigint not null,
+  -- On which night of a cycle of 30 the day is checked. (No entry is older than the year 1.)
+  night integer not null generated always as ((day - '0001-01-01'::date) % 30) stored,
+  primary key (organization_id, day)
+);
+comment on table audit_log_private.sealed_days is
+  'When each sealed day was last compared with its seal, and the result.';
+comment on column audit_log_private.sealed_days.altered_at is
+  'When the day was first found altered; null if never.';
+comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
+create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
+  where altered_at is not null or miscounted <> 0;
+
+create function audit_log_private.queue_days_to_seal(organization_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  written date;
+begin
+  for written in
+    select distinct p.day
+    from (
+      select c.day from audit_log_private.entry_counts c
+      where c.organization_id = queue_days_to_seal.organization_id and c.writer_pid <> 0 and c.day < today
+      -- Those that compact_entry_counts takes at once. What a writer holds is left for the next run, as there.
+      order by c.day limit 1000
+      for update skip locked
+    ) as p
+  loop
+    insert into audit_log_private.days_to_seal (organization_id, day)
+    values (queue_days_to_seal.organization_id, written)
+    on conflict do nothing;
+  end loop;
+end $$;
+comment on function audit_log_private.queue_days_to_seal is
+  'Queues finished days that have counts which are not compacted yet, from the first 1000 such counts that no '
+  'writer holds: they were written to since their last seal.';
+
+create function audit_log_private.seal_day(organization_id uuid, day date) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  before audit_log_private.seals;
+  head audit_log_private.seals;
+  sequence bigint;
+  previous text;
+  added bigint;
+  found_now record;
+  is_first boolean;
+  is_altered boolean;
+  removed bigint;
+  clock timestamptz := date_trunc('milliseconds', clock_timestamp());
+begin
+  select s.* into before from audit_log_private.seals s
+  where s.organization_id = seal_day.organization_id and s.day = seal_day.day
+  order by s.sequence desc limit 1;
+  is_first := not found;
+  found_now := audit_log_private.examine_day(organization_id, day, before.snapshot);
+  if is_first and found_now.entries = 0 and found_now.counted = 0 then
+    -- Without entries there is nothing to seal. If the day was sealed before, somebody has deleted its seal: altered.
+    update audit_log_private.sealed_days d set checked_at = clock, altered_at = coalesce(d.altered_at, clock)
+    where d.organization_id = seal_day.organization_id and d.day = seal_day.day;
+    return 0;
+  end if;
+  removed := case when is_first then 0 else found_now.removed_before - before.removed_before end;
+  -- The old hash can be compared only if no entry was removed. The number always can: at least the sealed entries,
+  -- plus the added, minus the removed.
+  is_altered := not is_first and (
+    removed = 0 and found_now.seen_sha256 <> before.sha256
+    or found_now.entries < before.entries + found_now.added - removed
+  );
+
+  insert into audit_log_private.sealed_days as d (organization_id, day, checked_at, altered_at, miscounted)
+  values (
+    seal_day.organization_id, seal_day.day, clock,
+    case when is_altered then clock end,
+    found_now.entries - found_now.counted
+  )
+  on conflict on constraint sealed_days_pkey do update
+  set checked_at = excluded.checked_at,
+    altered_at = coalesce(d.altered_at, excluded.altered_at),
+    miscounted = excluded.miscounted;
+  if is_altered or not is_first and found_now.added = 0 and removed = 0 then
+    return found_now.entries;
+  end if;
+
+  head := audit_log_private.chain_end(organization_id);
+  sequence := coalesce(head.sequence, 0) + 1;
+  previous := coalesce(head.seal, repeat('0', 64));
+  -- A clock that was set back breaks no chain.
+  clock := greatest(clock, head.sealed_at);
+  -- An entry that came late and was removed again counts as added and as removed.
+  added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
+  insert into audit_log_private.seals (
+    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before
+  )
+  values (
+    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock, previous,
+    encode(sha256(convert_to(concat_ws(
+      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed, found_now.sha256,
+      audit_log_private.api_time(clock)
+    ), 'UTF8')), 'hex'),
+    found_now.snapshot, found_now.removed_before
+  );
+  return found_now.entries;
+end $$;
+comment on function audit_log_private.seal_day is
+  'Seals a day for the first time, or again after a change that can be declared, or marks it as altered. Returns '
+  'how many entries it has. Only for run_upkeep, which runs one piece at a time.';
+
+create function audit_log_private.examine_day(
+  organization_id uuid, day date, seen pg_snapshot, out snapshot pg_snapshot, out entries bigint, out sha256 text,
+  out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
+)
+-- Stable: all its statements see one snapshot.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  range_start constant timestamptz := day::timestamp at time zone 'UTC';
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  hash record;
+begin
+  snapshot := audit_log_private.log_snapshot();
+  select coalesce(sum(c.entries), 0), coalesce(sum(c.removed), 0) into counted, removed_before
+  from audit_log_private.entry_counts c
+  where c.organization_id = examine_day.organization_id and c.day = examine_day.day;
+  hash := audit_log_private.hash_day(organization_id, day, coalesce(seen, snapshot));
+  entries := hash.entries;
+  sha256 := hash.sha256;
+  seen_sha256 := hash.sha256;
+  added := 0;
+  if seen is not null then
+    select count(*) into added from audit_log.audit_entries e
+    where e.organization_id = examine_day.organization_id
+      and e.created_at >= range_start and e.created_at < range_end
+      and not pg_visible_in_snapshot(e.transaction_id, seen);
+  end if;
+  if added > 0 then
+    hash := audit_log_private.hash_day(organization_id, day, snapshot);
+    entries := hash.entries;
+    sha256 := hash.sha256;
+  end if;
+end $$;
+comment on function audit_log_private.examine_day is
+  'What a day holds: the number of its entries and their hash; the hash of those that an older snapshot saw, and '
+  'how many are new since; the number according to the counts.';
+
+create function audit_log_private.hash_day(
+  organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
+  last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
+  last_id uuid := uuid 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  block record;
+  list text := '';
+begin
+  entries := 0;
+  loop
+    select
+      count(*) as entries,
+      string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E'\n' order by e.created_at, e.id) as lines,
+      (array_agg(e.created_at order by e.created_at desc, e.id desc))[1] as last_time,
+      (array_agg(e.id order by e.created_at desc, e.id desc))[1] as last_id
+    into strict block
+    from (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = hash_day.organization_id
+        and (e.created_at, e.id) > (last_time, last_id) and e.created_at < range_end
+        and pg_visible_in_snapshot(e.transaction_id, bound)
+      order by e.created_at, e.id limit 1000
+    ) as e;
+    exit when block.entries = 0;
+    entries := entries + block.entries;
+    list := list || encode(sha256(convert_to(block.lines || E'\n', 'UTF8')), 'hex') || E'\n';
+    exit when block.entries < 1000;
+    last_time := block.last_time;
+    last_id := block.last_id;
+  end loop;
+  sha256 := encode(sha256(convert_to(list, 'UTF8')), 'hex');
+end $$;
+comment on function audit_log_private.hash_day is
+  'The hash of the entries of a day that a snapshot sees, and how many there are. Keeps 1000 entries in memory '
+  'at a time.';
+
+create function audit_log_private.chain_end(organization_id uuid) returns audit_log_private.seals
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  latest audit_log_private.seals;
+begin
+  select s.* into latest from audit_log_private.seals s
+  where s.organization_id = chain_end.organization_id
+  order by s.sequence desc limit 1;
+  return latest;
+end $$;
+comment on function audit_log_private.chain_end is
+  'The end of an organization''s chain of seals; null when there is none.';
+
+create function audit_log_private.read_seals(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  first_day constant date := query.since at time zone 'UTC';
+  last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
+  read audit_log_private.reading;
+begin
+  read.decision := 'accepted';
+  read.total := (
+    select count(*) from audit_log_private.seals s
+    where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
+  );
+  read.items := '[' || (
+    select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
+    from (
+      select s.* from audit_log_private.seals s
+      where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
+      order by s.sequence limit query.page_limit offset query.page_offset
+    ) as s
+  ) || ']';
+  read.entries := 0;
+  read.altered := (
+    select coalesce(json_agg(d.day order by d.day), '[]') from audit_log_private.sealed_days d
+    where d.organization_id = read_seals.organization_id
+      and d.day between first_day and last_day and d.altered_at is not null
+  );
+  return read;
+end $$;
+comment on function audit_log_private.read_seals is
+  'A page of the seals of the days of a query, by sequence, and the altered days among these. actions, '
+  'user_email, newest_first and after do not apply. query: as with_defaults gives it.';
+
+create function audit_log_private.seal_json(seal audit_log_private.seals) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return json_build_object(
+    'format', seal.format, 'sequence', seal.sequence, 'day', seal.day, 'entries', seal.entries, 'added', seal.added,
+    'removed', seal.removed, 'sha256', seal.sha256, 'sealed_at', audit_log_private.api_time(seal.sealed_at),
+    'previous', seal.previous, 'seal', seal.seal
+  );
+end $$;
+comment on function audit_log_private.seal_json is 'A seal as answers show it.';
+
+-- From supabase/schemas/15_restoring.sql.
+
+-- The last step of every restore (docs/restoring.md).
+
+create function audit_log_private.adopt_restored_log() returns bigint
+-- Without statistics, which a restored database lacks, the planner might read the whole log for each organization.
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+  epoch bigint;
+begin
+  -- Waits for writers, and keeps them waiting until the commit: none may still write in the old epoch.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  -- The rows may have a higher epoch than log_epoch(), if they were restored without that function.
+  select 1 + greatest(
+    audit_log_private.log_epoch(),
+    (select max(k.epoch) from audit_log_private.cursor_keys k),
+    max(last_entry.transaction_id::text::bigint >> 40),
+    max(pg_snapshot_xmax((audit_log_private.chain_end(o.id)).snapshot)::text::bigint >> 40)
+  )
+  into strict epoch
+  from audit_log.organizations o
+  left join lateral (
+    select e.transaction_id from audit_log.audit_entries e
+    where e.organization_id = o.id
+    order by e.transaction_id desc limit 1
+  ) as last_entry on true;
+  execute format(
+    'create or replace function audit_log_private.log_epoch() returns bigint language plpgsql stable as %L',
+    format('begin return %s; end', epoch)
+  );
+  -- Without settings, which would cost writers more than the function: all its names are qualified.
+  execute format(
+    'create or replace function audit_log_private.transaction_number() returns xid8 language plpgsql as %L',
+    format(
+      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
+      epoch << 40
+    )
+  );
+  delete from audit_log_private.cursor_keys;
+  insert into audit_log_private.cursor_keys default values;
+  return epoch;
+end $$;
+comment on function audit_log_private.adopt_restored_log is
+  'The last step of every restore. Run it as the owner, before writers and readers are let in. Transaction '
+  'numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than '
+  'all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
+
+-- From supabase/schemas/16_keys.sql.
+
+-- API keys: what is stored about them, what each was used for, and their rate limit.
+--
+-- The hash has a table of its own, because it is looked up before the organization is known.
+
+create table audit_log_private.api_keys (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Unique within the organization only, so that nobody can find out the ids of others.
+  id uuid not null default gen_random_uuid(),
+  name text not null check (char_length(name) between 1 and 100),
+  hint text not null,
+  -- Ids of people, as caller() gives them, and their addresses at that time.
+  created_by text,
+  created_by_email text,
+  created_at timestamptz not null default now(),
+  revoked_by text,
+  revoked_by_email text,
+  revoked_at timestamptz,
+  -- Who has answered for the key since its maker left, and when whoever answers for it left.
+  confirmed_by text,
+  confirmed_by_email text,
+  maker_left_at timestamptz,
+  -- Null: the key never expires. Only a rotation changes it, to an earlier time.
+  -- Five years are counted in UTC, so that a dump can be restored in any time zone.
+  expires_at timestamptz check (expires_at at time zone 'UTC' <= created_at at time zone 'UTC' + interval '5 years'),
+  successor_id uuid,
+  primary key (organization_id, id),
+  unique (organization_id, successor_id),
+  foreign key (organization_id, successor_id) references audit_log_private.api_keys
+);
+comment on table audit_log_private.api_keys is
+  'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
+comment on column audit_log_private.api_keys.hint is
+  'The token''s first seven and last four characters, by which people recognize it.';
+
+create function audit_log_private.is_active(revoked_at timestamptz, expires_at timestamptz) returns boolean
+-- Volatile and without settings, so that Postgres inlines it.
+language sql volatile
+return revoked_at is null and (expires_at is null or expires_at > pg_catalog.clock_timestamp());
+comment on function audit_log_private.is_active is
+  'Whether a key with these times is neither revoked nor expired at this moment.';
+
+create table audit_log_private.api_key_hashes (
+  token_hash bytea primary key check (octet_length(token_hash) = 32),
+  organization_id uuid not null,
+  api_key_id uuid not null,
+  unique (organization_id, api_key_id),
+  foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
+);
+comment on table audit_log_private.api_key_hashes is
+  'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the '
+  'organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is '
+  'hopeless.';
+
+create table audit_log_private.log_reads (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Whether an administrator read in the console, not an API key. Part of the key, because administrators
+  -- choose the ids of API keys.
+  is_person boolean not null,
+  -- The API key's id, or a hash of user_id: a short key of fixed length, with which joins are fast.
+  reader_id uuid not null,
+  day date not null,
+  user_id text,
+  -- The administrator's e-mail address at that time.
+  user_email text,
+  requests integer not null,
+  invalid_requests integer not null,
+  entries bigint not null,
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  last_address inet,
+  primary key (organization_id, reader_id, day, is_person),
+  check (is_person = (user_id is not null))
+);
+comment on table audit_log_private.log_reads is
+  'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
+  'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
+  'rate_limits until the key is used on a later day.';
+create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
+
+create function audit_log_private.add_log_read(
+  organization_id uuid, reader_id uuid, day date, requests integer, invalid_requests integer, entries bigint,
+  first_at timestamptz, last_at timestamptz,
+  last_address inet default null, user_id text default null, user_email text default null
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.log_reads as r (
+    organization_id, is_person, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
+  values (
+    organization_id, user_id is not null, reader_id, day, user_id, user_email,
+    requests, invalid_requests, entries, first_at, last_at, last_address
+  )
+  on conflict on constraint log_reads_pkey do update
+  set requests = r.requests + excluded.requests,
+    invalid_requests = r.invalid_requests + excluded.invalid_requests,
+    entries = r.entries + excluded.entries,
+    last_at = excluded.last_at,
+    last_address = excluded.last_address;
+end $$;
+comment on function audit_log_private.add_log_read is
+  'Adds reads to those of the same reader and day. With a user_id, a person read; without, the API key reader_id.';
+
+create function audit_log_private.count_read(organization_id uuid, entries integer) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  clock constant timestamptz := clock_timestamp();
+begin
+  perform audit_log_private.add_log_read(
+    organization_id => organization_id,
+    reader_id => left(encode(sha256(convert_to(me.id, 'UTF8')), 'hex'), 32)::uuid,
+    day => (clock at time zone 'UTC')::date,
+    requests => 1, invalid_requests => 0, entries => entries,
+    first_at => clock, last_at => clock,
+    user_id => me.id, user_email => me.email
+  );
+end $$;
+comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
+
+-- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
+-- of each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- so that counting costs no second write.
+create function audit_log_private.quota() returns integer
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return 60;
+end $$;
+comment on function audit_log_private.quota is
+  'How many requests each key has in any 60 seconds. To change it, replace this function in a migration of your '
+  'own.';
+
+create table audit_log_private.rate_limits (
+  organization_id uuid not null,
+  api_key_id uuid not null,
+  counted_at timestamptz[] not null default '{}',
+  -- The UTC day of the latest counted request, and the key's use on that day. Earlier days are in
+  -- log_reads. Null until the first request.
+  day date,
+  requests integer not null default 0,
+  invalid_requests integer not null default 0,
+  refused_requests integer not null default 0,
+  entries bigint not null default 0,
+  first_at timestamptz,
+  last_at timestamptz,
+  last_address inet,
+  -- How the key last read entries: feed (after) or pages. Null until then.
+  reads text,
+  caught_up_at timestamptz,
+  primary key (organization_id, api_key_id),
+  foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
+) with (fillfactor = 50);
+comment on table audit_log_private.rate_limits is
+  'One row for each key, created with it: the times of its counted requests of the last 60 seconds, oldest '
+  'first, and its use on its latest day. The last time is when the key was last used.';
+comment on column audit_log_private.rate_limits.refused_requests is
+  'How many requests were refused (429) since the first counted one of that day. For metrics().';
+comment on column audit_log_private.rate_limits.caught_up_at is
+  'When the feed last told this key that it has no more entries.';
+
+create function audit_log_private.count_request(
+  organization_id uuid, api_key_id uuid, client_address inet default null,
+  -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
+  read_decision text default 'accepted', entries integer default 0, reads text default null, has_more boolean default null,
+  -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
+  out decision text, out remaining integer, out reset integer
+)
+-- Otherwise one locked row could exhaust the Data API's pool and block every key.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+declare
+  quota constant integer := audit_log_private.quota();
+  -- Fixed: the contract promises requests a minute.
+  span constant interval := '60 seconds';
+  use audit_log_private.rate_limits;
+  times timestamptz[];
+  clock timestamptz;
+  arrival timestamptz;
+  today date;
+begin
+  select r.* into use from audit_log_private.rate_limits r
+  where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id
+  for update;
+
+  -- Checked after the lock, so that nothing is counted from the commit of a revocation or the moment of expiry on.
+  perform from audit_log_private.api_keys k
+  where k.organization_id = count_request.organization_id and k.id = count_request.api_key_id
+    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+  if not found then
+    decision := 'unauthorized';
+    return;
+  end if;
+
+  -- Not now(), which is the start of the transaction: a request that waited would be dated before those it waited for.
+  clock := clock_timestamp();
+  -- Never before the last stored time, so that a clock set back does not reopen the window. Times further
+  -- ahead than the window are dropped: they come from a clock that was wrong, and would lock the key out.
+  arrival := greatest(clock, use.counted_at[cardinality(use.counted_at)]);
+  if arrival > clock + span then
+    select greatest(clock, max(t)) into arrival from unnest(use.counted_at) as t where t <= clock + span;
+  end if;
+  times := array(select t from unnest(use.counted_at) as t where t > arrival - span and t <= arrival order by t);
+  if cardinality(times) < quota then
+    decision := 'counted';
+    times := times || arrival;
+    today := arrival at time zone 'UTC';
+    if use.day is distinct from today then
+      if use.day is not null then
+        perform audit_log_private.add_log_read(
+          organization_id => use.organization_id, reader_id => use.api_key_id, day => use.day,
+          requests => use.requests, invalid_requests => use.invalid_requests, entries => use.entries,
+          first_at => use.first_at, last_at => use.last_at, last_address => use.last_address
+        );
+      end if;
+      select 0, 0, 0, 0, arrival, null::inet
+      into use.requests, use.invalid_requests, use.refused_requests, use.entries, use.first_at, use.last_address;
+    end if;
+    update audit_log_private.rate_limits r
+    set counted_at = times,
+      day = today,
+      requests = use.requests + 1,
+      invalid_requests = use.invalid_requests + (read_decision <> 'accepted')::integer,
+      refused_requests = use.refused_requests,
+      entries = use.entries + count_request.entries,
+      first_at = use.first_at,
+      last_at = arrival,
+      last_address = coalesce(client_address, use.last_address),
+      reads = coalesce(count_request.reads, use.reads),
+      caught_up_at = case when not has_more then arrival else use.caught_up_at end
+    where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
+  else
+    decision := 'rate_limited';
+    update audit_log_private.rate_limits r set refused_requests = r.refused_requests + 1
+    where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
+  end if;
+  remaining := greatest(0, quota - cardinality(times));
+  -- The next request is possible when this time leaves the window. If the quota was lowered, it is not the oldest one.
+  reset := greatest(1, ceil(extract(epoch from times[greatest(1, cardinality(times) - quota + 1)] + span - clock)));
+end $$;
+comment on function audit_log_private.count_request is
+  'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
+  'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
+
+-- From supabase/schemas/17_manage_keys.sql.
+
+-- Administrators create, rotate, revoke and list the keys of their organization. The token is only ever in
+-- the answer of create_api_key or rotate_api_key.
+--
+-- A token is `pck_`, 32 random base62 characters (190 bits) and their checksum, which token.ts checks.
+
+create function audit_log_private.new_token() returns text
+-- One statement without calls of our functions: auto_explain can log their arguments.
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  with random as materialized (
+    select extensions.gen_random_bytes(128) as bytes, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
+  ),
+  body as materialized (
+    select 'pck_' || string_agg(substr(digits, byte % 62 + 1, 1), '') as text
+    from (
+      select digits, get_byte(bytes, n) as byte from random, generate_series(0, 127) as n
+      -- 248 = 4 * 62. With larger bytes, the first digits would be more likely.
+      where get_byte(bytes, n) < 248
+      limit 32
+    ) as unbiased
+  ),
+  checksum as (
+    select text, ('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint as number from body
+  )
+  select text || string_agg(substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc)
+  from checksum, random, generate_series(0, 5) as place
+  group by text
+$$;
+comment on function audit_log_private.new_token is 'A new token, in plain text.';
+
+create function audit_log_private.api_key_name(given text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
+  -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
+  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
+    '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
+    '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
+  name text;
+  hidden text;
+begin
+  -- Checked before the patterns, which become disproportionately slow on long text.
+  if char_length(given) <= 1000 then
+    name := normalize(btrim(regexp_replace(btrim(given, E' \t\n\r'), spaces, ' ', 'g')), nfc);
+    hidden := substring(name from invisible);
+  end if;
+  if hidden is not null then
+    raise exception 'the name of an API key has a character that cannot be seen, U+%: remove it',
+      upper(regexp_replace(to_hex(ascii(hidden) + x'1000000'::int), '^10*(?=.{4})', ''))
+      using errcode = 'invalid_parameter_value';
+  end if;
+  if name is null or name = '' or char_length(name) > 100 then
+    raise exception 'the name of an API key has 1 to 100 characters, not only spaces'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return name;
+end $$;
+comment on function audit_log_private.api_key_name is
+  'The name of an API key as it is stored: trimmed, one space between words, in Unicode normalization form C. '
+  'Raises 22023 when it is blank, too long, or has control or format characters, with which two names could look '
+  'alike.';
+
+create function audit_log_private.insert_api_key(
+  organization_id uuid, name text, api_key_id uuid default null, expires_at timestamptz default null
+) returns json
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  token constant text := audit_log_private.new_token();
+  -- Computed here, because auto_explain can log the values of an insert.
+  hash constant bytea := sha256(convert_to(token, 'UTF8'));
+  me constant record := audit_log_private.caller();
+  api_key audit_log_private.api_keys;
+begin
+  if expires_at <= clock_timestamp()
+    or expires_at at time zone 'UTC' > clock_timestamp() at time zone 'UTC' + interval '5 years'
+  then
+    raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
+  values (
+    insert_api_key.organization_id,
+    coalesce(insert_api_key.api_key_id, gen_random_uuid()),
+    audit_log_private.api_key_name(insert_api_key.name),
+    left(token, 7) || '…' || right(token, 4),
+    me.id,
+    me.email,
+    clock_timestamp(),
+    insert_api_key.expires_at
+  )
+  returning k.* into api_key;
+  insert into audit_log_private.api_key_hashes (token_hash, organization_id, api_key_id)
+  values (hash, api_key.organization_id, api_key.id);
+  insert into audit_log_private.rate_limits (organization_id, api_key_id)
+  values (api_key.organization_id, api_key.id);
+  -- An expression and not a query, because auto_explain can log the values of a query.
+  return json_build_object(
+    'id', api_key.id, 'organization_id', api_key.organization_id, 'name', api_key.name, 'hint', api_key.hint,
+    'created_at', api_key.created_at, 'expires_at', api_key.expires_at, 'token', token
+  );
+exception
+  when unique_violation then
+    raise exception 'an API key with this id has been created before: its token cannot be shown again'
+      using errcode = 'unique_violation';
+end $$;
+comment on function audit_log_private.insert_api_key is
+  'Creates an API key, recorded as the signed-in person''s if there is one.';
+
+create function audit_log_private.log_key_event(organization_id uuid, action text, api_key_id uuid) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  request constant record := audit_log_private.request_context();
+begin
+  insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+  select
+    k.organization_id, log_key_event.action, coalesce(request.email, request.otherwise), 'Admin console',
+    jsonb_strip_nulls(jsonb_build_object(
+      'api_key_id', k.id, 'name', k.name, 'hint', k.hint, 'successor_id', k.successor_id
+    )) || request.data
+  from audit_log_private.api_keys k
+  join audit_log.organizations o on o.id = k.organization_id and o.logs_key_events
+  where k.organization_id = log_key_event.organization_id and k.id = log_key_event.api_key_id;
+end $$;
+comment on function audit_log_private.log_key_event is
+  'Writes what the signed-in person did to an API key into the log of an organization that has logs_key_events.';
+
+create function audit_log_private.create_api_key(
+  organization_id uuid, name text, api_key_id uuid, expires_at timestamptz
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  api_key json;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  api_key := audit_log_private.insert_api_key(organization_id, name, api_key_id, expires_at);
+  -- Not in the statement below: a log of statements would have the token.
+  api_key_id := (api_key ->> 'id')::uuid;
+  perform audit_log_private.log_key_event(organization_id, 'api_key_created', api_key_id);
+  return api_key;
+end $$;
+comment on function audit_log_private.create_api_key is 'What audit_log.create_api_key does.';
+
+create function audit_log.create_api_key(
+  organization_id uuid,
+  name text,
+  -- To retry safely, send your own: a repeat fails with 23505 instead of creating a second key.
+  api_key_id uuid default null,
+  expires_at timestamptz default null
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.create_api_key(organization_id, name, api_key_id, expires_at)
+$$;
+comment on function audit_log.create_api_key is
+  'Creates an API key. The answer is the only one with its token. For administrators of the organization; others '
+  'get 42501. A name that is blank, too long or has invisible characters is 22023, and so is an expires_at in '
+  'the past or more than 5 years ahead. An id that was used before is 23505.';
+
+create function audit_log_private.rotate_api_key(
+  organization_id uuid, api_key_id uuid, overlap interval, successor_id uuid
+) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  -- In seconds, because days and months vary in length.
+  overlap_seconds constant numeric := extract(epoch from overlap);
+  clock timestamptz;
+  api_key audit_log_private.api_keys;
+  successor json;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  -- Also where commits do not wait for the disk: after a crash, the key must not work again.
+  perform set_config('synchronous_commit', 'on', true);
+  if overlap_seconds is null or overlap_seconds not between 0 and 90 * 24 * 60 * 60 then
+    raise exception 'overlap is an interval of 0 to 90 days' using errcode = 'invalid_parameter_value';
+  end if;
+  -- Locked, so that two rotations at once take turns.
+  select k.* into api_key from audit_log_private.api_keys k
+  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id
+  for update;
+  clock := clock_timestamp();
+  if not found then
+    perform audit_log_private.refuse_access();
+  elsif api_key.successor_id is not null then
+    raise exception
+      'this API key has been rotated before: if the token of its successor is lost, rotate that one with overlap 0'
+      using errcode = 'AL001';
+  elsif not audit_log_private.is_active(api_key.revoked_at, api_key.expires_at) then
+    raise exception 'this API key is revoked or expired: create another' using errcode = 'AL002';
+  end if;
+  successor := audit_log_private.insert_api_key(
+    organization_id, api_key.name, rotate_api_key.successor_id,
+    -- The same lifetime as its predecessor, at most five years: with more leap days, five years can be a day longer.
+    case when api_key.expires_at is not null then
+      least(
+        clock + (api_key.expires_at - api_key.created_at),
+        (clock at time zone 'UTC' + interval '5 years') at time zone 'UTC'
+      )
+    end
+  );
+  update audit_log_private.api_keys k
+  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
+  where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
+  perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
+  return successor;
+end $$;
+comment on function audit_log_private.rotate_api_key is 'What audit_log.rotate_api_key does.';
+
+create function audit_log.rotate_api_key(
+  organization_id uuid, api_key_id uuid, overlap interval default '24 hours', successor_id uuid default null
+) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.rotate_api_key(organization_id, api_key_id, overlap, successor_id)
+$$;
+comment on function audit_log.rotate_api_key is
+  'Creates the successor of an API key, with the same name and lifetime, and answers like create_api_key. The '
+  'old key expires after the overlap, never later than before; an overlap of 0 ends it at once. For '
+  'administrators of the organization; others get 42501. A key that has a successor is AL001, a revoked or '
+  'expired key AL002, an overlap below 0 or above 90 days 22023.';
+
+create function audit_log_private.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  me constant record := audit_log_private.caller();
+  api_key audit_log_private.api_keys;
+  is_revoked boolean;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
+  update audit_log_private.api_keys k
+  set revoked_at = clock, revoked_by = me.id, revoked_by_email = me.email
+  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id and k.revoked_at is null;
+  is_revoked := found;
+  select k.* into api_key from audit_log_private.api_keys k
+  where k.organization_id = revoke_api_key.organization_id and k.id = api_key_id;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  if is_revoked then
+    perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', api_key_id);
+  end if;
+  return (select to_json(k) from (
+    select api_key.id, api_key.organization_id, api_key.name, api_key.hint, api_key.created_at,
+      api_key.revoked_at, api_key.revoked_by_email
+  ) as k);
+end $$;
+comment on function audit_log_private.revoke_api_key is 'What audit_log.revoke_api_key does.';
+
+create function audit_log.revoke_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.revoke_api_key(organization_id, api_key_id)
+$$;
+comment on function audit_log.revoke_api_key is
+  'Revokes an API key: from the commit on, every request with it is refused; a page that was read before may '
+  'still arrive. Revoking again changes nothing. For administrators of the organization; others get 42501.';
+
+create function audit_log_private.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  update audit_log_private.api_keys k set maker_left_at = null, confirmed_by = me.id, confirmed_by_email = me.email
+  where k.organization_id = confirm_api_key.organization_id and k.id = api_key_id;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  perform audit_log_private.log_key_event(organization_id, 'api_key_confirmed', api_key_id);
+  return json_build_object('id', api_key_id, 'confirmed_by_email', me.email);
+end $$;
+comment on function audit_log_private.confirm_api_key is 'What audit_log.confirm_api_key does.';
+
+create function audit_log.confirm_api_key(organization_id uuid, api_key_id uuid) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.confirm_api_key(organization_id, api_key_id)
+$$;
+comment on function audit_log.confirm_api_key is
+  'Keeps an API key whose maker has left (person_left): the caller answers for it from now on. For '
+  'administrators of the organization; others get 42501.';
+
+create function audit_log.person_left(organization_id uuid, person text, revoke boolean default false) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  key record;
+  keys integer := 0;
+begin
+  -- As in rotate_api_key.
+  perform set_config('synchronous_commit', 'on', true);
+  for key in
+    update audit_log_private.api_keys k
+    set maker_left_at = coalesce(k.maker_left_at, clock), revoked_at = case when revoke then clock end
+    where k.organization_id = person_left.organization_id and coalesce(k.confirmed_by, k.created_by) = person
+      and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    returning k.id
+  loop
+    keys := keys + 1;
+    if revoke then
+      perform audit_log_private.log_key_event(organization_id, 'api_key_revoked', key.id);
+    end if;
+  end loop;
+  return json_build_object('keys', keys);
+end $$;
+comment on function audit_log.person_left is
+  'Says that a person, an id as caller() gives it, has left an organization. The active API keys that the person '
+  'made or confirmed go on, but are marked until somebody confirms or revokes them (list_api_keys, health); with '
+  'revoke, they end now. Returns {keys}: how many. May be repeated. For the platform: service_role, and triggers '
+  'of the owner.';
+
+create function audit_log_private.list_api_keys(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => true);
+  return (
+    select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
+      select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
+        k.maker_left_at, k.confirmed_by_email,
+        least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
+        case
+          when k.revoked_at is not null then 'revoked'
+          when k.expires_at <= clock then 'expired'
+          when k.expires_at <= clock + interval '14 days' then 'expiring'
+          else 'active'
+        end as state,
+        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.reads, r.caught_up_at,
+        audit_log_private.quota() as quota,
+        (
+          select count(*) from unnest(r.counted_at) as t
+          -- Later times come from a clock that was wrong.
+          where t between clock - interval '60 seconds' and clock + interval '60 seconds'
+        ) as requests_last_minute
+      from audit_log_private.api_keys k
+      cross join lateral (
+        select l.counted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
+        where l.organization_id = k.organization_id and l.api_key_id = k.id
+        -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
+        -- the organization's.
+        offset 0
+      ) as r
+      where k.organization_id = list_api_keys.organization_id
+    ) as l
+  );
+end $$;
+comment on function audit_log_private.list_api_keys is 'What audit_log.list_api_keys does.';
+
+create function audit_log.list_api_keys(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_api_keys(organization_id)
+$$;
+comment on function audit_log.list_api_keys is
+  'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
+  'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
+  'ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last '
+  'read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the '
+  'person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired '
+  'or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
+  'organization; others get 42501.';
+
+create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  names jsonb;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  perform audit_log_private.check_days(start_date, end_date);
+  -- Not joined: with outdated statistics, a join compared each row with all keys of the organization.
+  select jsonb_object_agg(k.id, k.name) into names from audit_log_private.api_keys k
+  where k.organization_id = api_key_usage.organization_id;
+  return (
+    select coalesce(json_agg(u order by u.day, u.name, u.user_email, u.user_id, u.api_key_id), '[]')
+    from (
+      select r.day, case when not r.is_person then r.reader_id end as api_key_id, case when not r.is_person then names ->> r.reader_id::text end as name,
+        r.user_id, r.user_email, r.requests, r.invalid_requests, r.entries, r.first_at, r.last_at, r.last_address
+      from (
+        select l.* from audit_log_private.log_reads l
+        where l.organization_id = api_key_usage.organization_id and l.day between start_date and end_date
+        union all
+        select u.organization_id, false, u.api_key_id, u.day, null, null, u.requests, u.invalid_requests, u.entries,
+          u.first_at, u.last_at, u.last_address
+        from audit_log_private.rate_limits u
+        where u.organization_id = api_key_usage.organization_id and u.day between start_date and end_date
+      ) as r
+    ) as u
+  );
+end $$;
+comment on function audit_log_private.api_key_usage is 'What audit_log.api_key_usage does.';
+
+create function audit_log.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.api_key_usage(organization_id, start_date, end_date)
+$$;
+comment on function audit_log.api_key_usage is
+  'Who read the log, by UTC day, start and end included, within the last 400 days: [{day, api_key_id, name, '
+  'user_id, user_email, requests, invalid_requests, entries, first_at, last_at, last_address}]. A row is about '
+  'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
+  '400. For administrators and auditors of the organization; others get 42501.';
+
+-- From supabase/schemas/18_api.sql.
+
+-- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
+-- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
+-- the request. It returns decisions and never raises them, because a raise would undo the count.
+
+-- The Data API sends a value of this type as it is. On the way, json would be parsed twice.
+create domain audit_log."application/vnd.public-audit-log+json" as text;
+
+create function audit_log.public_audit_log(
+  token_hash text, resource text, query audit_log.page_query default null, client_address inet default null
+) returns audit_log."application/vnd.public-audit-log+json"
+-- plpgsql, because it keeps plans between calls.
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  key record;
+begin
+  select h.organization_id, h.api_key_id into key from audit_log_private.api_key_hashes h
+  where h.token_hash = decode(public_audit_log.token_hash, 'hex');
+  -- Also called without a key, so that an unknown token takes as long as a revoked or expired one.
+  return audit_log_private.answer_request(key.organization_id, key.api_key_id, resource, query, client_address);
+end $$;
+comment on function audit_log.public_audit_log is
+  'Answers one request of the public audit log: the text of {decision, …}. unauthorized: no active key has this '
+  'token. rate_limited. invalid_query: the query is null, its action is not in the catalogue (actions has the '
+  'codes that are), or there is no such resource. invalid_cursor: its after is not a cursor for this query. '
+  'too_many: its user_email has more than 1,000,000 entries in this time. accepted: with organization_id, total, '
+  'items, and what else the reading has (cursor, has_more, altered). All but unauthorized say api_key_id, quota '
+  '(requests a minute), remaining and reset (seconds). token_hash: SHA-256 in hexadecimal; anything else raises '
+  '22023. resource: entries, seals or actions. For the Edge Function only.';
+
+create function audit_log_private.answer_request(
+  organization_id uuid, api_key_id uuid, resource text, query audit_log.page_query, client_address inet
+) returns text
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  quota constant integer := audit_log_private.quota();
+  key record;
+  may_read boolean := true;
+  read audit_log_private.reading;
+  request record;
+  actions json;
+  answer text;
+begin
+  select
+    coalesce(o.external_id, o.id::text) as shown_id,
+    coalesce(
+      r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
+    ) as looks_exhausted
+  into key
+  from audit_log_private.api_keys k
+  join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+  join audit_log.organizations o on o.id = k.organization_id
+  where k.organization_id = answer_request.organization_id and k.id = answer_request.api_key_id
+    and audit_log_private.is_active(k.revoked_at, k.expires_at);
+  if not found then
+    return json_build_object('decision', 'unauthorized');
+  end if;
+
+  -- The page is read before the request is counted, because counting locks the key's row until the end: requests of one
+  -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
+  if key.looks_exhausted then
+    request := audit_log_private.count_request(organization_id, api_key_id, client_address);
+    may_read := request.decision = 'counted';
+  end if;
+  read.decision := 'invalid_query';
+  -- Not "is not null", which would ask for every field.
+  if may_read and not query is null then
+    query := audit_log_private.with_defaults(query);
+    if resource = 'seals' then
+      read := audit_log_private.read_seals(organization_id, query);
+    elsif resource = 'actions' then
+      read := audit_log_private.read_actions();
+    elsif resource = 'entries' and query.after is null then
+      read := audit_log_private.read_page(organization_id, query);
+    elsif resource = 'entries' then
+      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
+      -- commit comes later in the WAL, and waits for it.
+      perform set_config('synchronous_commit', 'on', true);
+      read := audit_log_private.read_feed(organization_id, query);
+    end if;
+  end if;
+  if not key.looks_exhausted then
+    request := audit_log_private.count_request(
+      organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), read.reads, read.has_more
+    );
+  elsif may_read then
+    update audit_log_private.rate_limits r
+    set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
+      entries = r.entries + coalesce(read.entries, 0),
+      reads = coalesce(read.reads, r.reads),
+      caught_up_at = case when not read.has_more then r.last_at else r.caught_up_at end
+    where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
+  end if;
+
+  if request.decision = 'unauthorized' then
+    return json_build_object('decision', 'unauthorized');
+  elsif request.decision = 'rate_limited' then
+    return json_build_object(
+      'decision', 'rate_limited', 'api_key_id', api_key_id, 'quota', quota,
+      'remaining', request.remaining, 'reset', request.reset
+    );
+  end if;
+  if read.decision = 'invalid_query' and resource = 'entries' then
+    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that the
+    -- Edge Function still finds the error.
+    select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
+    where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
+  end if;
+  answer := json_build_object(
+    'decision', read.decision, 'api_key_id', api_key_id, 'quota', quota,
+    'remaining', request.remaining, 'reset', request.reset, 'organization_id', key.shown_id,
+    'actions', coalesce(actions, '[]'), 'total', read.total, 'cursor', read.cursor, 'has_more', read.has_more,
+    'altered', read.altered
+  );
+  return coalesce(left(answer, -1) || E',"items":\n' || read.items || E'\n}', answer);
+end $$;
+comment on function audit_log_private.answer_request is
+  'Answers a request with a key of this organization: see public_audit_log.';
+
+-- From supabase/schemas/19_deletion.sql.
+
+-- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
+-- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
+-- seals each day again, with the number of removed entries.
+
+create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
+-- Planned for each range: a generic plan knows no sizes, and might read the whole table.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
+declare
+  first_time constant timestamptz := range_start::timestamp at time zone 'UTC';
+  end_time constant timestamptz := range_end::timestamp at time zone 'UTC';
+  last_time timestamptz;
+  last_id uuid;
+  deleted bigint;
+begin
+  select e.created_at, e.id into last_time, last_id from audit_log.audit_entries e
+  where e.organization_id = delete_first_entries.organization_id and e.created_at >= first_time and e.created_at < end_time
+  order by e.created_at, e.id limit 1 offset 9999;
+  if not found then
+    last_time := end_time - interval '1 microsecond';
+    last_id := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  end if;
+  delete from audit_log.audit_entries e
+  where e.organization_id = delete_first_entries.organization_id
+    and e.created_at >= first_time and (e.created_at, e.id) <= (last_time, last_id);
+  get diagnostics deleted = row_count;
+  return deleted;
+end $$;
+comment on function audit_log_private.delete_first_entries is
+  'Deletes the oldest entries of a range of UTC days, range_end not included, at most 10,000. Returns how many.';
+
+create function audit_log_private.delete_old_days(organization_id uuid, range_end date) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
+declare
+  first_day date;
+  last_day date;
+begin
+  -- The counts tell where to begin, because until the next vacuum the index still has all that earlier pieces
+  -- deleted. They also tell where to end: a day that fits into a piece is deleted in one, so that the upkeep
+  -- cannot seal the rest of it in between.
+  select min(d.day), max(d.day) filter (where d.running_total <= 10000) into first_day, last_day from (
+    select c.day, sum(sum(c.entries)) over (order by c.day) as running_total from audit_log_private.entry_counts c
+    where c.organization_id = delete_old_days.organization_id and c.day < delete_old_days.range_end
+    group by c.day having sum(c.entries) > 0
+  ) as d;
+  if audit_log_private.delete_first_entries(organization_id, first_day, coalesce(last_day, first_day) + 1) > 0 then
+    return true;
+  end if;
+  -- Entries that the counts miss, if they are wrong.
+  return audit_log_private.delete_first_entries(organization_id, '-infinity', range_end) > 0;
+end $$;
+comment on function audit_log_private.delete_old_days is
+  'Deletes an organization''s oldest entries before a UTC day: as many whole days as have 10,000 entries '
+  'together, or 10,000 entries of one longer day. Returns whether it deleted any.';
+
+create table audit_log_private.holds (
+  -- Not on delete cascade: an organization on hold cannot go in any other way either.
+  organization_id uuid not null references audit_log.organizations,
+  reason text not null check (reason ~ '\S' and char_length(reason) <= 200),
+  held_by text not null check (held_by ~ '\S'),
+  held_at timestamptz not null default clock_timestamp(),
+  released_by text check (released_by ~ '\S'),
+  released_at timestamptz,
+  primary key (organization_id, reason, held_at),
+  check ((released_at is null) = (released_by is null))
+);
+comment on table audit_log_private.holds is
+  'Orders not to delete an organization''s entries, with who gave and who released them. Kept until the '
+  'organization is deleted.';
+
+-- The same reason stands once. Others may stand beside it, each until its own release.
+create unique index holds_standing_key on audit_log_private.holds (organization_id, reason) where released_at is null;
+
+create function audit_log_private.standing_holds(organization_id uuid) returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select coalesce(json_agg(json_build_object(
+      'reason', h.reason, 'held_by', h.held_by, 'held_at', audit_log_private.api_time(h.held_at)
+    ) order by h.held_at), '[]')
+    from audit_log_private.holds h
+    where h.organization_id = standing_holds.organization_id and h.released_at is null
+  );
+end $$;
+comment on function audit_log_private.standing_holds is
+  'An organization''s holds that are not released, the oldest first: [{reason, held_by, held_at}].';
+
+create function audit_log_private.lock_organization(organization_id uuid, for_deletion boolean) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  holds text;
+begin
+  -- One piece at a time. Writers do not wait, because they only take a key share lock.
+  perform from audit_log.organizations o where o.id = lock_organization.organization_id for no key update;
+  if not found then
+    raise exception 'there is no organization %',
+      coalesce(organization_id::text, 'null: give its id')
+      using errcode = 'P0002';
+  end if;
+  holds := audit_log_private.standing_holds(organization_id);
+  if for_deletion and holds <> '[]' then
+    raise exception 'organization % is on hold, so nothing of it may be deleted: %',
+      organization_id, holds
+      using errcode = 'object_in_use';
+  end if;
+end $$;
+comment on function audit_log_private.lock_organization is
+  'Keeps other deletions in an organization waiting until the transaction ends. Raises P0002 if there is no such '
+  'organization; for a deletion, 55006 with the holds while any stands.';
+
+create function audit_log_private.hold(organization_id uuid, reason text, who text default session_user) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Waits for the piece of a deletion that is at work. The next one finds the hold.
+  perform audit_log_private.lock_organization(organization_id, for_deletion => false);
+  -- Changes the row, so that a deletion with an older snapshot (repeatable read), which cannot find it, fails.
+  update audit_log.organizations o set name = o.name where o.id = hold.organization_id;
+  insert into audit_log_private.holds (organization_id, reason, held_by)
+  values (hold.organization_id, hold.reason, who);
+end $$;
+comment on function audit_log_private.hold is
+  'From its commit on, no entry of the organization is deleted until release(). Raises P0002 if there is no such '
+  'organization, 23505 if a hold with this reason stands.';
+
+create function audit_log_private.release(organization_id uuid, reason text, who text default session_user) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+begin
+  update audit_log_private.holds h set released_by = who, released_at = clock
+  where h.organization_id = release.organization_id and h.reason = release.reason and h.released_at is null;
+  if not found then
+    raise exception 'organization % has no standing hold "%"',
+      coalesce(organization_id::text, 'null'), coalesce(reason, 'null')
+      using errcode = 'P0002';
+  end if;
+end $$;
+comment on function audit_log_private.release is
+  'Ends the hold with this reason. Others may still stand. Raises P0002 if none with this reason stands.';
+
+create function audit_log_private.delete_entries_before(organization_id uuid, day date) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  if (day <= today) is not true then
+    raise exception 'entries before % cannot be deleted: give a day that is not in the future, at most % (UTC)',
+      coalesce(day::text, 'null'), today using errcode = 'invalid_parameter_value';
+  end if;
+  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  return audit_log_private.delete_old_days(organization_id, day);
+end $$;
+comment on function audit_log_private.delete_entries_before is
+  'Retention: deletes one piece, some 10,000 entries, of an organization''s entries before a UTC day. Returns '
+  'whether there may be more. Raises 22023 if the day is null or in the future, P0002 if there is no such '
+  'organization, 55006 while it is on hold.';
+
+create function audit_log_private.delete_expired_entries(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+  days integer;
+begin
+  -- Another deletion may be at work, and must not be waited for. What it leaves is deleted the next night.
+  select o.keep_days into days from audit_log.organizations o
+  where o.id = delete_expired_entries.organization_id and o.keep_days is not null
+  for no key update skip locked;
+  if days is null or audit_log_private.standing_holds(organization_id)::text <> '[]' then
+    return false;
+  end if;
+  return audit_log_private.delete_old_days(organization_id, today - days);
+end $$;
+comment on function audit_log_private.delete_expired_entries is
+  'Scheduled retention: deletes one piece, as delete_entries_before does, of what is older than keep_days; '
+  'nothing while the organization is on hold. Returns whether it deleted any.';
+
+create function audit_log_private.delete_organization(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  has_more boolean;
+begin
+  perform audit_log_private.lock_organization(organization_id, for_deletion => true);
+  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are deleted
+  -- with the keys.
+  update audit_log.organizations o set leaving_at = clock_timestamp()
+  where o.id = delete_organization.organization_id and o.leaving_at is null;
+  has_more := found;
+  delete from audit_log_private.api_keys k where k.organization_id = delete_organization.organization_id;
+  has_more := has_more or found;
+  delete from audit_log.organization_members m where m.organization_id = delete_organization.organization_id;
+  if has_more or found then
+    return true;
+  end if;
+  -- Locked against the upkeep, which must not find the organization gone. First, because the upkeep waits for the
+  -- organization's lock.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  perform audit_log_private.delete_old_days(organization_id, 'infinity');
+  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold now.
+  update audit_log_private.entry_counts c set required_path = null
+  where c.organization_id = delete_organization.organization_id
+    and (c.day, c.action, c.writer_pid, c.part) in (
+      select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
+      where w.organization_id = delete_organization.organization_id and w.writer_pid <> 0 and w.required_path is not null
+      for update skip locked
+    );
+  has_more := found;
+  for attempt in 1 .. 100 loop
+    -- From the end, because until the next vacuum the beginning of the index is full of deleted entries.
+    perform from audit_log.audit_entries e
+    where e.organization_id = delete_organization.organization_id
+    order by e.created_at desc, e.id desc limit 1;
+    if has_more or found then
+      return true;
+    end if;
+    if audit_log_private.delete_empty_organization(organization_id) then
+      return false;
+    end if;
+    perform pg_sleep(0.05);
+  end loop;
+  raise exception 'a writer has not committed for 5 seconds: try again' using errcode = 'lock_not_available';
+end $$;
+comment on function audit_log_private.delete_organization is
+  'Deletes an organization and everything about it, one piece at a time: first its keys and members, and from '
+  'then on its writers are refused; then its entries by some 10,000; at last the rest with its seals. Returns '
+  'whether there is more. Raises P0002 if there is no such organization, 55006 while it is on hold, 55P03 if a '
+  'writer does not commit within 5 seconds.';
+
+create function audit_log_private.delete_empty_organization(organization_id uuid) returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  locked bigint;
+  counts bigint;
+begin
+  -- A writer locks the row of counts that it updates; if it inserts the first one, it locks the organization.
+  perform from audit_log.organizations o where o.id = delete_empty_organization.organization_id for update skip locked;
+  if not found then
+    return false;
+  end if;
+  select count(*) into locked from (
+    select from audit_log_private.entry_counts c
+    where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0 for update skip locked
+  ) as c;
+  select count(*) into counts from audit_log_private.entry_counts c
+  where c.organization_id = delete_empty_organization.organization_id and c.writer_pid <> 0;
+  perform from audit_log.audit_entries e where e.organization_id = delete_empty_organization.organization_id limit 1;
+  if found or locked <> counts then
+    -- Gives back what it has locked: a writer that is waited for may need it.
+    raise exception using errcode = 'lock_not_available';
+  end if;
+  set constraints audit_log_private.refuse_deletion deferred;
+  delete from audit_log_private.seals s where s.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log_private.entry_counts c where c.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log_private.holds h where h.organization_id = delete_empty_organization.organization_id;
+  delete from audit_log.organizations o where o.id = delete_empty_organization.organization_id;
+  set constraints audit_log_private.refuse_deletion immediate;
+  return true;
+exception
+  when lock_not_available then
+    return false;
+end $$;
+comment on function audit_log_private.delete_empty_organization is
+  'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
+  'itself. Otherwise it returns false, and locks nothing.';
+
+-- From supabase/schemas/20_console.sql.
+
+-- What administrators and auditors read of their organization in the console: by functions in audit_log, which
+-- call their namesakes in audit_log_private. Their reads are counted like those of keys.
+
+create function audit_log_private.list_organizations() returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.refuse_conditions();
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
+        'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
+        'may_read', (m.role <> 'member' and audit_log_private.reads(m.id)) is true
+      )
+      order by m.name, m.id
+    ), '[]')
+    from audit_log_private.my_organizations() m
+    join audit_log.organizations o on o.id = m.id and o.leaving_at is null
+    where (audit_log_private.caller()).id is not null
+  );
+end $$;
+comment on function audit_log_private.list_organizations is 'What audit_log.list_organizations does.';
+
+create function audit_log.list_organizations() returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_organizations()
+$$;
+comment on function audit_log.list_organizations is
+  'The organizations that the signed-in person belongs to, by name: [{id, organization_id, name, role, is_admin, '
+  'may_read}]. organization_id is what the API shows: the external id, if there is one. role is admin, auditor '
+  'or member. is_admin and may_read are false for a person who must use a second factor first.';
+
+create function audit_log_private.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  query := audit_log_private.checked_query(query);
+  if query.after is null then
+    read := audit_log_private.read_page(organization_id, query);
+  else
+    perform set_config('synchronous_commit', 'on', true); -- As in answer_request.
+    read := audit_log_private.read_feed(organization_id, query);
+  end if;
+  perform audit_log_private.require_accepted(read.decision);
+  perform audit_log_private.count_read(organization_id, read.entries);
+  -- Items as text, because a client's parser would round long numbers in data.
+  return json_build_object('total', read.total, 'items', read.items, 'cursor', read.cursor, 'has_more', read.has_more);
+end $$;
+comment on function audit_log_private.read_audit_log is 'What audit_log.read_audit_log does.';
+
+create function audit_log.read_audit_log(organization_id uuid, query audit_log.page_query) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.read_audit_log(organization_id, query)
+$$;
+comment on function audit_log.read_audit_log is
+  'A page of an organization''s log: {total, items, cursor, has_more}. The query needs start_date and end_date; '
+  'without page_limit the page has up to 100 entries, at most 1000; without newest_first, the newest come first. '
+  'items is the text of a JSON array. With after, items are the entries that the cursor has not seen, cursor is '
+  'where to go on, and has_more says whether it leads to more now. Without after, cursor and has_more are null. '
+  'A wrong cursor is AL003; a person with more than 1,000,000 entries in this time AL004; a query without days, '
+  'with an unlawful page_limit or page_offset, or with actions that are not in the catalogue, 22023. For '
+  'administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  line text;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  select audit_log_private.entry_line(e) into line from audit_log.audit_entries e
+  where e.organization_id = read_entry.organization_id
+    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
+  perform audit_log_private.count_read(organization_id, (line is not null)::integer);
+  return line;
+end $$;
+comment on function audit_log_private.read_entry is 'What audit_log.read_entry does.';
+
+create function audit_log.read_entry(organization_id uuid, created_at timestamptz, id uuid) returns text
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.read_entry(organization_id, created_at, id)
+$$;
+comment on function audit_log.read_entry is
+  'One entry, by what identifies it in answers, as the text of a JSON object; null when there is none. '
+  'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  wanted constant text := lower(prefix collate "C");
+  person text := wanted;
+  persons text[] := array[]::text[];
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  -- Each step is a seek in the index to the next person, however many entries each has.
+  while cardinality(persons) < 10 loop
+    select lower(e.user_email) into person from audit_log.audit_entries e
+    where e.organization_id = find_persons.organization_id and lower(e.user_email) >= person
+    order by lower(e.user_email) limit 1;
+    exit when not found or not starts_with(person, wanted);
+    persons := persons || person;
+    -- The least text that is greater.
+    person := person || U&'\0001';
+  end loop;
+  perform audit_log_private.count_read(organization_id, 0);
+  return to_json(persons);
+end $$;
+comment on function audit_log_private.find_persons is 'What audit_log.find_persons does.';
+
+create function audit_log.find_persons(organization_id uuid, prefix text) returns json
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.find_persons(organization_id, prefix)
+$$;
+comment on function audit_log.find_persons is
+  'The first ten persons in the log whose address begins with a prefix, in small letters and their order: '
+  '[text]. Counts as a read. For administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.daily_entry_counts(
+  organization_id uuid, query audit_log.page_query, by_hour boolean
+) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+  first_hour timestamp;
+  last_hour timestamp;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  query := audit_log_private.checked_query(query);
+  first_hour := date_trunc('hour', query.since at time zone 'UTC');
+  read := audit_log_private.count_matching(organization_id, query);
+  perform audit_log_private.require_accepted(read.decision);
+  -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
+  -- before until.
+  last_hour := date_trunc('hour', query.until at time zone 'UTC');
+  return json_build_object('total', read.total, 'items', (
+    select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
+      select p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries from (
+        select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
+        cross join unnest(
+          case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
+        ) with ordinality as u (entries, hour)
+        where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
+          and c.day between first_hour::date and last_hour::date
+          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and (query.actions is null or c.action = any (query.actions))
+        union all
+        select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
+        union all
+        select last_hour, b.in_hour from audit_log_private.count_before(organization_id, query.actions, query.until) as b
+        where query.user_email is null
+        union all
+        (
+          select e.created_at at time zone 'UTC', 1
+          from audit_log.audit_entries e
+          where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
+            -- As in read_page.
+            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+            and (query.actions is null or e.action = any (query.actions))
+        )
+      ) as p
+      group by 1, 2 having sum(p.entries) <> 0
+    ) as t
+  ));
+end $$;
+comment on function audit_log_private.daily_entry_counts is 'What audit_log.daily_entry_counts does.';
+
+create function audit_log.daily_entry_counts(
+  organization_id uuid, query audit_log.page_query, by_hour boolean default false
+) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.daily_entry_counts(organization_id, query, by_hour)
+$$;
+comment on function audit_log.daily_entry_counts is
+  'How many entries match a query, in all and on each UTC day, or with by_hour in each hour, 0 to 23: {total, '
+  'items: [{day, hour, entries}]}, without days and hours that have none. Of the query, the days, since, until, '
+  'actions and user_email count; it is refused as in read_audit_log. For administrators and auditors of the '
+  'organization; others get 42501.';
+
+create function audit_log_private.list_actions(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  return (audit_log_private.read_actions()).items::json;
+end $$;
+comment on function audit_log_private.list_actions is 'What audit_log.list_actions does.';
+
+create function audit_log.list_actions(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_actions(organization_id)
+$$;
+comment on function audit_log.list_actions is
+  'The actions that entries may have: [{code, description, required, deprecated_at}]. For administrators and '
+  'auditors of the organization; others get 42501.';
+
+create function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  return json_build_object(
+    'total', read.total, 'altered', read.altered, 'items', read.items::json,
+    'keep_days', (select o.keep_days from audit_log.organizations o where o.id = list_seals.organization_id),
+    'holds', audit_log_private.standing_holds(organization_id)
+  );
+end $$;
+comment on function audit_log_private.list_seals is 'What audit_log.list_seals does.';
+
+create function audit_log.list_seals(organization_id uuid, query audit_log.page_query) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.list_seals(organization_id, query)
+$$;
+comment on function audit_log.list_seals is
+  'A page of an organization''s seals of the days of a query, by sequence: {total, altered, items, keep_days, '
+  'holds}. altered lists the altered days. keep_days: after how many days entries are deleted; null: never. '
+  'holds: [{reason, held_by, held_at}], the oldest first; while there is one, nothing is deleted. For '
+  'administrators and auditors of the organization; others get 42501.';
+
+create function audit_log_private.latest_seal(organization_id uuid) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  latest audit_log_private.seals;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  latest := audit_log_private.chain_end(organization_id);
+  return case when latest.sequence is not null then audit_log_private.seal_json(latest) end;
+end $$;
+comment on function audit_log_private.latest_seal is 'What audit_log.latest_seal does.';
+
+create function audit_log.latest_seal(organization_id uuid) returns json
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select audit_log_private.latest_seal(organization_id)
+$$;
+comment on function audit_log.latest_seal is
+  'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
+  'administrators and auditors of the organization; others get 42501.';
+
+-- From supabase/schemas/21_log_table.sql.
+
+-- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
+-- functions and up to three triggers:
+--
+--  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
+--    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
+--    Each trigger's condition names this function. So `drop column … cascade` drops the function and the triggers, and no
+--    write breaks.
+--  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
+--    of log_table. Because they are in a comment and in no table, dumps and restores need no care.
+
+create function audit_log_private.logged_tables()
+returns table (logged regclass, trigger_function regprocedure, arguments jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select
+      -- By its triggers, because it may have another name now; by its name, if it has lost the triggers.
+      coalesce(
+        (select t.tgrelid from pg_trigger t where t.tgfoid = p.oid and t.tgparentid = 0 limit 1)::regclass,
+        to_regclass(c.arguments ->> 'logged')
+      ),
+      p.oid::regprocedure, c.arguments
+    from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
+end $$;
+comment on function audit_log_private.logged_tables is
+  'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
+  'defaults, without nulls; fields: the names in data.';
+
+create function audit_log_private.required_but_missing(action text, fields text[]) returns text
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  required text[];
+begin
+  select a.required into required from audit_log.actions a where a.code = action;
+  if not found then
+    return format('the action %s is not in the table audit_log.actions', quote_literal(action));
+  end if;
+  return (
+    select format('the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', '))
+    from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
+  );
+end $$;
+comment on function audit_log_private.required_but_missing is
+  'Why entries with this action and these fields of data would be refused; null if they would not.';
+
+create function audit_log_private.immediate_key(logged regclass) returns text[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select array_agg(a.attname::text order by a.attnum) from pg_index i
+    join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
+    where i.indrelid = logged and i.indisprimary and i.indimmediate
+      -- Tables that inherit from it may have the same keys again.
+      and not exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = logged and c.relkind = 'r')
+  );
+end $$;
+comment on function audit_log_private.immediate_key is
+  'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
+  'exchange the keys of two rows), or if other tables inherit from it.';
+
+create table audit_log_private.logging_failures (
+  logged text not null,
+  writer_pid integer not null,
+  failures bigint not null,
+  last_at timestamptz not null,
+  last_error text not null,
+  primary key (logged, writer_pid)
+);
+comment on table audit_log_private.logging_failures is
+  'How often a statement went on without its entries (log_table: on_failure => carry_on). Each backend counts in '
+  'rows of its own, so that no writer waits. Delete the rows when you have removed the cause.';
+
+create function audit_log_private.note_failure(logged text, error text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log_private.logging_failures as f (logged, writer_pid, failures, last_at, last_error)
+  values (logged, pg_backend_pid(), 1, clock_timestamp(), left(error, 500))
+  on conflict on constraint logging_failures_pkey do update
+  set failures = f.failures + 1, last_at = excluded.last_at, last_error = excluded.last_error;
+end $$;
+comment on function audit_log_private.note_failure is 'Counts a statement whose entries could not be written.';
+
+create function audit_log_private.logging_problems() returns table (logged text, problem text)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select coalesce(l.logged::text, l.arguments ->> 'logged'), p.problem
+    from audit_log_private.logged_tables() l
+    cross join lateral (
+      select case
+        when l.logged is null then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
+        else format('the trigger of on_%s is %s', e.event, case when t.oid is null then 'gone: call log_table again' else 'disabled' end)
+      end
+      from (values ('insert', 4), ('delete', 8), ('update', 16)) as e (event, bit)
+      left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
+      where l.arguments ? ('on_' || e.event) and (t.tgenabled in ('O', 'A')) is not true
+      union all
+      select audit_log_private.required_but_missing(
+        a.value, array(select jsonb_array_elements_text(l.arguments -> 'fields'))
+      )
+      from jsonb_each_text(l.arguments) as a where a.key in ('on_insert', 'on_update', 'on_delete')
+      union all
+      select 'the primary key that pairs old and new rows is gone: call log_table again'
+      from pg_trigger t
+      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.immediate_key(l.logged) is null
+      union all
+      -- Partitions, and tables that inherit.
+      select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
+      where i.inhparent = l.logged
+        and i.inhrelid not in (select o.logged from audit_log_private.logged_tables() o where o.logged is not null)
+    ) as p (problem)
+    where p.problem is not null;
+  -- A replaced organization_of names tables of the platform, which may have changed since.
+  perform audit_log_private.organization_of(null);
+exception
+  -- There is no organization null. This is how the function answers that is not replaced.
+  when foreign_key_violation then null;
+  when others then
+    select 'audit_log_private.organization_of', sqlstate || ': ' || sqlerrm into logged, problem;
+    return next;
+end $$;
+comment on function audit_log_private.logging_problems is
+  'Why actions are missing from the log, or will be: nothing, unless tables or actions were changed after '
+  'log_table. Part of health().';
+
+create function audit_log_private.with_changes(data jsonb, names text[], former text[], present text[]) returns jsonb
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  changes jsonb := jsonb '{}';
+begin
+  for n in 1 .. cardinality(names) loop
+    if former[n] is distinct from present[n] then
+      changes := changes || jsonb_build_object(
+        names[n], jsonb_build_array(audit_log_private.cut(former[n], 100), audit_log_private.cut(present[n], 100))
+      );
+    end if;
+  end loop;
+  return case when changes = '{}' then data else data || jsonb_build_object('changes', changes) end;
+end $$;
+comment on function audit_log_private.with_changes is
+  'data with the field changes: {name: [old, new]} of all values that differ.';
+
+create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  if list = '' then
+    select array[]::text[], array[]::regtype[], array[]::text[] into names, types, used;
+    return;
+  end if;
+  -- A view tells, without a parser of ours.
+  execute format('create temp view logged_columns as select %s from %s', list, logged);
+  select array_agg(a.attname order by a.attnum), array_agg(a.atttypid::regtype order by a.attnum) into names, types
+  from pg_attribute a where a.attrelid = to_regclass('pg_temp.logged_columns');
+  select coalesce(array_agg(distinct a.attname), '{}') into used
+  from pg_rewrite r
+  join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refobjid = logged
+  join pg_attribute a on a.attrelid = logged and a.attnum = d.refobjsubid and a.attnum > 0
+  where r.ev_class = to_regclass('pg_temp.logged_columns');
+  -- The row that the row function builds has only the columns that are used.
+  if exists (
+    select from pg_rewrite r join pg_class c on c.oid = logged
+    where r.ev_class = to_regclass('pg_temp.logged_columns') and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
+  ) then
+    raise exception 'log_table(%): name columns of the row, not the whole row, in: %',
+      logged, list
+      using errcode = 'feature_not_supported';
+  end if;
+  drop view pg_temp.logged_columns;
+end $$;
+comment on function audit_log_private.selected_columns is
+  'What a select list gives over a table: names and types, and which columns of the table it uses.';
+
+create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+declare
+  one constant record := audit_log_private.selected_columns(logged, "row");
+  field constant record := audit_log_private.selected_columns(logged, data);
+  change constant record := audit_log_private.selected_columns(logged, changes);
+  -- Only columns that are used: the others may be dropped later.
+  used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
+  fields constant integer := cardinality(field.names);
+  unseen text;
+begin
+  select string_agg(a.attname, ', ') into unseen from pg_attribute a
+  where a.attrelid = logged and a.attname = any (used) and a.attgenerated = 'v';
+  if unseen is not null then
+    raise exception 'log_table(%): triggers do not see the value of virtual generated columns (%)',
+      logged, unseen
+      using errcode = 'feature_not_supported';
+  end if;
+  execute format(
+    -- $1 and "log 1" are names that no table and no column has.
+    $sql$
+      create function audit_log_private.%I(logged %s)
+      returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
+      language sql stable
+      begin atomic
+        select
+          $1, %s, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
+          jsonb_build_object(%s), array[%s]::text[]
+        from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
+      end
+    $sql$,
+    name,
+    logged,
+    logged,
+    case cardinality(key)
+      when 0 then $$''$$
+      when 1 then format('($1).%I::text', key[1])
+      else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
+    end,
+    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
+      else 'audit_log_private.valid_email("log 3"::text)'
+    end,
+    (
+      select string_agg(format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', ')
+      from unnest(field.names) with ordinality as f (name, n)
+    ),
+    (select string_agg(format('"log %s"::text', 4 + fields + n), ', ') from generate_subscripts(change.names, 1) as n),
+    (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
+    (select c.relname from pg_class c where c.oid = logged),
+    concat_ws(', ', "row", nullif(data, ''), nullif(changes, '')),
+    (select string_agg(format('"log %s"', n), ', ') from generate_series(1, 4 + fields + cardinality(change.names)) as n)
+  );
+  execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
+  execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
+end $fn$;
+comment on function audit_log_private.make_row_function is
+  'Makes the function that says what a row of a table means to the log.';
+
+create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
+declare
+  row_function constant text := format('audit_log_private.%I', name);
+  logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
+  former constant text := format(case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function);
+  changed constant text := format(case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function);
+  -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
+  -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
+  -- planned for.
+  pairs constant text := format(
+    '%s as o full join %s as n on n.key = o.key and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
+    format(logged_rows, former), format(logged_rows, changed)
+  );
+  differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
+  -- organization_of is only asked for an organization that the log does not have yet, or will never have. What needs no
+  -- more than 600 bytes in binary form needs no more than 4096 as text.
+  insert_entries constant text := $sql$
+    request := audit_log_private.request_context();
+    insert into audit_log.audit_entries (organization_id, action, user_email, agent_name, data)
+    select
+      e.organization_id, tg_argv[0],
+      coalesce(request.email, case when tg_op <> 'DELETE' then e.person end, request.otherwise), e.agent_name,
+      case when pg_column_size(e.data) <= 600 then e.data else audit_log_private.fitted(e.data) end
+    from (
+      select
+        coalesce(o.id, audit_log_private.organization_of(r.external_id)) as organization_id,
+        r.agent_name, r.person, r.data || request.data as data
+      from %s as r left join audit_log.organizations o on o.external_id = r.external_id
+      -- Computes each value once.
+      offset 0
+    ) as e
+    where e.organization_id is not null;$sql$;
+begin
+  execute format(
+    'create function audit_log_private.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
+    name,
+    format(
+      $body$
+declare
+  request record;
+begin
+  if tg_op = 'UPDATE' then
+    -- This question is cheaper than an insert of no rows.
+    perform from %1$s where %2$s;
+    if not found then
+      return null;
+    end if;%3$s
+  else%4$s
+  end if;
+  return null;%5$s
+end $body$,
+      pairs, differ,
+      format(insert_entries, format(
+        $sql$(
+        select r.external_id, r.agent_name, r.person, audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+        from %s
+        cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
+        where %s
+      )$sql$, changes, pairs, row_function, differ
+      )),
+      format(insert_entries, format(logged_rows, format('changed as t cross join lateral %s(t.*)', row_function))),
+      case on_failure when 'carry_on' then $sql$
+exception
+  -- Whoever chose such an isolation repeats the transaction, and with it the entries.
+  when serialization_failure then raise;
+  when others then
+    perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
+    return null;$sql$ else '' end
+    )
+  );
+  execute format('revoke all on function audit_log_private.%I() from public, anon, authenticated, service_role', name);
+end $fn$;
+comment on function audit_log_private.make_trigger_function is 'Makes the trigger function of a table.';
+
+create function audit_log_private.unlog_table(logged regclass) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
+declare
+  made record;
+begin
+  for made in
+    select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
+    union all
+    select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%' and c.oid = unlog_table.logged
+  loop
+    -- With its triggers.
+    execute format('drop function %s cascade', made.name);
+  end loop;
+end $$;
+comment on function audit_log_private.unlog_table is 'Ends what log_table began, if it did. Entries stay.';
+
+create function audit_log_private.log_table(
+  logged regclass,
+  -- refuse: a statement fails if its entries cannot be written. carry_on: it goes on, and health() has the failure.
+  on_failure text,
+  -- Expressions over the columns of the table.
+  organization text,
+  agent_name text,
+  on_insert text default null,
+  on_update text default null,
+  on_delete text default null,
+  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column knows.
+  person text default 'null',
+  -- Select lists. An update that changes none of `changes` is not logged.
+  data text default '',
+  changes text default '',
+  log_if text default 'true'
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  relation constant pg_class := (select c from pg_class c where c.oid = logged);
+  actions constant jsonb := jsonb_strip_nulls(jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete));
+  fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
+  changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
+  key constant text[] := audit_log_private.immediate_key(logged);
+  name name := 'logged_' || relation.relname;
+  number integer := 1;
+  problem text;
+  made record;
+begin
+  problem := case
+    when relation.relkind not in ('r', 'p') or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+      then 'not a table of the platform'
+    when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
+    when actions = '{}' then 'give on_insert, on_update or on_delete'
+    when fields && '{caller,changes}' then 'the names caller and changes in data are reserved'
+    when fields || changed && '{?column?}' then 'name each value of data and changes: price * 2 as price'
+    -- Leaves each value some bytes, and the caller 1,500.
+    when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
+      then 'data and changes have too many columns for the 4096 bytes of an entry'
+    when on_update is not null and key is null and relation.relkind = 'p'
+      then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
+    else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
+  end;
+  if problem is not null then
+    raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
+  end if;
+  perform audit_log_private.unlog_table(logged);
+  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
+    number := number + 1;
+    name := 'logged_' || left(relation.relname, 12) || '_' || number;
+  end loop;
+  perform audit_log_private.make_row_function(
+    logged, name,
+    format('(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged', organization, agent_name, person, log_if),
+    data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
+  );
+  perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
+  execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
+    'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
+    'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
+    'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
+  )));
+  for made in select a.key as event, a.value as action from jsonb_each_text(actions) as a loop
+    execute format(
+      'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
+      'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
+      made.event, logged,
+      case
+        when made.event = 'insert' then 'referencing new table as changed'
+        when made.event = 'delete' then 'referencing old table as changed'
+        when key is null then 'for each row'
+        else 'referencing old table as former new table as changed'
+      end,
+      format('audit_log_private.%I(%s)', name, logged), name, made.action
+    );
+  end loop;
+end $$;
+comment on function audit_log_private.log_table is
+  'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
+  'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
+
+-- From supabase/schemas/22_installed.sql.
+
+-- Which functions are as the last migration of this service made them. Others may replace some; a later version replaces
+-- all others, so it first makes sure that nobody has changed them.
+
+create table audit_log_private.installed_functions (
+  name text primary key,
+  md5 text not null
+);
+comment on table audit_log_private.installed_functions is
+  'The functions as this service has installed them. note_installed_functions fills it, at the end of each migration.';
+
+create function audit_log_private.replaceable_functions() returns text[]
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array[
+    -- The adopter's.
+    'caller', 'my_organizations', 'administers', 'reads', 'organization_of', 'quota',
+    -- Those that adopt_restored_log() replaces.
+    'log_epoch', 'transaction_number'
+  ];
+end $$;
+comment on function audit_log_private.replaceable_functions is
+  'The names of the functions in audit_log_private that others may replace. No later migration touches them.';
+
+create function audit_log_private.present_functions() returns table (name text, md5 text)
+-- All settings on which a definition as text depends.
+language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' set datestyle = 'ISO, YMD'
+  set intervalstyle = 'postgres' set extra_float_digits = 1 set quote_all_identifiers = off as $$
+begin
+  return query
+    select p.oid::regprocedure::text, md5(pg_get_functiondef(p.oid)) from pg_proc p
+    where p.pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+      and p.proname <> all (audit_log_private.replaceable_functions())
+      -- Made by log_table.
+      and p.proname not like 'logged\_%';
+end $$;
+comment on function audit_log_private.present_functions is 'The functions that nobody may replace, as they are now.';
+
+create function audit_log_private.note_installed_functions() returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from audit_log_private.installed_functions where true;
+  insert into audit_log_private.installed_functions (name, md5)
+  select f.name, f.md5 from audit_log_private.present_functions() as f;
+end $$;
+comment on function audit_log_private.note_installed_functions is
+  'Notes the functions as they are now. The last statement of each migration.';
+
+create function audit_log_private.replaced_functions() returns text[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array(
+    select i.name from audit_log_private.installed_functions i
+    where not exists (
+      select from audit_log_private.present_functions() as f where f.name = i.name and f.md5 = i.md5
+    )
+    order by i.name
+  );
+end $$;
+comment on function audit_log_private.replaced_functions is
+  'The functions that somebody has replaced or dropped, although no one may: a later version would undo it.';
+
+create function audit_log_private.refuse_replaced_functions() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  replaced constant text[] := audit_log_private.replaced_functions();
+begin
+  if replaced <> '{}' then
+    raise exception 'nothing was changed, because these functions are not as they were installed: %',
+      array_to_string(replaced, ', ')
+      using errcode = 'object_not_in_prerequisite_state',
+        hint = 'This version would replace them. Run again what the installed version says of them; functions that you '
+          'may replace are in docs/adopting.md.';
+  end if;
+end $$;
+comment on function audit_log_private.refuse_replaced_functions is
+  'The first statement of each migration after the first: raises 55000 if it would undo what somebody has changed.';
+
+-- From supabase/schemas/23_upkeep.sql.
+
+-- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
+
+create table audit_log_private.upkeep_state (
+  is_only boolean primary key default true check (is_only),
+  last_run_at timestamptz,
+  started_at timestamptz,
+  is_first_pass boolean not null default true,
+  done_until uuid
+);
+comment on table audit_log_private.upkeep_state is
+  'One row: when the upkeep last finished, and how far the run in progress is.';
+comment on column audit_log_private.upkeep_state.started_at is
+  'When the run in progress began; null when there is none.';
+comment on column audit_log_private.upkeep_state.is_first_pass is
+  'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
+comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+insert into audit_log_private.upkeep_state default values;
+
+create function audit_log_private.run_upkeep() returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  state record;
+  -- Counts to compact, or entries to seal, in one piece.
+  piece integer;
+  next record;
+  work bigint;
+  done bigint := 0;
+  organizations integer := 0;
+begin
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
+  -- transactions, so days would be sealed without them, or found altered.
+  perform audit_log_private.cursor_key('');
+  -- Several runs at once take turns, piece by piece.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  insert into audit_log_private.upkeep_state default values on conflict do nothing;
+  select u.* into strict state from audit_log_private.upkeep_state u;
+  -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
+  if (state.started_at > clock - interval '12 hours') is not true then
+    select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
+  end if;
+  piece := case when state.is_first_pass then 1000 else 20000 end;
+  for next in
+    select o.id from audit_log.organizations o
+    where state.done_until is null or o.id > state.done_until
+    order by o.id limit 1000
+  loop
+    organizations := organizations + 1;
+    -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
+    -- day takes minutes to seal.
+    if state.is_first_pass then
+      work := audit_log_private.retain_and_compact(next.id);
+    else
+      work := audit_log_private.seal_and_compare(next.id);
+    end if;
+    done := done + work;
+    -- It may have more to do, and is the first of the next piece.
+    exit when work >= piece;
+    state.done_until := next.id;
+    exit when done >= piece;
+  end loop;
+  if done < piece and organizations < 1000 then
+    if not state.is_first_pass then
+      update audit_log_private.upkeep_state
+      set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null;
+      return false;
+    end if;
+    state.is_first_pass := false;
+    state.done_until := null;
+  end if;
+  update audit_log_private.upkeep_state
+  set started_at = state.started_at, is_first_pass = state.is_first_pass, done_until = state.done_until;
+  return true;
+end $$;
+comment on function audit_log_private.run_upkeep is
+  'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is '
+  'none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
+
+create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+  if audit_log_private.delete_expired_entries(organization_id) then
+    return 1000;
+  end if;
+  perform audit_log_private.queue_days_to_seal(organization_id);
+  return audit_log_private.compact_entry_counts(organization_id);
+end $$;
+comment on function audit_log_private.retain_and_compact is
+  'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, '
+  'compacts counts. Returns how much it did: 1,000 means that there may be more.';
+
+create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  tonight constant integer := (today - '0001-01-01'::date) % 30;
+  next record;
+  work bigint := 0;
+begin
+  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
+  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
+  for next in
+    (
+      select d.day from audit_log_private.days_to_seal d
+      where d.organization_id = seal_and_compare.organization_id
+      order by d.day limit 200
+    )
+    union all
+    (
+      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
+      select d.day
+      from generate_series(0, 29) as nights (night)
+      cross join lateral (
+        select d.day, d.checked_at from audit_log_private.sealed_days d
+        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
+          and d.day <> all (
+            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
+          )
+          -- The days of tonight, and of nights that had no run.
+          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+        order by d.checked_at limit 200
+      ) as d
+      order by d.checked_at limit 200
+    )
+  loop
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
+    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
+    exit when work >= 20000;
+  end loop;
+  return work;
+end $$;
+comment on function audit_log_private.seal_and_compare is
+  'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
+  'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
+  '20,000 and more means that there may be more.';
+
+-- From supabase/schemas/24_health.sql.
+
+-- What an operator must know, and what a monitoring system counts (docs/operating.md).
+
+create function audit_log_private.health() returns json
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  today constant date := clock_timestamp() at time zone 'UTC';
+begin
+  return json_build_object(
+    'last_upkeep_at', (select u.last_run_at from audit_log_private.upkeep_state u),
+    'oldest_unsealed_day', least(
+      (select min(c.day) from audit_log_private.entry_counts c where c.writer_pid <> 0 and c.day < today),
+      (select min(d.day) from audit_log_private.days_to_seal d)
+    ),
+    'altered_days', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', d.organization_id, 'day', d.day, 'altered_at', d.altered_at
+      ) order by d.organization_id, d.day), '[]')
+      from audit_log_private.sealed_days d where d.altered_at is not null
+    ),
+    'miscounted_days', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', d.organization_id, 'day', d.day, 'entries', d.miscounted
+      ) order by d.organization_id, d.day), '[]')
+      from audit_log_private.sealed_days d where d.miscounted <> 0
+    ),
+    'is_adopted', ((pg_control_system()).system_identifier, audit_log_private.log_epoch()) in (
+      select k.system_identifier, k.epoch from audit_log_private.cursor_keys k
+    ),
+    'replaced_functions', audit_log_private.replaced_functions(),
+    'keys_of_leavers', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', k.organization_id, 'api_key_id', k.id, 'name', k.name, 'maker_left_at', k.maker_left_at
+      ) order by k.maker_left_at), '[]')
+      from audit_log_private.api_keys k
+      where k.maker_left_at is not null and audit_log_private.is_active(k.revoked_at, k.expires_at)
+    ),
+    'holds', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', h.organization_id, 'reason', h.reason, 'held_by', h.held_by, 'held_at', h.held_at
+      ) order by h.held_at), '[]')
+      from audit_log_private.holds h where h.released_at is null
+    ),
+    'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
+    'logging_failures', (
+      select coalesce(json_agg(f order by f.logged), '[]')
+      from (
+        select f.logged, sum(f.failures) as failures, max(f.last_at) as last_at,
+          (array_agg(f.last_error order by f.last_at desc))[1] as last_error
+        from audit_log_private.logging_failures f group by f.logged
+      ) as f
+    )
+  );
+end $$;
+comment on function audit_log_private.health is
+  'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
+  'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
+  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; why actions of '
+  'logged tables are missing from the log, or will be.';
+
+create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
+-- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  health constant json := audit_log_private.health();
+  key record;
+begin
+  for key in
+    select
+      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
+      r.day is not distinct from today as is_of_today,
+      array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
+      case when r.reads = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
+    from audit_log.organizations o
+    join audit_log_private.api_keys k on k.organization_id = o.id
+    join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id
+    where audit_log_private.is_active(k.revoked_at, k.expires_at)
+  loop
+    name := 'audit_log_requests';
+    for n in 1 .. 3 loop
+      labels := key.labels || jsonb_build_object('status', (array['200', '400', '429'])[n]);
+      value := case when key.is_of_today then key.requests[n] else 0 end;
+      return next;
+    end loop;
+    if key.lag is not null then
+      select 'audit_log_follower_lag_seconds', key.labels, key.lag into name, labels, value;
+      return next;
+    end if;
+  end loop;
+  return query
+    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
+      sum(c.entries)::double precision
+    from audit_log.organizations o
+    join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
+    group by o.id, o.external_id, c.day;
+  return query
+    select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+    from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
+  return query
+    select 'audit_log_' || m.name, jsonb '{}', m.value
+    from (
+      values
+        ('upkeep_age_seconds', coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision),
+        ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
+        ('altered_days', json_array_length(health -> 'altered_days')),
+        ('miscounted_days', json_array_length(health -> 'miscounted_days')),
+        ('holds', json_array_length(health -> 'holds')),
+        ('logging_problems', json_array_length(health -> 'logging_problems')),
+        ('logging_failures', (select coalesce(sum((f ->> 'failures')::bigint), 0) from json_array_elements(health -> 'logging_failures') as f))
+    ) as m (name, value);
+end $$;
+comment on function audit_log_private.metrics is
+  'Numbers for a monitoring system, and what they are about: ids, never an entry or an address '
+  '(docs/operating.md). Cheap on a log of any size.';

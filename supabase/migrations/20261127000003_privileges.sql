@@ -1,0 +1,58 @@
+-- Written by deno task migration from supabase/schemas, sha256 7b09ef1024fc3ccab6f5cae645564dbd95fc7d0132234211fef34840fbc8a0e8.
+-- From supabase/schemas/25_privileges.sql.
+
+-- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
+--
+-- Postgres lets everybody execute a new function, and older projects grant everything new to everybody. So all of
+-- it is taken away first, each time. This file ends every migration that adds a table or a function.
+
+do $$
+declare
+  made record;
+begin
+  for made in
+    select c.oid::regclass as name from pg_class c
+    where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r'
+  loop
+    execute format('alter table %s enable row level security', made.name);
+  end loop;
+end $$;
+
+revoke all on all tables in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all sequences in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+revoke all on all functions in schema audit_log, audit_log_private from public, anon, authenticated, service_role;
+
+-- Not before: a push that stops halfway opens nothing.
+grant usage on schema audit_log, audit_log_private to authenticated, service_role;
+
+grant select, insert, update, delete on audit_log.organization_members to service_role;
+
+-- Not keep_days: whoever has the secret key could have the log deleted.
+grant select, delete, insert (id, name, external_id, logs_key_events, created_at),
+  update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
+
+grant select on audit_log.actions to service_role;
+
+grant select, insert (id, organization_id, created_at, action, user_email, agent_name, data)
+  on audit_log.audit_entries to service_role;
+
+-- transaction_number and new_entry_id are defaults.
+grant execute on function audit_log.record_entries, audit_log.public_audit_log, audit_log.person_left,
+  audit_log_private.transaction_number, audit_log_private.new_entry_id, audit_log_private.organization_ids
+to service_role;
+
+-- What people call, and what these call.
+grant execute on function audit_log.list_organizations, audit_log.list_api_keys, audit_log.create_api_key,
+  audit_log.rotate_api_key, audit_log.revoke_api_key, audit_log.confirm_api_key, audit_log.api_key_usage,
+  audit_log.read_audit_log, audit_log.read_entry, audit_log.find_persons, audit_log.daily_entry_counts,
+  audit_log.list_actions, audit_log.list_seals, audit_log.latest_seal,
+  audit_log_private.list_organizations, audit_log_private.list_api_keys, audit_log_private.create_api_key,
+  audit_log_private.rotate_api_key, audit_log_private.revoke_api_key, audit_log_private.confirm_api_key,
+  audit_log_private.api_key_usage, audit_log_private.read_audit_log, audit_log_private.read_entry,
+  audit_log_private.find_persons, audit_log_private.daily_entry_counts, audit_log_private.list_actions,
+  audit_log_private.list_seals, audit_log_private.latest_seal
+to authenticated;
+
+select audit_log_private.note_installed_functions();

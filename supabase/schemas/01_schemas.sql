@@ -1,0 +1,53 @@
+-- The two schemas, and what must be there before.
+--
+-- Nothing outside these two is changed. The Data API serves `audit_log`: the tables that the platform writes, and
+-- functions. It never serves `audit_log_private`, which holds everything else. People call functions and have no
+-- access to tables (docs/design.md says why). Row level security, on without policies for people, is a second wall.
+--
+-- What people call is a function in `audit_log`, which runs with its caller's rights and only calls its namesake in
+-- `audit_log_private`: Supabase's linter warns of functions with their owner's rights in a served schema that signed-in
+-- people may call (0029). These functions run with their owner's rights (security definer):
+--
+--  1. check_and_count_entries and add_key_actions: triggers. Writers have no access to the counts and the catalogue.
+--  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
+--     organization.
+--  3. list_organizations: for signed-in people, about themselves.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators. api_key_usage,
+--     read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal, list_actions: also for
+--     auditors. The first statement of each is require_access.
+--     person_left: for service_role, which has no access to the keys.
+--  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
+--  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
+--
+-- So do the trigger functions that log_table makes (logged_…).
+
+do $$
+declare
+  taken text;
+begin
+  select string_agg(n.nspname, ' and ' order by n.nspname) into taken from pg_namespace n
+  where n.nspname in ('audit_log', 'audit_log_private');
+  if taken is not null then
+    raise exception
+      'This database has a schema % already. Nothing was changed. If the audit log is installed here, remove it '
+      'first (docs/adopting.md, "Leave"); if the schema is yours, rename it.', taken using errcode = 'duplicate_schema';
+  end if;
+  perform from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+  where e.extname = 'pgcrypto' and n.nspname = 'extensions';
+  if not found then
+    raise exception
+      'The extension pgcrypto is not in the schema extensions. Nothing was changed. Run: create extension pgcrypto '
+      'with schema extensions (or alter extension pgcrypto set schema extensions)'
+      using errcode = 'undefined_object';
+  end if;
+end $$;
+
+create schema audit_log;
+comment on schema audit_log is 'Public Audit Log. Served by the Data API.';
+
+revoke all on schema audit_log from public, anon, authenticated, service_role;
+
+create schema audit_log_private;
+comment on schema audit_log_private is 'Secrets and helpers of Public Audit Log. Never served by the Data API.';
+
+revoke all on schema audit_log_private from public, anon, authenticated, service_role;

@@ -1,0 +1,38 @@
+-- The organizations, and who belongs to them.
+
+create table audit_log.organizations (
+  id uuid primary key default gen_random_uuid(),
+  name text not null check (name ~ '\S' and char_length(name) <= 200),
+  external_id text unique check (external_id ~ '\S' and char_length(external_id) <= 200),
+  logs_key_events boolean not null default false,
+  keep_days integer check (keep_days between 1 and 36500),
+  created_at timestamptz not null default now(),
+  leaving_at timestamptz
+);
+comment on table audit_log.organizations is
+  'A customer of the platform. Each entry and each API key belongs to exactly one.';
+comment on column audit_log.organizations.external_id is
+  'What the platform calls the organization. The API and the console show it instead of the id; arguments of '
+  'functions take the id.';
+comment on column audit_log.organizations.logs_key_events is
+  'If true, the log has an entry when an administrator creates, rotates, revokes or confirms an API key: the '
+  'actions api_key_created, api_key_rotated, api_key_revoked and api_key_confirmed.';
+comment on column audit_log.organizations.keep_days is
+  'The upkeep deletes entries that are more than this many days old; null keeps them for ever. Only the owner '
+  'may set it: service_role must not be able to delete entries.';
+comment on column audit_log.organizations.leaving_at is
+  'When delete_organization began. From then on, nobody has access, and new entries are refused.';
+
+create table audit_log.organization_members (
+  organization_id uuid not null references audit_log.organizations on delete cascade,
+  -- Text, and no foreign key to auth.users: other identity providers have other ids.
+  user_id text not null check (user_id <> ''),
+  role text not null default 'member' check (role in ('admin', 'auditor', 'member')),
+  created_at timestamptz not null default now(),
+  primary key (organization_id, user_id)
+);
+comment on table audit_log.organization_members is
+  'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
+  'its log, and only an admin manage its API keys.';
+comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+create index organization_members_user_id_idx on audit_log.organization_members (user_id);

@@ -1,0 +1,107 @@
+-- Who may do what, by what the functions of `people` say, and who is named in an entry. These functions are never
+-- replaced. A replacement of `people` may call has_role, and is_valid_session.
+
+create function audit_log_private.has_role(organization_id uuid, roles text[]) returns boolean
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- The same work for every organization_id, so that its time tells nobody which organizations exist.
+  return organization_id in (select m.id from audit_log_private.my_organizations() m where m.role = any (roles));
+end $$;
+comment on function audit_log_private.has_role is
+  'Whether my_organizations gives the signed-in person one of these roles in an organization.';
+
+create function audit_log_private.refuse_access() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception 'you may not do this in an organization with this id, or it has no such API key'
+    using errcode = 'insufficient_privilege';
+end $$;
+comment on function audit_log_private.refuse_access is
+  'Raises 42501. The message is the same whether a thing does not exist or belongs to another organization.';
+
+create function audit_log_private.refuse_conditions() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- PostgREST casts and filters in the statement that calls the function. An error there, such as that of
+  -- ?select=pgrst_scalar::int, can show the answer or depend on it, and undoes what the function has recorded. What
+  -- callers send is in this text only as the names of columns and types. PostgREST 12 to 14 write each cast and each
+  -- filter with these words, and a call without one without them; all set request.method.
+  if current_setting('request.method', true) <> '' and current_query() ~* '\m(cast *\(|where\M)' then
+    raise exception
+      'the Data API cannot cast or filter the answer of this function: leave out select and filters, and choose '
+      'from the answer'
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.refuse_conditions is
+  'Raises 22023 if the Data API is to cast or filter what a function returns.';
+
+create function audit_log_private.require_access(organization_id uuid, for_admins boolean) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (audit_log_private.caller()).id is null
+    or (case when for_admins then audit_log_private.administers(organization_id) else audit_log_private.reads(organization_id) end) is not true
+  then
+    perform audit_log_private.refuse_access();
+  end if;
+  -- Comes last: an error of the replaced functions must not depend on it.
+  perform from audit_log.organizations o where o.id = require_access.organization_id and o.leaving_at is null;
+  if not found then
+    perform audit_log_private.refuse_access();
+  end if;
+  perform audit_log_private.refuse_conditions();
+end $$;
+comment on function audit_log_private.require_access is
+  'Raises 42501 unless the organization exists and the signed-in person administers it, or without for_admins '
+  'may read its log. Then as refuse_conditions.';
+
+create function audit_log_private.organization_ids(external_ids text[]) returns jsonb
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return (
+    select jsonb_object_agg(coalesce(e.external_id, ''), audit_log_private.organization_of(e.external_id))
+    from unnest(external_ids) as e (external_id)
+  );
+end $$;
+comment on function audit_log_private.organization_ids is
+  'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of '
+  'null is empty.';
+
+create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  me constant record := audit_log_private.caller();
+  request constant text := current_setting('request.headers', true);
+  headers json;
+  caller jsonb;
+begin
+  data := '{}';
+  otherwise := coalesce(audit_log_private.valid_email(me.email), 'unknown@invalid');
+  -- Never null for a person: the entry would name the person of the row, who may be somebody else.
+  email := case when me.id is not null then otherwise end;
+  if me.id is null and (request <> '') is not true then
+    return;
+  end if;
+  caller := jsonb_build_object('id', audit_log_private.cut(me.id, 100), 'kind', case
+    when me.id is not null then 'person' when current_setting('role') = 'service_role' then 'secret_key' else 'nobody'
+  end);
+  begin
+    headers := nullif(request, '')::json;
+    caller := caller || jsonb_build_object(
+      -- As in headers.ts: the address that the nearest proxy reports. Without a proxy, the caller can forge it.
+      'address', substring(
+        trim(coalesce(nullif(headers ->> 'cf-connecting-ip', ''), split_part(headers ->> 'x-forwarded-for', ',', -1)))
+        from '^[0-9a-fA-F:.]{2,45}$'
+      ),
+      'user_agent', audit_log_private.cut(headers ->> 'user-agent', 200)
+    );
+  exception
+    -- Anybody can change this setting. That must not make a write fail. The second is raised by deep nesting.
+    when data_exception or statement_too_complex then null;
+  end;
+  data := jsonb_build_object('caller', jsonb_strip_nulls(caller));
+end $$;
+comment on function audit_log_private.request_context is
+  'Who writes, for an entry. email: of the signed-in person, unknown@invalid if they have none; null if nobody '
+  'is signed in. otherwise: the address if nothing else tells whose it is. data: within a request or for a '
+  'signed-in person, the field caller, {id, kind, address, user_agent}, to be added to the data of an entry.';

@@ -1,0 +1,266 @@
+-- What happens when the platform writes entries: they are checked and counted. And the catalogue of actions changes.
+
+-- For check_and_count_entries. Postgres would plan check constraints of the table anew in every statement.
+create function audit_log_private.broken_rule(
+  created_at timestamptz, user_email text, agent_name text, data jsonb, required_path jsonpath
+) returns text
+language sql immutable
+return case
+  when required_path is null then 'action_is_in_catalogue'
+  -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
+  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
+  -- A loose check: a log that refuses an unusual address loses an entry.
+  when user_email not like '%_@_%' then 'user_email_is_address'
+  -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
+  when pg_catalog.char_length(user_email) > 320 then 'user_email_is_short'
+  when pg_catalog.char_length(agent_name) > 200 then 'agent_name_is_short'
+  when pg_catalog.octet_length(data::text) > 4096 then 'data_is_small'
+  when pg_catalog.jsonb_typeof(data) <> 'object' then 'data_is_object'
+  -- Common JSON parsers refuse a whole page in which one value is nested too deeply.
+  when data @? 'strict $.**{33}' then 'data_is_shallow'
+  -- Null: a field is missing or no string.
+  when (data @@ required_path) is not true then 'data_has_required'
+end;
+comment on function audit_log_private.broken_rule is
+  'The first rule that an entry breaks; null if it breaks none. required_path: of its action; null if that is '
+  'not in the catalogue.';
+
+create function audit_log_private.change_action() returns trigger
+-- lock_timeout: new writers wait behind it.
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'an action can only be changed or deleted in read committed'
+      using errcode = 'invalid_transaction_state';
+  end if;
+  -- First the upkeep's lock, so that neither can wait for the other at its next step.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  -- Waits for writers, who may be using it.
+  lock table audit_log.audit_entries in share row exclusive mode;
+  if tg_op = 'DELETE' or new.code <> old.code then
+    perform from audit_log_private.entry_counts c where c.action = old.code;
+    if found then
+      raise exception 'entries have or had the action %: it cannot be renamed or deleted, only deprecated', old.code
+        using errcode = 'foreign_key_violation';
+    end if;
+  end if;
+  -- Makes writers read the action's required fields again.
+  update audit_log_private.entry_counts c set required_path = null where c.action = old.code and c.writer_pid <> 0;
+  return case when tg_op = 'DELETE' then old else new end;
+end $$;
+comment on function audit_log_private.change_action is
+  'Refuses to rename or delete an action that entries have, and makes a change of required known to writers. '
+  'Raises 55P03 when a writer or a piece of the upkeep does not commit within 2 seconds: try again.';
+
+create trigger change_action
+  before update of code, required or delete on audit_log.actions
+  for each row execute function audit_log_private.change_action();
+
+create function audit_log_private.add_key_actions() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into audit_log.actions (code, description)
+  values
+    ('api_key_created', 'An administrator created an API key for this log'),
+    ('api_key_rotated', 'An administrator replaced an API key with a new one'),
+    ('api_key_revoked', 'An administrator revoked an API key'),
+    ('api_key_confirmed', 'An administrator answers for the API key of somebody who has left')
+  on conflict do nothing;
+  return null;
+end $$;
+comment on function audit_log_private.add_key_actions is
+  'Adds the actions of API keys to the catalogue, once an organization logs them.';
+
+create trigger add_key_actions
+  after insert or update of logs_key_events on audit_log.organizations
+  for each row when (new.logs_key_events) execute function audit_log_private.add_key_actions();
+
+-- Many entries in one call, for a platform that writes the log from outside the database. Unlike a plain insert,
+-- the call may be repeated when nobody knows whether the first one arrived.
+create function audit_log.record_entries(entries jsonb) returns json
+-- With the caller's rights: service_role may insert entries. Times without a zone are UTC.
+language plpgsql volatile set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
+declare
+  fields constant text[] :=
+    array['id', 'organization_id', 'external_id', 'created_at', 'action', 'user_email', 'agent_name', 'data'];
+  items jsonb[];
+  -- The organizations of external_ids; null for one that has no log.
+  organizations jsonb;
+  misshapen integer;
+  first_item integer := 1;
+  last_item integer;
+  -- The first bad entry is at or before this one, if a statement has failed.
+  failed_until integer;
+  written bigint;
+  recorded bigint := 0;
+begin
+  if jsonb_typeof(entries) is distinct from 'array' then
+    raise exception 'entries is an array of objects' using errcode = 'invalid_parameter_value';
+  end if;
+  items := array(select jsonb_array_elements(entries));
+  -- A misspelt field would be lost silently.
+  select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
+  where case
+    when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
+    else true
+  end;
+  if misshapen is not null then
+    raise exception
+      'entries[%] is refused, and nothing was recorded: an entry is an object with the fields %, and not both '
+      'organization_id and external_id',
+      misshapen - 1, array_to_string(fields, ', ')
+      using errcode = 'invalid_parameter_value',
+        detail = json_build_object('index', misshapen - 1, 'id', items[misshapen] -> 'id');
+  end if;
+
+  -- One statement writes all. If it fails, a binary search finds the first bad entry. (While two calls both search,
+  -- they can deadlock.)
+  last_item := cardinality(items);
+  while first_item <= cardinality(items) loop
+    begin
+      organizations := audit_log_private.organization_ids(array(
+        select distinct item ->> 'external_id' from unnest(items[first_item:last_item]) as item
+        where item ->> 'external_id' is not null
+      ));
+      insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
+      select
+        coalesce(e.id, audit_log_private.new_entry_id()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
+      from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
+      where organizations -> (item ->> 'external_id') is distinct from 'null'
+      -- In one order, so that two calls with the same good entries cannot deadlock.
+      order by 2, e.created_at, e.id
+      on conflict (organization_id, created_at, id) do nothing;
+      get diagnostics written = row_count;
+      recorded := recorded + written;
+      first_item := last_item + 1;
+    exception
+      -- Others, such as a timeout, are not the fault of an entry.
+      when data_exception or integrity_constraint_violation then
+        if first_item = last_item then
+          raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
+            using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
+        end if;
+        failed_until := last_item;
+    end;
+    last_item := case when first_item <= failed_until then (first_item + failed_until) / 2 else cardinality(items) end;
+  end loop;
+  return json_build_object('recorded', recorded);
+end $$;
+comment on function audit_log.record_entries is
+  'Writes entries, all or none: [{id, organization_id or external_id, created_at, action, user_email, '
+  'agent_name, data}]. An entry that is there already, by organization, created_at and id, is passed over, so a '
+  'call may be repeated; not if entries have no id, because each call makes new ones. An external_id is looked '
+  'up, or added, by organization_of; the entries of one that has no log are passed over. Returns {recorded}: how '
+  'many were new. A bad entry is refused with the error of an insert; the message has its place in the array, '
+  'and details {index, id}. For service_role only.';
+
+create function audit_log_private.check_and_count_entries() returns trigger
+-- enable_seqscan: plans are made while tables are small, and kept.
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  entry audit_log.audit_entries;
+  counted record;
+  leaving_at timestamptz;
+  hour_of_day integer;
+  codes text[];
+  required_paths jsonpath[];
+  this_transaction constant xid8 := pg_current_xact_id();
+  -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
+  current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
+begin
+  if tg_op = 'INSERT' then
+    -- Nearly always one entry, of a day and an action that this backend has counted before.
+    begin
+      select c.* into strict entry from changed c;
+    exception when no_data_found or too_many_rows then null;
+    end;
+    update audit_log_private.entry_counts c
+    set entries = c.entries + 1,
+      hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] =
+        c.hours[date_part('hour', entry.created_at at time zone interval '0')::integer + 1] + 1,
+      updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+      updated_by = case when c.updates < 64 then c.updated_by else this_transaction end
+    where c.organization_id = entry.organization_id and c.day = (entry.created_at at time zone interval '0')::date
+      and c.action = entry.action and c.writer_pid = pg_backend_pid() and c.part = current_part
+      and (c.updates < 64 or c.updated_by <> this_transaction)
+      and audit_log_private.broken_rule(
+        entry.created_at, entry.user_email, entry.agent_name, entry.data, c.required_path
+      ) is null;
+    if found then
+      return null;
+    end if;
+  end if;
+  -- The catalogue is small, and needed twice: to check the entries and for new rows of counts.
+  select array_agg(a.code), array_agg(a.required_path) into codes, required_paths from audit_log.actions a;
+  for counted in
+    select
+      e.organization_id,
+      e.action,
+      date_trunc('hour', e.created_at at time zone interval '0') as hour,
+      count(*)::integer as entries,
+      min(case when tg_op = 'INSERT' then
+        audit_log_private.broken_rule(e.created_at, e.user_email, e.agent_name, e.data, a.required_path)
+      end) as broken_rule
+    from changed e left join unnest(codes, required_paths) as a (code, required_path) on a.code = e.action
+    group by 1, 2, 3
+  loop
+    if tg_op = 'DELETE' then
+      counted.entries := -counted.entries;
+    elsif counted.broken_rule = 'action_is_in_catalogue' then
+      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action using
+        errcode = 'foreign_key_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    elsif counted.broken_rule is not null then
+      raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
+        select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
+        where a.code = counted.action and counted.broken_rule = 'data_has_required'
+      )) using
+        errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+    end if;
+    select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
+    if tg_op = 'INSERT' and (not found or leaving_at is not null) then
+      raise exception 'an entry has the organization %, which is %', counted.organization_id,
+        case when leaving_at is null then 'not in the table audit_log.organizations' else 'being deleted (delete_organization)' end
+        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
+    end if;
+    if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
+      -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
+      perform from audit_log.actions a where a.code = counted.action for share;
+    end if;
+    hour_of_day := extract(hour from counted.hour) + 1;
+    loop
+      -- No other backend counts in rows with this process id. "on conflict" always finds them by key.
+      insert into audit_log_private.entry_counts as c (
+        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
+      )
+      values (
+        counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
+        array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
+        greatest(0, -counted.entries), 1, this_transaction,
+        case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
+      )
+      on conflict on constraint entry_counts_pkey do update
+      set entries = c.entries + excluded.entries,
+        hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
+        removed = c.removed + excluded.removed,
+        updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+        required_path = excluded.required_path
+      where c.updates < 64 or c.updated_by <> excluded.updated_by;
+      exit when found;
+      current_part := current_part + 1;
+      perform set_config('audit_log_private.part', current_part::text, true);
+    end loop;
+  end loop;
+  return null;
+end $$;
+comment on function audit_log_private.check_and_count_entries is
+  'Refuses entries that break a rule, and counts those that a statement wrote or deleted.';
+
+create trigger check_and_count_inserted
+  after insert on audit_log.audit_entries referencing new table as changed
+  for each statement execute function audit_log_private.check_and_count_entries();
+
+create trigger count_deleted
+  after delete on audit_log.audit_entries referencing old table as changed
+  for each statement execute function audit_log_private.check_and_count_entries();

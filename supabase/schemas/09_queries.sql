@@ -1,0 +1,132 @@
+-- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions) returns
+-- a reading, which begins with what happened.
+
+create function audit_log_private.check_days(start_date date, end_date date) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  if (start_date >= '0001-01-01' and start_date <= end_date and end_date <= '9999-12-31') is not true then
+    raise exception
+      'start_date and end_date must be two days of the years 1 to 9999, and the first not after the second'
+      using errcode = 'invalid_parameter_value';
+  end if;
+end $$;
+comment on function audit_log_private.check_days is 'Raises 22023 unless two days are a range.';
+
+create type audit_log.page_query as (
+  -- UTC days, both included.
+  start_date date,
+  end_date date,
+  -- Times within these days: since is included, until is not.
+  since timestamptz,
+  until timestamptz,
+  -- Null for all. At most 20.
+  actions text[],
+  -- Without regard to capitals.
+  user_email text,
+  page_limit integer,
+  page_offset bigint,
+  newest_first boolean,
+  -- beginning, or the cursor of the last answer. With it, page_offset and newest_first do not apply.
+  after text
+);
+comment on type audit_log.page_query is
+  'A query: everything that a reader asks for, passed as one value from the query string to the tables. Make it '
+  'by names, never as a row: later versions add fields.';
+
+create type audit_log_private.reading as (
+  -- accepted; or why nothing was read, and then nothing else is given: invalid_query (the action is not in the
+  -- catalogue), invalid_cursor, too_many (to count).
+  decision text,
+  total bigint,
+  -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
+  -- Null if since and until are midnights.
+  earlier_in_day bigint,
+  earlier_in_hour bigint,
+  -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
+  -- lines on without parsing them. There is a line break between two items, and nowhere else.
+  items text,
+  -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
+  entries integer,
+  reads text,
+  -- Of the feed: the cursor to go on with, and whether it leads to more now.
+  cursor text,
+  has_more boolean,
+  -- Of seals: the altered days.
+  altered json
+);
+comment on type audit_log_private.reading is 'What a read function answers. A null field is not given.';
+
+create function audit_log_private.with_defaults(query audit_log.page_query) returns audit_log.page_query
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  query.since := greatest(query.since, coalesce(query.start_date, '0001-01-01')::timestamp at time zone 'UTC');
+  query.until := least(query.until, (coalesce(query.end_date, '9999-12-31') + 1)::timestamp at time zone 'UTC');
+  query.actions := nullif(query.actions, '{}');
+  query.user_email := lower(query.user_email collate "C");
+  query.page_limit := coalesce(query.page_limit, 100);
+  query.page_offset := coalesce(query.page_offset, 0);
+  -- "return query" is another statement.
+  return (query);
+end $$;
+comment on function audit_log_private.with_defaults is
+  'A query as read functions take it: with the defaults of the API, with the whole range in since and until, and '
+  'the address in small letters.';
+
+create function audit_log_private.read_actions() returns audit_log_private.reading
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+begin
+  read.decision := 'accepted';
+  read.entries := 0;
+  select count(*), '[' || coalesce(string_agg(
+    json_build_object(
+      'code', a.code, 'description', a.description, 'required', a.required,
+      'deprecated_at', audit_log_private.api_time(a.deprecated_at)
+    )::text, E',\n' order by a.position
+  ), '') || ']'
+  into strict read.total, read.items
+  from audit_log.actions a;
+  return read;
+end $$;
+comment on function audit_log_private.read_actions is 'The catalogue of actions.';
+
+create function audit_log_private.checked_query(query audit_log.page_query) returns audit_log.page_query
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log_private.check_days(query.start_date, query.end_date);
+  query.newest_first := coalesce(query.newest_first, true);
+  query := audit_log_private.with_defaults(query);
+  if query.since >= query.until or query.page_limit not between 1 and 1000 or query.page_offset < 0 then
+    raise exception
+      'since must be before until, both within start_date and end_date, page_limit from 1 to 1000, and page_offset '
+      'not below 0'
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return (query);
+end $$;
+comment on function audit_log_private.checked_query is
+  'A query of a person with its defaults: 100 entries, newest first. Raises 22023 if it is not lawful.';
+
+create function audit_log_private.require_accepted(decision text) returns void
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  case decision
+    when 'accepted' then null;
+    when 'invalid_query' then
+      raise exception
+        'there is no such action in the catalogue (list_actions has those that are), or one is given twice, or '
+        'more than 20 are given'
+        using errcode = 'invalid_parameter_value';
+    when 'invalid_cursor' then
+      raise exception
+        'after is not a cursor of this organization for the same times and filters, or one from before a restore: '
+        'start again with after=beginning'
+        using errcode = 'AL003';
+    when 'too_many' then
+      raise exception 'user_email has more than 1,000,000 entries in this time: ask for a shorter one'
+        using errcode = 'AL004';
+  end case;
+end $$;
+comment on function audit_log_private.require_accepted is
+  'Raises what a person is told when a reading was not accepted.';

@@ -1,0 +1,142 @@
+-- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
+-- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
+
+create table audit_log_private.upkeep_state (
+  is_only boolean primary key default true check (is_only),
+  last_run_at timestamptz,
+  started_at timestamptz,
+  is_first_pass boolean not null default true,
+  done_until uuid
+);
+comment on table audit_log_private.upkeep_state is
+  'One row: when the upkeep last finished, and how far the run in progress is.';
+comment on column audit_log_private.upkeep_state.started_at is
+  'When the run in progress began; null when there is none.';
+comment on column audit_log_private.upkeep_state.is_first_pass is
+  'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
+comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+insert into audit_log_private.upkeep_state default values;
+
+create function audit_log_private.run_upkeep() returns boolean
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  state record;
+  -- Counts to compact, or entries to seal, in one piece.
+  piece integer;
+  next record;
+  work bigint;
+  done bigint := 0;
+  organizations integer := 0;
+begin
+  -- Not in a restored database before it is adopted: its snapshots may not see entries of another cluster's
+  -- transactions, so days would be sealed without them, or found altered.
+  perform audit_log_private.cursor_key('');
+  -- Several runs at once take turns, piece by piece.
+  perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
+  insert into audit_log_private.upkeep_state default values on conflict do nothing;
+  select u.* into strict state from audit_log_private.upkeep_state u;
+  -- A run that was interrupted starts from the first organization after half a day. It finds the finished work done.
+  if (state.started_at > clock - interval '12 hours') is not true then
+    select clock, true, null::uuid into state.started_at, state.is_first_pass, state.done_until;
+  end if;
+  piece := case when state.is_first_pass then 1000 else 20000 end;
+  for next in
+    select o.id from audit_log.organizations o
+    where state.done_until is null or o.id > state.done_until
+    order by o.id limit 1000
+  loop
+    organizations := organizations + 1;
+    -- Two passes, because writers of late entries wait until the counts that are compacted are committed, and a long
+    -- day takes minutes to seal.
+    if state.is_first_pass then
+      work := audit_log_private.retain_and_compact(next.id);
+    else
+      work := audit_log_private.seal_and_compare(next.id);
+    end if;
+    done := done + work;
+    -- It may have more to do, and is the first of the next piece.
+    exit when work >= piece;
+    state.done_until := next.id;
+    exit when done >= piece;
+  end loop;
+  if done < piece and organizations < 1000 then
+    if not state.is_first_pass then
+      update audit_log_private.upkeep_state
+      set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null;
+      return false;
+    end if;
+    state.is_first_pass := false;
+    state.done_until := null;
+  end if;
+  update audit_log_private.upkeep_state
+  set started_at = state.started_at, is_first_pass = state.is_first_pass, done_until = state.done_until;
+  return true;
+end $$;
+comment on function audit_log_private.run_upkeep is
+  'Does one bounded piece of all upkeep. Returns whether there may be more. Run it every night until there is '
+  'none (docs/operating.md). Raises 55000 in a restored database until adopt_restored_log() has run.';
+
+create function audit_log_private.retain_and_compact(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Deletions come first: then the same run compacts their counts, and declares them with new seals.
+  if audit_log_private.delete_expired_entries(organization_id) then
+    return 1000;
+  end if;
+  perform audit_log_private.queue_days_to_seal(organization_id);
+  return audit_log_private.compact_entry_counts(organization_id);
+end $$;
+comment on function audit_log_private.retain_and_compact is
+  'A piece of the upkeep''s first pass over an organization: deletes expired entries, finds the days to seal, '
+  'compacts counts. Returns how much it did: 1,000 means that there may be more.';
+
+create function audit_log_private.seal_and_compare(organization_id uuid) returns bigint
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  clock constant timestamptz := clock_timestamp();
+  today constant date := clock at time zone 'UTC';
+  tonight constant integer := (today - '0001-01-01'::date) % 30;
+  next record;
+  work bigint := 0;
+begin
+  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  update audit_log_private.rate_limits r
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
+  -- until the next vacuum. An almost empty day costs about as much as 100 entries.
+  for next in
+    (
+      select d.day from audit_log_private.days_to_seal d
+      where d.organization_id = seal_and_compare.organization_id
+      order by d.day limit 200
+    )
+    union all
+    (
+      -- Sealed days are compared with their seals, those checked longest ago first, each within 30 nights.
+      select d.day
+      from generate_series(0, 29) as nights (night)
+      cross join lateral (
+        select d.day, d.checked_at from audit_log_private.sealed_days d
+        where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
+          and d.day <> all (
+            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
+          )
+          -- The days of tonight, and of nights that had no run.
+          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+        order by d.checked_at limit 200
+      ) as d
+      order by d.checked_at limit 200
+    )
+  loop
+    work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
+    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
+    exit when work >= 20000;
+  end loop;
+  return work;
+end $$;
+comment on function audit_log_private.seal_and_compare is
+  'A piece of the upkeep''s second pass over an organization: forgets reads more than 400 days ago, seals days, '
+  'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
+  '20,000 and more means that there may be more.';
