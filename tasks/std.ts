@@ -18,7 +18,7 @@ export async function stdFlags(): Promise<string[]> {
   // Sets node_modules to auto. Only Deno's own resolution accepts deno-std, which has no types.
   const flags = ["--node-modules-dir=auto", "--lock=dev.lock"];
   if (await jsrAnswers()) return flags;
-  console.log("JSR cannot be reached: taking @std/assert from npm and node:test for bdd");
+  console.log("JSR cannot be reached: taking @std/assert from npm and a stand-in for bdd");
   const imports: Record<string, string> = {};
   const pinned = { ...root.imports, ...edgeFunction.imports, ...adminConsole.imports };
   for (const [name, target] of Object.entries(pinned)) {

@@ -1,0 +1,174 @@
+import { loadModule, type Node, parse, type ParseResult } from "libpg-query";
+import postgres from "postgres";
+import { supabase } from "../../local/supabase_cli.ts";
+import { type Catalogue, differences, readCatalogue } from "./catalogue.ts";
+import { PRIVILEGES, type Schema } from "./schemas.ts";
+import { run, scratchDatabase } from "./scratch_database.ts";
+
+/** A migration from what is released to what the schemas say. */
+export interface Upgrade {
+  text: string;
+  /** What a database that was upgraded with it still lacks: a person adds it to the text. */
+  missing: string[];
+}
+
+const DEPENDENT_OBJECTS_STILL_EXIST = "2BP01";
+
+const FIRST_STATEMENT = "select audit_log_private.refuse_replaced_functions();";
+
+/** As adopters do: an upgrade must get along with the functions that this makes. */
+const LOGGED = `
+  create table public.documents (id uuid primary key, owner text, title text);
+  select audit_log_private.log_table(
+    'public.documents', on_failure => 'refuse', organization => 'owner', agent_name => 'title', person => 'owner',
+    on_insert => 'agent_added', on_update => 'agent_added', data => 'title', changes => 'title'
+  );`;
+
+/**
+ * Writes the migration that makes an installed database like a new one. Functions come whole from the schema files.
+ * The rest, and the order, is what the Supabase CLI's engine finds. It is tried on a database that logs a table.
+ *
+ * @throws {Error} if a function that others have replaced would change, or Postgres refuses the migration.
+ */
+export async function upgradeTo(
+  schemas: Schema[],
+  released: string[],
+  databaseUrl: string,
+): Promise<Upgrade> {
+  await using from = await scratchDatabase(databaseUrl, released);
+  await using to = await scratchDatabase(databaseUrl, schemas.map(({ text }) => text));
+  const [before, after] = [await readCatalogue(from.url), await readCatalogue(to.url)];
+  await refuseChangesOfReplaceable(before, after, to.url);
+
+  const functions = await functionTexts(schemas);
+  const drafted = await statements(await draft(from.url, to.url));
+  const changes = drafted.flatMap((statement) => verbatim(statement, drafted, functions));
+  const privileges = schemas.find(({ subject }) => subject === PRIVILEGES)?.text ?? "";
+  const text = [FIRST_STATEMENT, ...changes, privileges].join("\n\n");
+
+  await using upgraded = await scratchDatabase(databaseUrl, [...released, LOGGED, text])
+    .catch((error: postgres.PostgresError) => {
+      if (error.code !== DEPENDENT_OBJECTS_STILL_EXIST) throw error;
+      throw new Error(
+        `${error.message}. What log_table makes in the projects of adopters may use it, so it cannot ` +
+          `be dropped: add another function\n${error.detail}`,
+      );
+    });
+  await run(upgraded.url, "select audit_log_private.unlog_table('public.documents')");
+  return { text, missing: differences(await readCatalogue(upgraded.url), after) };
+}
+
+/** Adopters have replaced these functions, so no migration may. */
+async function refuseChangesOfReplaceable(
+  before: Catalogue,
+  after: Catalogue,
+  databaseUrl: string,
+): Promise<void> {
+  const sql = postgres(databaseUrl, { max: 1 });
+  const [row] = await sql<[{ names: string[] }]>`
+    select audit_log_private.replaceable_functions() as names`;
+  await sql.end();
+  const changed = row.names.filter((name) => {
+    const text = (catalogue: Catalogue) =>
+      [...catalogue].filter(([object]) => object.startsWith(`function audit_log_private.${name}(`));
+    return JSON.stringify(text(before)) !== JSON.stringify(text(after));
+  });
+  if (changed.length === 0) return;
+  throw new Error(
+    `${changed.join(", ")} cannot change any more, because others have replaced them ` +
+      `(replaceable_functions): take the change back, and add another function`,
+  );
+}
+
+/** Asks the Supabase CLI's engine what to change. It needs no Docker between two addresses. */
+async function draft(from: string, to: string): Promise<string> {
+  const file = await Deno.makeTempFile({ suffix: ".sql" });
+  try {
+    await supabase(
+      "db",
+      "diff",
+      "--use-pg-delta",
+      `--from=${from}`,
+      `--to=${to}`,
+      `--output=${file}`,
+    );
+    return await Deno.readTextFile(file);
+  } finally {
+    await Deno.remove(file);
+  }
+}
+
+interface Statement {
+  text: string;
+  /** Such as `CreateFunctionStmt`, as Postgres's parser calls it. */
+  kind: string;
+  /** The qualified name of the function that it makes or comments on. */
+  functionName: string | undefined;
+}
+
+/** Cuts a text into its statements, with Postgres's own parser. */
+async function statements(text: string): Promise<Statement[]> {
+  // The parser refuses a text without statements.
+  if (text.trim() === "") return [];
+  await loadModule();
+  const bytes = new TextEncoder().encode(text);
+  const { stmts = [] } = await parse(text) as ParseResult;
+  return stmts.flatMap(({ stmt, stmt_location: start = 0, stmt_len: length }) => {
+    if (!stmt) return [];
+    const end = length === undefined ? bytes.length : start + length;
+    return [{
+      text: `${new TextDecoder().decode(bytes.subarray(start, end)).trim()};`,
+      kind: Object.keys(stmt)[0] ?? "",
+      functionName: functionName(stmt),
+    }];
+  });
+}
+
+function functionName(statement: Node): string | undefined {
+  if ("CreateFunctionStmt" in statement) return qualified(statement.CreateFunctionStmt.funcname);
+  if (!("CommentStmt" in statement) || statement.CommentStmt.objtype !== "OBJECT_FUNCTION") return;
+  const { object } = statement.CommentStmt;
+  return object && "ObjectWithArgs" in object
+    ? qualified(object.ObjectWithArgs.objname)
+    : undefined;
+}
+
+function qualified(names: Node[] = []): string {
+  return names.map((name) => "String" in name ? name.String.sval : "").join(".");
+}
+
+interface FunctionText {
+  create: string;
+  comment: string;
+}
+
+/** Finds the text of each function and of its comment in the schema files, by its qualified name. */
+async function functionTexts(schemas: Schema[]): Promise<Map<string, FunctionText>> {
+  const functions = new Map<string, FunctionText>();
+  for (const { text } of schemas) {
+    for (const { text: statement, kind, functionName } of await statements(text)) {
+      if (functionName === undefined) continue;
+      const found = functions.get(functionName) ?? { create: "", comment: "" };
+      if (kind === "CommentStmt") found.comment = statement;
+      else found.create = statement.replace(/^create function/, "create or replace function");
+      functions.set(functionName, found);
+    }
+  }
+  return functions;
+}
+
+/** What a migration has in the place of a drafted statement. Privileges come at the end, all at once. */
+function verbatim(
+  { kind, functionName, text }: Statement,
+  drafted: Statement[],
+  functions: Map<string, FunctionText>,
+): string[] {
+  if (kind === "GrantStmt") return [];
+  const ours = functionName === undefined ? undefined : functions.get(functionName);
+  if (!ours) return [text];
+  if (kind === "CreateFunctionStmt") return [`${ours.create}\n${ours.comment}`];
+  const isMade = drafted.some((other) =>
+    other.kind === "CreateFunctionStmt" && other.functionName === functionName
+  );
+  return isMade ? [] : [ours.comment];
+}

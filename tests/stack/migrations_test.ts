@@ -1,0 +1,332 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { beforeAll, describe, it } from "@std/testing/bdd";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import postgres from "postgres";
+import { type Catalogue, differences, readCatalogue } from "../../tasks/migration/catalogue.ts";
+import {
+  firstMigrations,
+  isEdited,
+  releasedMigrations,
+  writeMigration,
+} from "../../tasks/migration/migration.ts";
+import { readSchemas, type Schema } from "../../tasks/migration/schemas.ts";
+import { run, scratchDatabase } from "../../tasks/migration/scratch_database.ts";
+import { type Upgrade, upgradeTo } from "../../tasks/migration/upgrade.ts";
+import { DATABASE_URL } from "../api.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const MIGRATIONS = join(ROOT, "supabase/migrations");
+const SCHEMAS = await readSchemas(join(ROOT, "supabase/schemas"));
+const RELEASED = releasedMigrations(join(ROOT, "docs/releases"));
+const migrations = new Map(
+  Array.from(Deno.readDirSync(MIGRATIONS), ({ name }) => name).sort()
+    .map((file) => [file, Deno.readTextFileSync(join(MIGRATIONS, file))]),
+);
+
+/** Reads what a database has after these texts were run in it. */
+async function catalogueOf(texts: Iterable<string>): Promise<Catalogue> {
+  await using database = await scratchDatabase(DATABASE_URL, [...texts]);
+  return await readCatalogue(database.url);
+}
+const newDatabase = await catalogueOf(SCHEMAS.map(({ text }) => text));
+
+/** The schemas with a text of one file replaced. Fails where the file does not have it. */
+function changed(schemas: Schema[], subject: string, from: string, to: string): Schema[] {
+  assert(schemas.some((schema) => schema.subject === subject && schema.text.includes(from)), from);
+  return schemas.map((schema) =>
+    schema.subject === subject ? { ...schema, text: schema.text.replace(from, () => to) } : schema
+  );
+}
+
+describe("the migrations", () => {
+  it("make the same database as the schemas", async () => {
+    assertEquals(differences(await catalogueOf(migrations.values()), newDatabase), []);
+  });
+
+  it("are as the task writes them, until they are released", () => {
+    if (RELEASED.length > 0) return;
+    assertEquals(Object.fromEntries(migrations), firstMigrations(SCHEMAS), "deno task migration");
+  });
+
+  it("are not written over where somebody edited them", async () => {
+    const path = await Deno.makeTempFile();
+    const [text = ""] = Object.values(firstMigrations(SCHEMAS));
+    await Deno.writeTextFile(path, text);
+    await writeMigration(path, text);
+    assert(!isEdited(text));
+    await Deno.writeTextFile(path, `${text}-- and more\n`);
+    await assertRejects(() => writeMigration(path, text), Error, "was edited");
+    await Deno.remove(path);
+  });
+});
+
+/** A kind of change that a migration can make, and the object in the catalogue that tells it. */
+const CHANGES: [kind: string, statement: string, object: string][] = [
+  [
+    "a comment on a table",
+    "comment on table audit_log.actions is 'x'",
+    "relation audit_log.actions",
+  ],
+  [
+    "a comment on a column",
+    "comment on column audit_log.actions.code is 'x'",
+    "column audit_log.actions.1 code",
+  ],
+  [
+    "a comment on a function",
+    "comment on function audit_log.record_entries is 'x'",
+    "function audit_log.record_entries(jsonb)",
+  ],
+  ["a comment on a schema", "comment on schema audit_log is 'x'", "schema audit_log"],
+  [
+    "a comment on a type",
+    "comment on type audit_log.page_query is 'x'",
+    "type audit_log.page_query",
+  ],
+  ["a privilege on a schema", "grant usage on schema audit_log to anon", "schema audit_log"],
+  [
+    "a privilege on a table",
+    "grant select on audit_log.actions to anon",
+    "relation audit_log.actions",
+  ],
+  [
+    "a privilege on a column",
+    "grant select (code) on audit_log.actions to anon",
+    "column audit_log.actions.1 code",
+  ],
+  [
+    "a privilege on a function",
+    "grant execute on function audit_log.record_entries to anon",
+    "function audit_log.record_entries(jsonb)",
+  ],
+  [
+    "a default privilege",
+    "alter default privileges in schema audit_log grant select on tables to anon",
+    "default privileges audit_log postgres r",
+  ],
+  [
+    "a statistics target",
+    "alter table audit_log.actions alter code set statistics 0",
+    "column audit_log.actions.1 code",
+  ],
+  [
+    "an option of a column",
+    "alter table audit_log.actions alter code set (n_distinct = 7)",
+    "column audit_log.actions.1 code",
+  ],
+  [
+    "an option of a table",
+    "alter table audit_log.actions set (fillfactor = 50)",
+    "relation audit_log.actions",
+  ],
+  [
+    "a default",
+    "alter table audit_log.actions alter description set default 'x'",
+    "column audit_log.actions.2 description",
+  ],
+  [
+    "whether null is refused",
+    "alter table audit_log.actions alter description drop not null",
+    "column audit_log.actions.2 description",
+  ],
+  ["a column", "alter table audit_log.actions add x text", "column audit_log.actions.7 x"],
+  [
+    "a constraint",
+    "alter table audit_log.actions add constraint x check (code <> 'x')",
+    "constraint audit_log.actions x",
+  ],
+  ["an index", "create index x on audit_log.actions (description)", "relation audit_log.x"],
+  [
+    "a trigger that is off",
+    "alter table audit_log.actions disable trigger change_action",
+    "trigger audit_log.actions change_action",
+  ],
+  [
+    "the body of a function",
+    "create or replace function audit_log_private.quota() returns integer language sql as 'select 7'",
+    "function audit_log_private.quota()",
+  ],
+  [
+    "the owner of a function",
+    "grant create on schema audit_log_private to pg_monitor; alter function audit_log_private.quota() owner to pg_monitor",
+    "function audit_log_private.quota()",
+  ],
+  [
+    "row level security",
+    "alter table audit_log.actions disable row level security",
+    "relation audit_log.actions",
+  ],
+  ["a policy", "create policy x on audit_log.actions", "policy audit_log.actions x"],
+  [
+    "a field of a type",
+    "alter type audit_log.page_query add attribute x text",
+    "column audit_log.page_query.11 x",
+  ],
+  [
+    "a row",
+    "insert into audit_log.actions (code, description) values ('y', 'y')",
+    "row audit_log.actions y",
+  ],
+];
+
+describe("the comparison of two databases", () => {
+  it("sees every kind of change", async () => {
+    await using database = await scratchDatabase(DATABASE_URL, SCHEMAS.map(({ text }) => text));
+    let before = await readCatalogue(database.url);
+    const unseen: string[] = [];
+    for (const [kind, statement, object] of CHANGES) {
+      await run(database.url, statement);
+      const after = await readCatalogue(database.url);
+      if (!differences(before, after).some((line) => line.startsWith(`${object} `))) {
+        unseen.push(kind);
+      }
+      before = after;
+    }
+    assertEquals(unseen, []);
+  });
+});
+
+/** A released version whose `twice` is called by a function that Postgres has parsed. */
+const OLD = changed(
+  SCHEMAS,
+  "installed",
+  "create table audit_log_private.installed_functions (",
+  `create function audit_log_private.twice(value integer) returns integer
+language sql immutable
+return value * 2;
+comment on function audit_log_private.twice is 'Twice a number.';
+
+create function audit_log_private.four_times(value integer) returns integer
+language sql immutable
+return audit_log_private.twice(audit_log_private.twice(value));
+comment on function audit_log_private.four_times is 'Four times a number.';
+
+create function audit_log_private.unused() returns integer
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  return 1;
+end $$;
+comment on function audit_log_private.unused is 'Goes with the next version.';
+
+create table audit_log_private.installed_functions (`,
+);
+const released = Object.values(firstMigrations(OLD));
+
+/** A later version of a file, in which a text is replaced: ten changes. */
+const LATER: [subject: string, from: string, to: string][] = [
+  [
+    "installed",
+    "create function audit_log_private.unused() returns integer\nlanguage plpgsql immutable set search_path = pg_catalog, pg_temp as $$\nbegin\n  return 1;\nend $$;\ncomment on function audit_log_private.unused is 'Goes with the next version.';\n",
+    "",
+  ],
+  [
+    "installed",
+    "twice(value integer) returns integer",
+    "twice(value integer, more integer default 0) returns integer",
+  ],
+  ["installed", "'Four times a number.'", "'A number times four.'"],
+  ["queries", "  after text\n);", "  after text,\n  later text\n);"],
+  [
+    "organizations",
+    "  leaving_at timestamptz\n);",
+    "  leaving_at timestamptz,\n  note text check (note <> '')\n);",
+  ],
+  ["organizations", "'A customer of the platform.", "'Some customer of the platform."],
+  [
+    "entries",
+    "create index audit_entries_action_idx",
+    "create index later_idx on audit_log.audit_entries (organization_id, agent_name);\ncreate index audit_entries_action_idx",
+  ],
+  ["writing", "-- The catalogue is small", "-- The whole catalogue is small"],
+  [
+    "keys",
+    "create table audit_log_private.api_key_hashes (",
+    `create table audit_log_private.later (
+  organization_id uuid primary key references audit_log.organizations on delete cascade
+);
+comment on table audit_log_private.later is 'A new table.';
+
+create function audit_log_private.check_later() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  -- A comment that only the file has.
+  return new;
+end $$;
+comment on function audit_log_private.check_later is 'A new function.';
+create trigger check_later before insert on audit_log_private.later
+  for each row execute function audit_log_private.check_later();
+
+create table audit_log_private.api_key_hashes (`,
+  ],
+  [
+    "privileges",
+    "grant select on audit_log.actions to service_role;",
+    "grant select on audit_log.actions to service_role, authenticated;",
+  ],
+];
+const NEXT = LATER.reduce((schemas, change) => changed(schemas, ...change), OLD);
+
+describe("the migration to the next version", () => {
+  let upgrade: Upgrade;
+  beforeAll(async () => {
+    upgrade = await upgradeTo(NEXT, released, DATABASE_URL);
+  });
+
+  it("makes an installed database like a new one, with functions as the files have them", () => {
+    const { text, missing } = upgrade;
+    assertEquals(missing, []);
+    assertMatch(text, /-- A comment that only the file has\./);
+    assertEquals(text.match(/create or replace function/gi)?.length, 4);
+  });
+
+  it("names what the engine does not find, for a person to add", async () => {
+    const statistics = changed(OLD, "entries", "n_distinct = 100", "n_distinct = 200");
+    const row = changed(
+      statistics,
+      "entries",
+      "('agent_added',",
+      "('later', 'Later', '{}'),\n  ('agent_added',",
+    );
+    const { missing } = await upgradeTo(row, released, DATABASE_URL);
+    assertEquals(missing.map((line) => line.replace(/ is .*/, "")), [
+      "column audit_log.audit_entries.4 action",
+      "row audit_log.actions later",
+    ]);
+  });
+
+  it("refuses to touch functions that others replace", async () => {
+    const caller = changed(OLD, "people", "->> 'email';", "->> 'mail';");
+    const next = changed(caller, "keys", "return 60;", "return 600;");
+    await assertRejects(() => upgradeTo(next, released, DATABASE_URL), Error, "caller, quota");
+  });
+
+  it("refuses to drop what log_table uses in an adopter's project", async () => {
+    const next = changed(
+      OLD,
+      "values",
+      "cut(value text, length integer)",
+      "cut(value text, length integer, more text default '')",
+    );
+    await assertRejects(() => upgradeTo(next, released, DATABASE_URL), Error, "log_table");
+  });
+
+  it("changes nothing where an adopter has replaced a function that is not theirs, and health() names it", async () => {
+    await using database = await scratchDatabase(DATABASE_URL, [
+      ...released,
+      "create or replace function audit_log_private.quota() returns integer language sql as 'select 600'",
+      "create or replace function audit_log_private.twice(value integer) returns integer language sql immutable return 3",
+    ]);
+    const sql = postgres(database.url, { max: 1, onnotice: () => {} });
+    const [row] = await sql`select audit_log_private.health() -> 'replaced_functions' as names`;
+    await sql.end();
+    assertEquals(row?.names, ["audit_log_private.twice(integer)"]);
+    const before = await readCatalogue(database.url);
+    await assertRejects(
+      () => run(database.url, upgrade.text),
+      Error,
+      "audit_log_private.twice(integer)",
+    );
+    assertEquals(differences(before, await readCatalogue(database.url)), []);
+  });
+});
