@@ -7,7 +7,8 @@
 
 do $$
 begin
-  if current_setting('app.settings.jwt_secret', true) is distinct from 'super-secret-jwt-token-with-at-least-32-characters-long'
+  if current_setting('app.settings.jwt_secret', true)
+      is distinct from 'super-secret-jwt-token-with-at-least-32-characters-long'
     and current_setting('app.settings.local_stack', true) is distinct from 'deno task start'
   then
     raise exception 'seed.sql is for a local stack only, and this is none: its password is public. Nothing was written.'
@@ -20,8 +21,14 @@ end
 $$;
 
 insert into people values
-  ('ada00000-0000-4000-8000-000000000001', '0a11ce00-0000-4000-8000-000000000001', 'Analytical Engines', 'ada@analytical.example'),
-  ('faced000-0000-4000-8000-000000000002', '0b0b0000-0000-4000-8000-000000000002', 'Compiler Works', 'grace@compiler.example');
+  (
+    'ada00000-0000-4000-8000-000000000001', '0a11ce00-0000-4000-8000-000000000001',
+    'Analytical Engines', 'ada@analytical.example'
+  ),
+  (
+    'faced000-0000-4000-8000-000000000002', '0b0b0000-0000-4000-8000-000000000002',
+    'Compiler Works', 'grace@compiler.example'
+  );
 
 create function pg_temp.chance(subject text) returns double precision
 language sql immutable as $$ select ('x' || left(md5(subject), 8))::bit(32)::bigint / 4294967296.0 $$;
@@ -97,7 +104,9 @@ end::int) as n
 cross join lateral (select concat_ws(' ', that_day, n) as subject) as subjects;
 
 insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
-select md5(concat(organization_id, created_at, action))::uuid, organization_id, created_at, action, user_email, agent_name, data
+select
+  md5(concat(organization_id, created_at, action))::uuid, organization_id, created_at, action, user_email, agent_name,
+  data
 from (
   select
     conversations.organization_id,

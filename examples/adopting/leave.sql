@@ -1,5 +1,5 @@
--- Deletes the audit log for good: all entries, keys, seals and holds, your custom_ functions with the triggers that call
--- them, the job of upkeep.sql, and the role of monitoring_role.sql. Export first (docs/adopting.md, "Leave").
+-- Deletes the audit log for good: all entries, keys, seals and holds, your custom_ functions with the triggers that
+-- call them, the job of upkeep.sql, and the role of monitoring_role.sql. Export first (docs/adopting.md, "Leave").
 drop schema audit_log, audit_log_private cascade;
 drop role if exists audit_log_monitor;
 do $$ begin

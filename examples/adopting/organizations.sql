@@ -20,8 +20,8 @@ begin
   return organization_id;
 end $$;
 
--- Adds new organizations at once, so that the console shows them, and follows new names. Deletes none, because their log
--- outlives them. It never stops a write of yours: health() has what failed, as logging_failures.
+-- Adds new organizations at once, so that the console shows them, and follows new names. Deletes none, because their
+-- log outlives them. It never stops a write of yours: health() has what failed, as logging_failures.
 create function audit_log_private.custom_organization() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -44,6 +44,7 @@ create trigger audit_log_organization
 
 revoke all on function audit_log_private.custom_organization from public, anon, authenticated, service_role;
 
--- Adds the organizations that exist already. If a name is wrong, this migration fails now, and your application does not.
+-- Adds the organizations that exist already. If a name is wrong, this migration fails now, and your application does
+-- not.
 select audit_log_private.organization_of(null);
 select audit_log_private.organization_of(t.id::text) from public.organizations t;

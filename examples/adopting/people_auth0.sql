@@ -7,8 +7,8 @@
 --     api.accessToken.setCustomClaim("https://example.com/roles", event.authorization?.roles ?? []);
 --   };
 --
--- Yours to change: the namespace https://example.com/ and the roles admin and auditor. audit_log.organizations.external_id holds
--- Auth0's ids (org_…).
+-- Yours to change: the namespace https://example.com/ and the roles admin and auditor.
+-- audit_log.organizations.external_id holds Auth0's ids (org_…).
 
 create or replace function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

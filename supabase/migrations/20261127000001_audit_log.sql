@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 714a92fc936c9f3513cfd52a672aeb0aa83448b73b6384e45c06148203c67139.
+-- Written by deno task migration from supabase/schemas, sha256 75f44305b3a809fb43f9e6f4be3a478ca4da9ad9cc9a634cf0a0c8570ea1f530.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -15,9 +15,9 @@
 --  2. audit_log.public_audit_log: one request to the API, for service_role. The token's hash determines the
 --     organization.
 --  3. list_organizations: for signed-in people, about themselves.
---  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators. api_key_usage,
---     read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal, list_actions: also for
---     auditors. The first statement of each is require_access.
+--  4. list_api_keys, create_api_key, rotate_api_key, revoke_api_key, confirm_api_key: for administrators.
+--     api_key_usage, read_audit_log, read_entry, find_persons, daily_entry_counts, list_seals, latest_seal,
+--     list_actions: also for auditors. The first statement of each is require_access.
 --     person_left: for service_role, which has no access to the keys.
 --  5. metrics: for the role of a monitoring system. It returns numbers and ids only.
 --  6. organization_ids: for record_entries. It asks organization_of, which may read tables of the platform.
@@ -159,6 +159,7 @@ comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);
 
 -- From supabase/schemas/04_sessions.sql.
@@ -231,7 +232,10 @@ create function audit_log_private.require_access(organization_id uuid, for_admin
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if (audit_log_private.caller()).id is null
-    or (case when for_admins then audit_log_private.administers(organization_id) else audit_log_private.reads(organization_id) end) is not true
+    or (case
+      when for_admins then audit_log_private.administers(organization_id)
+      else audit_log_private.reads(organization_id)
+    end) is not true
   then
     perform audit_log_private.refuse_access();
   end if;
@@ -305,13 +309,16 @@ comment on function audit_log_private.request_context is
 -- what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
--- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an address.
+-- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
+-- address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
-    select coalesce('strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"')
+    select coalesce(
+      'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
+    )
     from unnest(required) as name where name is not null
   )::jsonpath;
 end $$;
@@ -334,6 +341,7 @@ comment on column audit_log.actions.required is
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.deprecated_at is
   'Since when the platform should not write it any more. Entries with it are not refused.';
+
 insert into audit_log.actions (code, description, required)
 values
   ('agent_added', 'An agent was activated for the organization', '{}'),
@@ -369,8 +377,9 @@ begin
   return (
     pg_catalog.overlay(
       pg_catalog.lpad(
-        pg_catalog.to_hex((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8),
-        15, '0'
+        pg_catalog.to_hex(
+          (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8
+        ), 15, '0'
       ), '7', 13, 0
     ) operator(pg_catalog.||) pg_catalog.substr(pg_catalog.gen_random_uuid()::pg_catalog.text, 20)
   )::pg_catalog.uuid;
@@ -396,9 +405,6 @@ create table audit_log.audit_entries (
   transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
--- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use the index of
--- the action or the person also where all entries have the same one. It holds from the next analyze on.
-alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 comment on table audit_log.audit_entries is
   'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted '
   'only by the owner (retention).';
@@ -408,6 +414,11 @@ comment on column audit_log.audit_entries.transaction_id is
   'count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
+
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
+-- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
+alter table audit_log.audit_entries alter column action set (n_distinct = 100);
+
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
 
 -- A person's address counts without regard to capitals: A to Z, because the column has the collation C, and no update
@@ -416,6 +427,7 @@ create index audit_entries_action_idx on audit_log.audit_entries (organization_i
 create index audit_entries_person_idx on audit_log.audit_entries (organization_id, lower(user_email), created_at, id)
   include (action, user_email);
 alter index audit_log.audit_entries_person_idx alter column 2 set statistics 0;
+
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 create trigger refuse_change
@@ -424,7 +436,9 @@ create trigger refuse_change
 
 create trigger refuse_change
   before truncate on audit_log.actions
-  for each statement execute function audit_log_private.refuse_change('entries have these actions: delete one by one those that no entry has');
+  for each statement execute function audit_log_private.refuse_change(
+    'entries have these actions: delete one by one those that no entry has'
+  );
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.
@@ -433,7 +447,8 @@ create trigger refuse_change
 create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
 language sql stable
 return '{"id":"' || entry.id
-  || '","created_at":"' || pg_catalog.to_char(entry.created_at at time zone interval '0', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+  || '","created_at":"'
+  || pg_catalog.to_char(entry.created_at at time zone interval '0', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
   || '","action":"' || entry.action
   || '","user_email":' || pg_catalog.to_json(entry.user_email)
   || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
@@ -443,9 +458,9 @@ comment on function audit_log_private.entry_line is
   'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';
 
 -- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
--- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait for
--- each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or neither.
--- No index contains a count. Otherwise updates could not stay within their page (HOT).
+-- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
+-- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
+-- neither. No index contains a count. Otherwise updates could not stay within their page (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it goes on in another row, the next part.
@@ -506,7 +521,8 @@ language sql immutable
 return case
   when required_path is null then 'action_is_in_catalogue'
   -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
-  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
+  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00'
+    then 'created_at_within_api_dates'
   -- A loose check: a log that refuses an unusual address loses an entry.
   when user_email not like '%_@_%' then 'user_email_is_address'
   -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
@@ -599,8 +615,8 @@ begin
   -- A misspelt field would be lost silently.
   select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
   where case
-    when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
-    else true
+    when jsonb_typeof(i.item) <> 'object' then true
+    else i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
   end;
   if misshapen is not null then
     raise exception
@@ -622,7 +638,8 @@ begin
       ));
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select
-        coalesce(e.id, audit_log_private.new_entry_id()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        coalesce(e.id, audit_log_private.new_entry_id()),
+        coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
         e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
       from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'
@@ -637,7 +654,8 @@ begin
       when data_exception or integrity_constraint_violation then
         if first_item = last_item then
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
-            using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
+            using errcode = sqlstate,
+              detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
         end if;
         failed_until := last_item;
     end;
@@ -665,7 +683,8 @@ declare
   required_paths jsonpath[];
   this_transaction constant xid8 := pg_current_xact_id();
   -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
-  current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
+  current_part integer :=
+    coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before.
@@ -706,19 +725,24 @@ begin
     if tg_op = 'DELETE' then
       counted.entries := -counted.entries;
     elsif counted.broken_rule = 'action_is_in_catalogue' then
-      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action using
-        errcode = 'foreign_key_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action
+        using errcode = 'foreign_key_violation', constraint = counted.broken_rule,
+          schema = tg_table_schema, table = tg_table_name;
     elsif counted.broken_rule is not null then
       raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
         select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
         where a.code = counted.action and counted.broken_rule = 'data_has_required'
-      )) using
-        errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+      ))
+        using errcode = 'check_violation', constraint = counted.broken_rule,
+          schema = tg_table_schema, table = tg_table_name;
     end if;
     select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
     if tg_op = 'INSERT' and (not found or leaving_at is not null) then
       raise exception 'an entry has the organization %, which is %', counted.organization_id,
-        case when leaving_at is null then 'not in the table audit_log.organizations' else 'being deleted (delete_organization)' end
+        case
+          when leaving_at is null then 'not in the table audit_log.organizations'
+          else 'being deleted (delete_organization)'
+        end
         using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
     if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
@@ -1316,10 +1340,10 @@ comment on function audit_log_private.read_page is
 
 -- From supabase/schemas/12_cursors.sql.
 
--- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at one
--- moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place read in
--- it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are read by
--- transaction, through the feed's own index. So every page begins with a seek.
+-- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at
+-- one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place
+-- read in it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are
+-- read by transaction, through the feed's own index. So every page begins with a seek.
 --
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
@@ -1337,6 +1361,7 @@ comment on table audit_log_private.cursor_keys is
   'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
 comment on column audit_log_private.cursor_keys.system_identifier is
   'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+
 insert into audit_log_private.cursor_keys default values;
 
 create type audit_log_private.feed_cursor as (
@@ -1446,13 +1471,16 @@ comment on function audit_log_private.cursor_key is
   'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
   'database until adopt_restored_log() has run.';
 
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key) returns text
+create function audit_log_private.encode_cursor(
+  cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key
+) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
   fields constant text := array_to_string(
     array[
-      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound), cursor.transaction_id::text,
+      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound),
+      cursor.transaction_id::text,
       to_char(cursor.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), cursor.id::text, ''
     ], ';', ''
   );
@@ -1460,14 +1488,18 @@ declare
 begin
   message := iv || extensions.encrypt_iv(
     -- In steps of 256, because the length would tell how many transactions of others are in progress.
-    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'), key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'),
+    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
-  message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+  message := message
+    || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(encoded text, key audit_log_private.cursor_key) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(
+  encoded text, key audit_log_private.cursor_key
+) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;
@@ -1486,7 +1518,9 @@ begin
   then
     return null;
   end if;
-  body := extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs');
+  body := extensions.decrypt_iv(
+    substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
+  );
   fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
   return (
     audit_log_private.unpack_snapshot(fields[1]), audit_log_private.unpack_snapshot(fields[2]),
@@ -1741,11 +1775,13 @@ comment on function audit_log_private.next_in_batch is
 -- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
 -- memory.) Each seal includes the seal before.
 --
--- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
--- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
+-- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
+-- that the old seal's snapshot saw are hashed again. If none was removed and the hash differs, the day gets no seal and
+-- is marked as altered.
 --
--- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
--- found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the organization.
+-- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
+-- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
+-- organization.
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -1788,9 +1824,13 @@ begin
   ),
   inserted as (
     insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+    select
+      h.organization_id, h.day, h.action, 0,
+      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
     from (
-      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+      select
+        m.organization_id, m.day, m.action, h.hour,
+        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
@@ -1840,6 +1880,7 @@ comment on column audit_log_private.seals.added is
 comment on column audit_log_private.seals.removed is
   'How many entries of the day were deleted since its seal before; 0 in its first seal.';
 comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 
 create trigger refuse_change
@@ -1917,7 +1958,9 @@ comment on table audit_log_private.sealed_days is
 comment on column audit_log_private.sealed_days.altered_at is
   'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
+
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
 
@@ -2001,13 +2044,15 @@ begin
   -- An entry that came late and was removed again counts as added and as removed.
   added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
   insert into audit_log_private.seals (
-    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before
+    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
+    snapshot, removed_before
   )
   values (
-    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock, previous,
+    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock,
+    previous,
     encode(sha256(convert_to(concat_ws(
-      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed, found_now.sha256,
-      audit_log_private.api_time(clock)
+      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed,
+      found_now.sha256, audit_log_private.api_time(clock)
     ), 'UTF8')), 'hex'),
     found_now.snapshot, found_now.removed_before
   );
@@ -2022,7 +2067,8 @@ create function audit_log_private.examine_day(
   out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
 )
 -- Stable: all its statements see one snapshot.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
@@ -2057,7 +2103,8 @@ create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
 )
 -- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
@@ -2120,7 +2167,9 @@ begin
     where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
   );
   read.items := '[' || (
-    select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
+    select coalesce(
+      string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), ''
+    )
     from (
       select s.* from audit_log_private.seals s
       where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
@@ -2185,7 +2234,8 @@ begin
   execute format(
     'create or replace function audit_log_private.transaction_number() returns xid8 language plpgsql as %L',
     format(
-      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
+      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)'
+      '::pg_catalog.text::pg_catalog.xid8; end',
       epoch << 40
     )
   );
@@ -2277,6 +2327,7 @@ comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
   'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
   'rate_limits until the key is used on a later day.';
+
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(
@@ -2364,7 +2415,8 @@ comment on column audit_log_private.rate_limits.caught_up_at is
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
-  read_decision text default 'accepted', entries integer default 0, reads text default null, has_more boolean default null,
+  read_decision text default 'accepted', entries integer default 0, reads text default null,
+  has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
 )
@@ -2454,7 +2506,9 @@ create function audit_log_private.new_token() returns text
 -- One statement without calls of our functions: auto_explain can log their arguments.
 language sql volatile set search_path = pg_catalog, pg_temp as $$
   with random as materialized (
-    select extensions.gen_random_bytes(128) as bytes, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
+    select
+      extensions.gen_random_bytes(128) as bytes,
+      '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
   ),
   body as materialized (
     select 'pck_' || string_agg(substr(digits, byte % 62 + 1, 1), '') as text
@@ -2468,7 +2522,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   checksum as (
     select text, ('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint as number from body
   )
-  select text || string_agg(substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc)
+  select text || string_agg(
+    substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc
+  )
   from checksum, random, generate_series(0, 5) as place
   group by text
 $$;
@@ -2479,7 +2535,8 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
   -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
-  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
+  invisible constant text :=
+    '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
     '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
     '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
   name text;
@@ -2523,7 +2580,9 @@ begin
     raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
-  insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
+  insert into audit_log_private.api_keys as k (
+    organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at
+  )
   values (
     insert_api_key.organization_id,
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
@@ -2643,7 +2702,8 @@ begin
     end
   );
   update audit_log_private.api_keys k
-  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
+  set successor_id = (successor ->> 'id')::uuid,
+    expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
   perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
   return successor;
@@ -2761,8 +2821,9 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
-      select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
-        k.maker_left_at, k.confirmed_by_email,
+      select
+        k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at,
+        k.successor_id, k.maker_left_at, k.confirmed_by_email,
         least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
         case
           when k.revoked_at is not null then 'revoked'
@@ -2817,7 +2878,10 @@ begin
   return (
     select coalesce(json_agg(u order by u.day, u.name, u.user_email, u.user_id, u.api_key_id), '[]')
     from (
-      select r.day, case when not r.is_person then r.reader_id end as api_key_id, case when not r.is_person then names ->> r.reader_id::text end as name,
+      select
+        r.day,
+        case when not r.is_person then r.reader_id end as api_key_id,
+        case when not r.is_person then names ->> r.reader_id::text end as name,
         r.user_id, r.user_email, r.requests, r.invalid_requests, r.entries, r.first_at, r.last_at, r.last_address
       from (
         select l.* from audit_log_private.log_reads l
@@ -2969,7 +3033,9 @@ comment on function audit_log_private.answer_request is
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
 -- seals each day again, with the number of removed entries.
 
-create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
+create function audit_log_private.delete_first_entries(
+  organization_id uuid, range_start date, range_end date
+) returns bigint
 -- Planned for each range: a generic plan knows no sizes, and might read the whole table.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
 declare
@@ -2980,7 +3046,8 @@ declare
   deleted bigint;
 begin
   select e.created_at, e.id into last_time, last_id from audit_log.audit_entries e
-  where e.organization_id = delete_first_entries.organization_id and e.created_at >= first_time and e.created_at < end_time
+  where e.organization_id = delete_first_entries.organization_id
+    and e.created_at >= first_time and e.created_at < end_time
   order by e.created_at, e.id limit 1 offset 9999;
   if not found then
     last_time := end_time - interval '1 microsecond';
@@ -3146,8 +3213,8 @@ declare
   has_more boolean;
 begin
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
-  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are deleted
-  -- with the keys.
+  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are
+  -- deleted with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()
   where o.id = delete_organization.organization_id and o.leaving_at is null;
   has_more := found;
@@ -3161,12 +3228,14 @@ begin
   -- organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold now.
+  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold
+  -- now.
   update audit_log_private.entry_counts c set required_path = null
   where c.organization_id = delete_organization.organization_id
     and (c.day, c.action, c.writer_pid, c.part) in (
       select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
-      where w.organization_id = delete_organization.organization_id and w.writer_pid <> 0 and w.required_path is not null
+      where w.organization_id = delete_organization.organization_id
+        and w.writer_pid <> 0 and w.required_path is not null
       for update skip locked
     );
   has_more := found;
@@ -3318,7 +3387,8 @@ comment on function audit_log.read_entry is
   'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted constant text := lower(prefix collate "C");
   person text := wanted;
@@ -3367,19 +3437,23 @@ begin
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', read.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
-      select p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries from (
+      select
+        p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries
+      from (
         select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
         cross join unnest(
           case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
         ) with ordinality as u (entries, hour)
         where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
           and c.day between first_hour::date and last_hour::date
-          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour
+          and c.day + (u.hour - 1) * interval '1 hour' < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
         select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
         union all
-        select last_hour, b.in_hour from audit_log_private.count_before(organization_id, query.actions, query.until) as b
+        select last_hour, b.in_hour
+        from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where query.user_email is null
         union all
         (
@@ -3387,7 +3461,8 @@ begin
           from audit_log.audit_entries e
           where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
             -- As in read_page.
-            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
+            and e.created_at < query.until
             and (query.actions is null or e.action = any (query.actions))
         )
       ) as p
@@ -3474,10 +3549,10 @@ comment on function audit_log.latest_seal is
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
 -- functions and up to three triggers:
 --
---  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
---    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
---    Each trigger's condition names this function. So `drop column … cascade` drops the function and the triggers, and no
---    write breaks.
+--  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it
+--    follows when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that
+--    it names. Each trigger's condition names this function. So `drop column … cascade` drops the function and the
+--    triggers, and no write breaks.
 --  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
 --    of log_table. Because they are in a comment and in no table, dumps and restores need no care.
 
@@ -3494,7 +3569,8 @@ begin
       ),
       p.oid::regprocedure, c.arguments
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype
+      and p.proname like 'logged\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
@@ -3510,7 +3586,9 @@ begin
     return format('the action %s is not in the table audit_log.actions', quote_literal(action));
   end if;
   return (
-    select format('the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', '))
+    select format(
+      'the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', ')
+    )
     from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
   );
 end $$;
@@ -3525,7 +3603,10 @@ begin
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
     where i.indrelid = logged and i.indisprimary and i.indimmediate
       -- Tables that inherit from it may have the same keys again.
-      and not exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = logged and c.relkind = 'r')
+      and not exists (
+        select from pg_inherits h join pg_class c on c.oid = h.inhparent
+        where c.oid = logged and c.relkind = 'r'
+      )
   );
 end $$;
 comment on function audit_log_private.immediate_key is
@@ -3562,8 +3643,10 @@ begin
     from audit_log_private.logged_tables() l
     cross join lateral (
       select case
-        when l.logged is null then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
-        else format('the trigger of on_%s is %s', e.event, case when t.oid is null then 'gone: call log_table again' else 'disabled' end)
+        when l.logged is null
+          then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
+        when t.oid is null then format('the trigger of on_%s is gone: call log_table again', e.event)
+        else format('the trigger of on_%s is disabled', e.event)
       end
       from (values ('insert', 4), ('delete', 8), ('update', 16)) as e (event, bit)
       left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
@@ -3614,7 +3697,9 @@ end $$;
 comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ.';
 
-create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
+create function audit_log_private.selected_columns(
+  logged regclass, list text, out names text[], out types regtype[], out used text[]
+)
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
@@ -3633,7 +3718,8 @@ begin
   -- The row that the row function builds has only the columns that are used.
   if exists (
     select from pg_rewrite r join pg_class c on c.oid = logged
-    where r.ev_class = to_regclass('pg_temp.logged_columns') and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
+    where r.ev_class = to_regclass('pg_temp.logged_columns')
+      and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
   ) then
     raise exception 'log_table(%): name columns of the row, not the whole row, in: %',
       logged, list
@@ -3644,7 +3730,9 @@ end $$;
 comment on function audit_log_private.selected_columns is
   'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
-create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
+create function audit_log_private.make_row_function(
+  logged regclass, name name, "row" text, data text, changes text, key text[]
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   one constant record := audit_log_private.selected_columns(logged, "row");
@@ -3666,7 +3754,10 @@ begin
     -- $1 and "log 1" are names that no table and no column has.
     $sql$
       create function audit_log_private.%I(logged %s)
-      returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
+      returns table (
+        logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
+        changes text[]
+      )
       language sql stable
       begin atomic
         select
@@ -3683,32 +3774,50 @@ begin
       when 1 then format('($1).%I::text', key[1])
       else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
     end,
-    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
+    case
+      when one.types[3] = 'uuid'::regtype
+        then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
       else 'audit_log_private.valid_email("log 3"::text)'
     end,
     (
-      select string_agg(format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', ')
+      select string_agg(
+        format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', '
+      )
       from unnest(field.names) with ordinality as f (name, n)
     ),
     (select string_agg(format('"log %s"::text', 4 + fields + n), ', ') from generate_subscripts(change.names, 1) as n),
     (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
     concat_ws(', ', "row", nullif(data, ''), nullif(changes, '')),
-    (select string_agg(format('"log %s"', n), ', ') from generate_series(1, 4 + fields + cardinality(change.names)) as n)
+    (
+      select string_agg(format('"log %s"', n), ', ')
+      from generate_series(1, 4 + fields + cardinality(change.names)) as n
+    )
   );
-  execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
-  execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
+  execute format(
+    'revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged
+  );
+  execute format(
+    'comment on function audit_log_private.%I(%s) is %L',
+    name, logged, 'What a row means to the log. Made by log_table.'
+  );
 end $fn$;
 comment on function audit_log_private.make_row_function is
   'Makes the function that says what a row of a table means to the log.';
 
-create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
+create function audit_log_private.make_trigger_function(
+  name name, on_failure text, changes text[], is_for_each_row boolean
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   row_function constant text := format('audit_log_private.%I', name);
   logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
-  former constant text := format(case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function);
-  changed constant text := format(case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function);
+  former constant text := format(
+    case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function
+  );
+  changed constant text := format(
+    case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function
+  );
   -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
   -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
   -- planned for.
@@ -3737,7 +3846,8 @@ declare
     where e.organization_id is not null;$sql$;
 begin
   execute format(
-    'create function audit_log_private.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
+    'create function audit_log_private.%I() returns trigger language plpgsql '
+    'security definer set search_path = pg_catalog, pg_temp as %L',
     name,
     format(
       $body$
@@ -3757,7 +3867,9 @@ end $body$,
       pairs, differ,
       format(insert_entries, format(
         $sql$(
-        select r.external_id, r.agent_name, r.person, audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+        select
+          r.external_id, r.agent_name, r.person,
+          audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
         from %s
         cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
         where %s
@@ -3769,7 +3881,9 @@ exception
   -- Whoever chose such an isolation repeats the transaction, and with it the entries.
   when serialization_failure then raise;
   when others then
-    perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
+    perform audit_log_private.note_failure(
+      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
+    );
     return null;$sql$ else '' end
     )
   );
@@ -3786,7 +3900,8 @@ begin
     select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
     union all
     select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%' and c.oid = unlog_table.logged
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%'
+      and c.oid = unlog_table.logged
   loop
     -- With its triggers.
     execute format('drop function %s cascade', made.name);
@@ -3804,7 +3919,8 @@ create function audit_log_private.log_table(
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
-  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column knows.
+  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column
+  -- knows.
   person text default 'null',
   -- Select lists. An update that changes none of `changes` is not logged.
   data text default '',
@@ -3814,7 +3930,9 @@ create function audit_log_private.log_table(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   relation constant pg_class := (select c from pg_class c where c.oid = logged);
-  actions constant jsonb := jsonb_strip_nulls(jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete));
+  actions constant jsonb := jsonb_strip_nulls(
+    jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
+  );
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
   changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
   key constant text[] := audit_log_private.immediate_key(logged);
@@ -3824,7 +3942,8 @@ declare
   made record;
 begin
   problem := case
-    when relation.relkind not in ('r', 'p') or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+    when relation.relkind not in ('r', 'p')
+      or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
@@ -3841,13 +3960,18 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.unlog_table(logged);
-  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
+  while exists (
+    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
+  ) loop
     number := number + 1;
     name := 'logged_' || left(relation.relname, 12) || '_' || number;
   end loop;
   perform audit_log_private.make_row_function(
     logged, name,
-    format('(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged', organization, agent_name, person, log_if),
+    format(
+      '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
+      organization, agent_name, person, log_if
+    ),
     data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
   );
   perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
@@ -3877,8 +4001,8 @@ comment on function audit_log_private.log_table is
 
 -- From supabase/schemas/22_installed.sql.
 
--- Which functions are as the last migration of this service made them. Others may replace some; a later version replaces
--- all others, so it first makes sure that nobody has changed them.
+-- Which functions are as the last migration of this service made them. Others may replace some; a later version
+-- replaces all others, so it first makes sure that nobody has changed them.
 
 create table audit_log_private.installed_functions (
   name text primary key,
@@ -3973,6 +4097,7 @@ comment on column audit_log_private.upkeep_state.started_at is
 comment on column audit_log_private.upkeep_state.is_first_pass is
   'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+
 insert into audit_log_private.upkeep_state default values;
 
 create function audit_log_private.run_upkeep() returns boolean
@@ -4058,9 +4183,11 @@ declare
   next record;
   work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  delete from audit_log_private.log_reads r
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
   where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
@@ -4079,17 +4206,20 @@ begin
         select d.day, d.checked_at from audit_log_private.sealed_days d
         where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
           and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
+            select s.day from audit_log_private.days_to_seal s
+            where s.organization_id = seal_and_compare.organization_id
           )
           -- The days of tonight, and of nights that had no run.
-          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+          and d.checked_at < clock
+            - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
         order by d.checked_at limit 200
       ) as d
       order by d.checked_at limit 200
     )
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
+    delete from audit_log_private.days_to_seal d
+    where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
   return work;
@@ -4163,7 +4293,8 @@ comment on function audit_log_private.health is
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
+  set enable_mergejoin = off set jit = off as $$
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
@@ -4193,26 +4324,38 @@ begin
     end if;
   end loop;
   return query
-    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
+    select
+      'audit_log_entries',
+      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
       sum(c.entries)::double precision
     from audit_log.organizations o
     join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
     group by o.id, o.external_id, c.day;
   return query
-    select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+    select
+      'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
     from (
       values
-        ('upkeep_age_seconds', coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision),
+        (
+          'upkeep_age_seconds',
+          coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
+        ),
         ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
         ('altered_days', json_array_length(health -> 'altered_days')),
         ('miscounted_days', json_array_length(health -> 'miscounted_days')),
         ('holds', json_array_length(health -> 'holds')),
         ('logging_problems', json_array_length(health -> 'logging_problems')),
-        ('logging_failures', (select coalesce(sum((f ->> 'failures')::bigint), 0) from json_array_elements(health -> 'logging_failures') as f))
+        (
+          'logging_failures',
+          (
+            select coalesce(sum((f ->> 'failures')::bigint), 0)
+            from json_array_elements(health -> 'logging_failures') as f
+          )
+        )
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is

@@ -1,9 +1,9 @@
--- Written by deno task migration from supabase/schemas, sha256 b3ef4a999314356058fb5a3e234abaef5bd93ef5f3a7cd0cf9a1a4b3b5f3892b.
+-- Written by deno task migration from supabase/schemas, sha256 7a02ca483f3794dc758864dbfb369c82fdd7e6a5bd6017ef4c293b036853aa19.
 -- From supabase/schemas/05_people.sql.
 
 -- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
--- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They are a
--- migration of their own, which is the adopter's, and no later migration creates them again.
+-- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They are
+-- a migration of their own, which is the adopter's, and no later migration creates them again.
 --
 -- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or

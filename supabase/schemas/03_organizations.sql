@@ -35,4 +35,5 @@ comment on table audit_log.organization_members is
   'Who belongs to an organization, unless the functions of `people` were replaced. Only an admin or auditor may read '
   'its log, and only an admin manage its API keys.';
 comment on column audit_log.organization_members.user_id is 'The subject (sub) of the person''s JWT.';
+
 create index organization_members_user_id_idx on audit_log.organization_members (user_id);

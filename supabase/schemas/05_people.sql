@@ -1,6 +1,6 @@
 -- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
--- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They are a
--- migration of their own, which is the adopter's, and no later migration creates them again.
+-- people and organizations are kept elsewhere (docs/adopting.md has recipes). Everything else asks only them. They are
+-- a migration of their own, which is the adopter's, and no later migration creates them again.
 --
 -- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or

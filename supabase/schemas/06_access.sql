@@ -40,7 +40,10 @@ create function audit_log_private.require_access(organization_id uuid, for_admin
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if (audit_log_private.caller()).id is null
-    or (case when for_admins then audit_log_private.administers(organization_id) else audit_log_private.reads(organization_id) end) is not true
+    or (case
+      when for_admins then audit_log_private.administers(organization_id)
+      else audit_log_private.reads(organization_id)
+    end) is not true
   then
     perform audit_log_private.refuse_access();
   end if;

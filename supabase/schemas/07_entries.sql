@@ -4,13 +4,16 @@
 -- what was written lately, whatever its time.
 -- There is no updated_at, and no foreign key to the user or the agent: an entry outlives both.
 
--- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an address.
+-- Only the owner may add an action, so that a typo of a writer adds none. A code needs no escaping in JSON or in an
+-- address.
 create function audit_log_private.required_path(required text[]) returns jsonpath
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
     -- Only a string starts with "". This is cheaper than .type(), for each entry. Strict: an array of strings does not.
-    select coalesce('strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"')
+    select coalesce(
+      'strict ' || string_agg(format('$.%s starts with ""', to_json(name)), ' && '), '$.type() == "object"'
+    )
     from unnest(required) as name where name is not null
   )::jsonpath;
 end $$;
@@ -33,6 +36,7 @@ comment on column audit_log.actions.required is
 comment on column audit_log.actions.required_path is 'required as a condition on data, for broken_rule.';
 comment on column audit_log.actions.deprecated_at is
   'Since when the platform should not write it any more. Entries with it are not refused.';
+
 insert into audit_log.actions (code, description, required)
 values
   ('agent_added', 'An agent was activated for the organization', '{}'),
@@ -68,8 +72,9 @@ begin
   return (
     pg_catalog.overlay(
       pg_catalog.lpad(
-        pg_catalog.to_hex((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8),
-        15, '0'
+        pg_catalog.to_hex(
+          (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) operator(pg_catalog.*) 4096000)::pg_catalog.int8
+        ), 15, '0'
       ), '7', 13, 0
     ) operator(pg_catalog.||) pg_catalog.substr(pg_catalog.gen_random_uuid()::pg_catalog.text, 20)
   )::pg_catalog.uuid;
@@ -95,9 +100,6 @@ create table audit_log.audit_entries (
   transaction_id xid8 not null default audit_log_private.transaction_number(),
   primary key (organization_id, created_at, id)
 );
--- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use the index of
--- the action or the person also where all entries have the same one. It holds from the next analyze on.
-alter table audit_log.audit_entries alter column action set (n_distinct = 100);
 comment on table audit_log.audit_entries is
   'The audit log: append-only. Written by the platform as service_role, read through public_audit_log, deleted '
   'only by the owner (retention).';
@@ -107,6 +109,11 @@ comment on column audit_log.audit_entries.transaction_id is
   'count as older than all that come after it. By this number, the feed and the seals know what has been seen.';
 comment on column audit_log.audit_entries.data is
   'Identifiers of what the action was about. Which ones depends on the action.';
+
+-- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
+-- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
+alter table audit_log.audit_entries alter column action set (n_distinct = 100);
+
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
 
 -- A person's address counts without regard to capitals: A to Z, because the column has the collation C, and no update
@@ -115,6 +122,7 @@ create index audit_entries_action_idx on audit_log.audit_entries (organization_i
 create index audit_entries_person_idx on audit_log.audit_entries (organization_id, lower(user_email), created_at, id)
   include (action, user_email);
 alter index audit_log.audit_entries_person_idx alter column 2 set statistics 0;
+
 create index audit_entries_transaction_idx on audit_log.audit_entries (organization_id, transaction_id, created_at, id);
 
 create trigger refuse_change
@@ -123,7 +131,9 @@ create trigger refuse_change
 
 create trigger refuse_change
   before truncate on audit_log.actions
-  for each statement execute function audit_log_private.refuse_change('entries have these actions: delete one by one those that no entry has');
+  for each statement execute function audit_log_private.refuse_change(
+    'entries have these actions: delete one by one those that no entry has'
+  );
 
 -- Format 1 of an entry, frozen: seals are hashes of it, and customers keep files of it. Only a new format, named
 -- by the seals that use it, may differ (docs/verifying.md). A new fact about an entry goes into data.
@@ -132,7 +142,8 @@ create trigger refuse_change
 create function audit_log_private.entry_line(entry audit_log.audit_entries) returns text
 language sql stable
 return '{"id":"' || entry.id
-  || '","created_at":"' || pg_catalog.to_char(entry.created_at at time zone interval '0', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+  || '","created_at":"'
+  || pg_catalog.to_char(entry.created_at at time zone interval '0', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
   || '","action":"' || entry.action
   || '","user_email":' || pg_catalog.to_json(entry.user_email)
   || ',"agent_name":' || pg_catalog.to_json(entry.agent_name)
@@ -142,9 +153,9 @@ comment on function audit_log_private.entry_line is
   'An entry as text, in JSON without line breaks. The only place where an entry becomes text.';
 
 -- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
--- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait for
--- each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or neither.
--- No index contains a count. Otherwise updates could not stay within their page (HOT).
+-- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
+-- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
+-- neither. No index contains a count. Otherwise updates could not stay within their page (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it goes on in another row, the next part.

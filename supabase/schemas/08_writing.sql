@@ -8,7 +8,8 @@ language sql immutable
 return case
   when required_path is null then 'action_is_in_catalogue'
   -- So that the API, which takes the dates 0001-01-01 to 9999-12-31, reaches every entry.
-  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00' then 'created_at_within_api_dates'
+  when created_at < '0001-01-01 00:00:00+00' or created_at >= '10000-01-01 00:00:00+00'
+    then 'created_at_within_api_dates'
   -- A loose check: a log that refuses an unusual address loses an entry.
   when user_email not like '%_@_%' then 'user_email_is_address'
   -- The three sizes keep a page of 1000 entries below 7.5 MB: the Edge Function has little memory.
@@ -101,8 +102,8 @@ begin
   -- A misspelt field would be lost silently.
   select min(i.number) into misshapen from unnest(items) with ordinality as i (item, number)
   where case
-    when jsonb_typeof(i.item) = 'object' then i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
-    else true
+    when jsonb_typeof(i.item) <> 'object' then true
+    else i.item - fields <> '{}' or i.item ?& array['organization_id', 'external_id']
   end;
   if misshapen is not null then
     raise exception
@@ -124,7 +125,8 @@ begin
       ));
       insert into audit_log.audit_entries (id, organization_id, created_at, action, user_email, agent_name, data)
       select
-        coalesce(e.id, audit_log_private.new_entry_id()), coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
+        coalesce(e.id, audit_log_private.new_entry_id()),
+        coalesce(e.organization_id, (organizations ->> (item ->> 'external_id'))::uuid),
         e.created_at, e.action, e.user_email, e.agent_name, coalesce(e.data, '{}')
       from unnest(items[first_item:last_item]) as item, jsonb_populate_record(null::audit_log.audit_entries, item) as e
       where organizations -> (item ->> 'external_id') is distinct from 'null'
@@ -139,7 +141,8 @@ begin
       when data_exception or integrity_constraint_violation then
         if first_item = last_item then
           raise exception 'entries[%] is refused, and nothing was recorded: %', first_item - 1, sqlerrm
-            using errcode = sqlstate, detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
+            using errcode = sqlstate,
+              detail = json_build_object('index', first_item - 1, 'id', items[first_item] -> 'id');
         end if;
         failed_until := last_item;
     end;
@@ -167,7 +170,8 @@ declare
   required_paths jsonpath[];
   this_transaction constant xid8 := pg_current_xact_id();
   -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
-  current_part integer := coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
+  current_part integer :=
+    coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before.
@@ -208,19 +212,24 @@ begin
     if tg_op = 'DELETE' then
       counted.entries := -counted.entries;
     elsif counted.broken_rule = 'action_is_in_catalogue' then
-      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action using
-        errcode = 'foreign_key_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action
+        using errcode = 'foreign_key_violation', constraint = counted.broken_rule,
+          schema = tg_table_schema, table = tg_table_name;
     elsif counted.broken_rule is not null then
       raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
         select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
         where a.code = counted.action and counted.broken_rule = 'data_has_required'
-      )) using
-        errcode = 'check_violation', constraint = counted.broken_rule, schema = tg_table_schema, table = tg_table_name;
+      ))
+        using errcode = 'check_violation', constraint = counted.broken_rule,
+          schema = tg_table_schema, table = tg_table_name;
     end if;
     select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
     if tg_op = 'INSERT' and (not found or leaving_at is not null) then
       raise exception 'an entry has the organization %, which is %', counted.organization_id,
-        case when leaving_at is null then 'not in the table audit_log.organizations' else 'being deleted (delete_organization)' end
+        case
+          when leaving_at is null then 'not in the table audit_log.organizations'
+          else 'being deleted (delete_organization)'
+        end
         using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
     end if;
     if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then

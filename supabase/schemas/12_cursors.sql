@@ -1,7 +1,7 @@
--- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at one
--- moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place read in
--- it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are read by
--- transaction, through the feed's own index. So every page begins with a seek.
+-- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at
+-- one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place
+-- read in it. The first batch may be the whole log: it is read by time, through the indexes of pages. Later ones are
+-- read by transaction, through the feed's own index. So every page begins with a seek.
 --
 -- Transaction numbers would tell a reader how much other organizations write. So a cursor is encrypted, then
 -- authenticated: AES-256 in CBC mode with a random IV, then HMAC-SHA-256 cut to 128 bits. Transaction numbers mean
@@ -19,6 +19,7 @@ comment on table audit_log_private.cursor_keys is
   'One row: the keys that encrypt and authenticate cursors, and the database cluster they belong to.';
 comment on column audit_log_private.cursor_keys.system_identifier is
   'If it differs from the server''s, or epoch from log_epoch(), the log was restored: run adopt_restored_log().';
+
 insert into audit_log_private.cursor_keys default values;
 
 create type audit_log_private.feed_cursor as (
@@ -128,13 +129,16 @@ comment on function audit_log_private.cursor_key is
   'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
   'database until adopt_restored_log() has run.';
 
-create function audit_log_private.encode_cursor(cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key) returns text
+create function audit_log_private.encode_cursor(
+  cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key
+) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   iv constant bytea := extensions.gen_random_bytes(16);
   fields constant text := array_to_string(
     array[
-      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound), cursor.transaction_id::text,
+      audit_log_private.pack_snapshot(cursor.seen), audit_log_private.pack_snapshot(cursor.bound),
+      cursor.transaction_id::text,
       to_char(cursor.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), cursor.id::text, ''
     ], ';', ''
   );
@@ -142,14 +146,18 @@ declare
 begin
   message := iv || extensions.encrypt_iv(
     -- In steps of 256, because the length would tell how many transactions of others are in progress.
-    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'), key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+    convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'),
+    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
-  message := message || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+  message := message
+    || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
-create function audit_log_private.decode_cursor(encoded text, key audit_log_private.cursor_key) returns audit_log_private.feed_cursor
+create function audit_log_private.decode_cursor(
+  encoded text, key audit_log_private.cursor_key
+) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   message bytea;
@@ -168,7 +176,9 @@ begin
   then
     return null;
   end if;
-  body := extensions.decrypt_iv(substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs');
+  body := extensions.decrypt_iv(
+    substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
+  );
   fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
   return (
     audit_log_private.unpack_snapshot(fields[1]), audit_log_private.unpack_snapshot(fields[2]),

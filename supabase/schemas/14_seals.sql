@@ -4,11 +4,13 @@
 -- seals/README.md says. (In blocks of 1000 lines: Postgres cannot hash piece by piece, and a day may be larger than
 -- memory.) Each seal includes the seal before.
 --
--- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries that the old seal's snapshot saw are hashed
--- again. If none was removed and the hash differs, the day gets no seal and is marked as altered.
+-- A day that was written to since is sealed again. The new seal never covers up a silent change: first, the entries
+-- that the old seal's snapshot saw are hashed again. If none was removed and the hash differs, the day gets no seal and
+-- is marked as altered.
 --
--- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them is
--- found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the organization.
+-- Triggers refuse to change or delete a seal while its organization exists, to the owner, too. An owner who drops them
+-- is found out by a kept seal. delete_organization deletes all of them in the transaction that deletes the
+-- organization.
 
 create function audit_log_private.compact_entry_counts(organization_id uuid) returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
@@ -51,9 +53,13 @@ begin
   ),
   inserted as (
     insert into audit_log_private.entry_counts (organization_id, day, action, writer_pid, entries, hours, removed)
-    select h.organization_id, h.day, h.action, 0, sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
+    select
+      h.organization_id, h.day, h.action, 0,
+      sum(h.entries)::integer, array_agg(h.entries order by h.hour), max(h.removed)
     from (
-      select m.organization_id, m.day, m.action, h.hour, sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
+      select
+        m.organization_id, m.day, m.action, h.hour,
+        sum(h.entries)::integer as entries, sum(m.removed)::integer as removed
       from moved m cross join unnest(m.hours) with ordinality as h (entries, hour)
       group by m.organization_id, m.day, m.action, h.hour
     ) as h
@@ -103,6 +109,7 @@ comment on column audit_log_private.seals.added is
 comment on column audit_log_private.seals.removed is
   'How many entries of the day were deleted since its seal before; 0 in its first seal.';
 comment on column audit_log_private.seals.previous is 'The seal with the sequence before; 64 zeros in the first.';
+
 create index seals_day_idx on audit_log_private.seals (organization_id, day, sequence);
 
 create trigger refuse_change
@@ -180,7 +187,9 @@ comment on table audit_log_private.sealed_days is
 comment on column audit_log_private.sealed_days.altered_at is
   'When the day was first found altered; null if never.';
 comment on column audit_log_private.sealed_days.miscounted is 'By how many entries the counts were wrong.';
+
 create index sealed_days_night_idx on audit_log_private.sealed_days (organization_id, night, checked_at);
+
 create index sealed_days_altered_idx on audit_log_private.sealed_days (organization_id, day)
   where altered_at is not null or miscounted <> 0;
 
@@ -264,13 +273,15 @@ begin
   -- An entry that came late and was removed again counts as added and as removed.
   added := case when is_first then 0 else greatest(found_now.added, found_now.entries - before.entries + removed) end;
   insert into audit_log_private.seals (
-    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal, snapshot, removed_before
+    organization_id, sequence, format, day, entries, added, removed, sha256, sealed_at, previous, seal,
+    snapshot, removed_before
   )
   values (
-    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock, previous,
+    seal_day.organization_id, sequence, 1, seal_day.day, found_now.entries, added, removed, found_now.sha256, clock,
+    previous,
     encode(sha256(convert_to(concat_ws(
-      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed, found_now.sha256,
-      audit_log_private.api_time(clock)
+      ' ', 1, previous, sequence, to_char(seal_day.day, 'YYYY-MM-DD'), found_now.entries, added, removed,
+      found_now.sha256, audit_log_private.api_time(clock)
     ), 'UTF8')), 'hex'),
     found_now.snapshot, found_now.removed_before
   );
@@ -285,7 +296,8 @@ create function audit_log_private.examine_day(
   out seen_sha256 text, out added bigint, out counted bigint, out removed_before bigint
 )
 -- Stable: all its statements see one snapshot.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_start constant timestamptz := day::timestamp at time zone 'UTC';
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
@@ -320,7 +332,8 @@ create function audit_log_private.hash_day(
   organization_id uuid, day date, bound pg_snapshot, out sha256 text, out entries bigint
 )
 -- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   range_end constant timestamptz := (day + 1)::timestamp at time zone 'UTC';
   last_time timestamptz := day::timestamp at time zone 'UTC' - interval '1 microsecond';
@@ -383,7 +396,9 @@ begin
     where s.organization_id = read_seals.organization_id and s.day between first_day and last_day
   );
   read.items := '[' || (
-    select coalesce(string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), '')
+    select coalesce(
+      string_agg(audit_log_private.seal_json(s::audit_log_private.seals)::text, E',\n' order by s.sequence), ''
+    )
     from (
       select s.* from audit_log_private.seals s
       where s.organization_id = read_seals.organization_id and s.day between first_day and last_day

@@ -31,7 +31,8 @@ begin
   execute format(
     'create or replace function audit_log_private.transaction_number() returns xid8 language plpgsql as %L',
     format(
-      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)::pg_catalog.text::pg_catalog.xid8; end',
+      'begin return pg_catalog.int8pl(%s, pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8)'
+      '::pg_catalog.text::pg_catalog.xid8; end',
       epoch << 40
     )
   );

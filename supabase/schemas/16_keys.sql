@@ -75,6 +75,7 @@ comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
   'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '
   'rate_limits until the key is used on a later day.';
+
 create index log_reads_day_idx on audit_log_private.log_reads (organization_id, day);
 
 create function audit_log_private.add_log_read(
@@ -162,7 +163,8 @@ comment on column audit_log_private.rate_limits.caught_up_at is
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
-  read_decision text default 'accepted', entries integer default 0, reads text default null, has_more boolean default null,
+  read_decision text default 'accepted', entries integer default 0, reads text default null,
+  has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
 )

@@ -7,7 +7,9 @@ create function audit_log_private.new_token() returns text
 -- One statement without calls of our functions: auto_explain can log their arguments.
 language sql volatile set search_path = pg_catalog, pg_temp as $$
   with random as materialized (
-    select extensions.gen_random_bytes(128) as bytes, '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
+    select
+      extensions.gen_random_bytes(128) as bytes,
+      '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz' as digits
   ),
   body as materialized (
     select 'pck_' || string_agg(substr(digits, byte % 62 + 1, 1), '') as text
@@ -21,7 +23,9 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
   checksum as (
     select text, ('x' || left(encode(sha256(convert_to(text, 'UTF8')), 'hex'), 8))::bit(32)::bigint as number from body
   )
-  select text || string_agg(substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc)
+  select text || string_agg(
+    substr(digits, (number / power(62::numeric, place)::bigint % 62)::int + 1, 1), '' order by place desc
+  )
   from checksum, random, generate_series(0, 5) as place
   group by text
 $$;
@@ -32,7 +36,8 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   spaces constant text := '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+';
   -- Control characters, line and paragraph separators, and format characters: bidirectional controls, joiners, tags.
-  invisible constant text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
+  invisible constant text :=
+    '[\u0001-\u001f\u007f-\u009f\u2028\u2029\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2'
     '\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f'
     '\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]';
   name text;
@@ -76,7 +81,9 @@ begin
     raise exception 'expires_at is in the future, at most 5 years ahead, or null for never'
       using errcode = 'invalid_parameter_value';
   end if;
-  insert into audit_log_private.api_keys as k (organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at)
+  insert into audit_log_private.api_keys as k (
+    organization_id, id, name, hint, created_by, created_by_email, created_at, expires_at
+  )
   values (
     insert_api_key.organization_id,
     coalesce(insert_api_key.api_key_id, gen_random_uuid()),
@@ -196,7 +203,8 @@ begin
     end
   );
   update audit_log_private.api_keys k
-  set successor_id = (successor ->> 'id')::uuid, expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
+  set successor_id = (successor ->> 'id')::uuid,
+    expires_at = least(k.expires_at, clock + make_interval(secs => overlap_seconds))
   where k.organization_id = rotate_api_key.organization_id and k.id = rotate_api_key.api_key_id;
   perform audit_log_private.log_key_event(organization_id, 'api_key_rotated', api_key_id);
   return successor;
@@ -314,8 +322,9 @@ begin
   perform audit_log_private.require_access(organization_id, for_admins => true);
   return (
     select coalesce(json_agg(l order by l.ended_at desc nulls first, l.created_at desc, l.id), '[]') from (
-      select k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at, k.successor_id,
-        k.maker_left_at, k.confirmed_by_email,
+      select
+        k.id, k.name, k.hint, k.created_at, k.created_by_email, k.revoked_at, k.revoked_by_email, k.expires_at,
+        k.successor_id, k.maker_left_at, k.confirmed_by_email,
         least(k.revoked_at, case when k.expires_at <= clock then k.expires_at end) as ended_at,
         case
           when k.revoked_at is not null then 'revoked'
@@ -370,7 +379,10 @@ begin
   return (
     select coalesce(json_agg(u order by u.day, u.name, u.user_email, u.user_id, u.api_key_id), '[]')
     from (
-      select r.day, case when not r.is_person then r.reader_id end as api_key_id, case when not r.is_person then names ->> r.reader_id::text end as name,
+      select
+        r.day,
+        case when not r.is_person then r.reader_id end as api_key_id,
+        case when not r.is_person then names ->> r.reader_id::text end as name,
         r.user_id, r.user_email, r.requests, r.invalid_requests, r.entries, r.first_at, r.last_at, r.last_address
       from (
         select l.* from audit_log_private.log_reads l

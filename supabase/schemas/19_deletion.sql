@@ -2,7 +2,9 @@
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
 -- seals each day again, with the number of removed entries.
 
-create function audit_log_private.delete_first_entries(organization_id uuid, range_start date, range_end date) returns bigint
+create function audit_log_private.delete_first_entries(
+  organization_id uuid, range_start date, range_end date
+) returns bigint
 -- Planned for each range: a generic plan knows no sizes, and might read the whole table.
 language plpgsql volatile set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_custom_plan' as $$
 declare
@@ -13,7 +15,8 @@ declare
   deleted bigint;
 begin
   select e.created_at, e.id into last_time, last_id from audit_log.audit_entries e
-  where e.organization_id = delete_first_entries.organization_id and e.created_at >= first_time and e.created_at < end_time
+  where e.organization_id = delete_first_entries.organization_id
+    and e.created_at >= first_time and e.created_at < end_time
   order by e.created_at, e.id limit 1 offset 9999;
   if not found then
     last_time := end_time - interval '1 microsecond';
@@ -179,8 +182,8 @@ declare
   has_more boolean;
 begin
   perform audit_log_private.lock_organization(organization_id, for_deletion => true);
-  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are deleted
-  -- with the keys.
+  -- A piece of its own: from its commit on, nobody has access, and nobody writes for long. Hashes and limits are
+  -- deleted with the keys.
   update audit_log.organizations o set leaving_at = clock_timestamp()
   where o.id = delete_organization.organization_id and o.leaving_at is null;
   has_more := found;
@@ -194,12 +197,14 @@ begin
   -- organization's lock.
   perform pg_advisory_xact_lock('audit_log_private.entry_counts'::regclass::oid::bigint);
   perform audit_log_private.delete_old_days(organization_id, 'infinity');
-  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold now.
+  -- Makes writers look the organization up again, and find it leaving. The next call does the same with what they hold
+  -- now.
   update audit_log_private.entry_counts c set required_path = null
   where c.organization_id = delete_organization.organization_id
     and (c.day, c.action, c.writer_pid, c.part) in (
       select w.day, w.action, w.writer_pid, w.part from audit_log_private.entry_counts w
-      where w.organization_id = delete_organization.organization_id and w.writer_pid <> 0 and w.required_path is not null
+      where w.organization_id = delete_organization.organization_id
+        and w.writer_pid <> 0 and w.required_path is not null
       for update skip locked
     );
   has_more := found;

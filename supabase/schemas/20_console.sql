@@ -86,7 +86,8 @@ comment on function audit_log.read_entry is
   'created_at counts to the millisecond. For administrators and auditors of the organization; others get 42501.';
 
 create function audit_log_private.find_persons(organization_id uuid, prefix text) returns json
-language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   wanted constant text := lower(prefix collate "C");
   person text := wanted;
@@ -135,19 +136,23 @@ begin
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
   return json_build_object('total', read.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
-      select p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries from (
+      select
+        p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries
+      from (
         select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
         cross join unnest(
           case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
         ) with ordinality as u (entries, hour)
         where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
           and c.day between first_hour::date and last_hour::date
-          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour
+          and c.day + (u.hour - 1) * interval '1 hour' < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
         select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
         union all
-        select last_hour, b.in_hour from audit_log_private.count_before(organization_id, query.actions, query.until) as b
+        select last_hour, b.in_hour
+        from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where query.user_email is null
         union all
         (
@@ -155,7 +160,8 @@ begin
           from audit_log.audit_entries e
           where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
             -- As in read_page.
-            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
+            and e.created_at < query.until
             and (query.actions is null or e.action = any (query.actions))
         )
       ) as p

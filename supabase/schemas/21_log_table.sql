@@ -1,10 +1,10 @@
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
 -- functions and up to three triggers:
 --
---  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it follows
---    when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that it names.
---    Each trigger's condition names this function. So `drop column … cascade` drops the function and the triggers, and no
---    write breaks.
+--  - logged_documents(public.documents), in SQL that Postgres has parsed, says what a row means to the log. So it
+--    follows when a column or the table is renamed, and Postgres refuses to drop or to change the type of a column that
+--    it names. Each trigger's condition names this function. So `drop column … cascade` drops the function and the
+--    triggers, and no write breaks.
 --  - logged_documents() is the trigger function, which writes the entries of a statement. Its comment has the arguments
 --    of log_table. Because they are in a comment and in no table, dumps and restores need no care.
 
@@ -21,7 +21,8 @@ begin
       ),
       p.oid::regprocedure, c.arguments
     from pg_proc p cross join lateral (select obj_description(p.oid, 'pg_proc')::jsonb) as c (arguments)
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype and p.proname like 'logged\_%';
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.prorettype = 'trigger'::regtype
+      and p.proname like 'logged\_%';
 end $$;
 comment on function audit_log_private.logged_tables is
   'The tables that log_table logs. logged: null if the table is gone. arguments: the call''s arguments and '
@@ -37,7 +38,9 @@ begin
     return format('the action %s is not in the table audit_log.actions', quote_literal(action));
   end if;
   return (
-    select format('the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', '))
+    select format(
+      'the action %s requires %s, which data does not name', quote_literal(action), string_agg(r.name, ', ')
+    )
     from unnest(required) as r (name) where r.name <> all (fields) having count(*) > 0
   );
 end $$;
@@ -52,7 +55,10 @@ begin
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any ((i.indkey::smallint[])[0:i.indnkeyatts - 1])
     where i.indrelid = logged and i.indisprimary and i.indimmediate
       -- Tables that inherit from it may have the same keys again.
-      and not exists (select from pg_inherits h join pg_class c on c.oid = h.inhparent where c.oid = logged and c.relkind = 'r')
+      and not exists (
+        select from pg_inherits h join pg_class c on c.oid = h.inhparent
+        where c.oid = logged and c.relkind = 'r'
+      )
   );
 end $$;
 comment on function audit_log_private.immediate_key is
@@ -89,8 +95,10 @@ begin
     from audit_log_private.logged_tables() l
     cross join lateral (
       select case
-        when l.logged is null then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
-        else format('the trigger of on_%s is %s', e.event, case when t.oid is null then 'gone: call log_table again' else 'disabled' end)
+        when l.logged is null
+          then format('the table is gone. Drop %s, or log the table that replaces it', l.trigger_function)
+        when t.oid is null then format('the trigger of on_%s is gone: call log_table again', e.event)
+        else format('the trigger of on_%s is disabled', e.event)
       end
       from (values ('insert', 4), ('delete', 8), ('update', 16)) as e (event, bit)
       left join pg_trigger t on t.tgfoid = l.trigger_function and t.tgparentid = 0 and t.tgtype & e.bit > 0
@@ -141,7 +149,9 @@ end $$;
 comment on function audit_log_private.with_changes is
   'data with the field changes: {name: [old, new]} of all values that differ.';
 
-create function audit_log_private.selected_columns(logged regclass, list text, out names text[], out types regtype[], out used text[])
+create function audit_log_private.selected_columns(
+  logged regclass, list text, out names text[], out types regtype[], out used text[]
+)
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
   if list = '' then
@@ -160,7 +170,8 @@ begin
   -- The row that the row function builds has only the columns that are used.
   if exists (
     select from pg_rewrite r join pg_class c on c.oid = logged
-    where r.ev_class = to_regclass('pg_temp.logged_columns') and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
+    where r.ev_class = to_regclass('pg_temp.logged_columns')
+      and position(':varattno 0 :vartype ' || c.reltype || ' ' in r.ev_action::text) > 0
   ) then
     raise exception 'log_table(%): name columns of the row, not the whole row, in: %',
       logged, list
@@ -171,7 +182,9 @@ end $$;
 comment on function audit_log_private.selected_columns is
   'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
-create function audit_log_private.make_row_function(logged regclass, name name, "row" text, data text, changes text, key text[]) returns void
+create function audit_log_private.make_row_function(
+  logged regclass, name name, "row" text, data text, changes text, key text[]
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   one constant record := audit_log_private.selected_columns(logged, "row");
@@ -193,7 +206,10 @@ begin
     -- $1 and "log 1" are names that no table and no column has.
     $sql$
       create function audit_log_private.%I(logged %s)
-      returns table (logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb, changes text[])
+      returns table (
+        logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
+        changes text[]
+      )
       language sql stable
       begin atomic
         select
@@ -210,32 +226,50 @@ begin
       when 1 then format('($1).%I::text', key[1])
       else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
     end,
-    case when one.types[3] = 'uuid'::regtype then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
+    case
+      when one.types[3] = 'uuid'::regtype
+        then '(select audit_log_private.valid_email(u.email) from auth.users u where u.id = "log 3")'
       else 'audit_log_private.valid_email("log 3"::text)'
     end,
     (
-      select string_agg(format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', ')
+      select string_agg(
+        format('%L, coalesce(audit_log_private.cut("log %s"::text, 100), %L)', f.name, 4 + f.n, ''), ', '
+      )
       from unnest(field.names) with ordinality as f (name, n)
     ),
     (select string_agg(format('"log %s"::text', 4 + fields + n), ', ') from generate_subscripts(change.names, 1) as n),
     (select string_agg(format('($1).%1$I as %1$I', u), ', ') from unnest(used) as u),
     (select c.relname from pg_class c where c.oid = logged),
     concat_ws(', ', "row", nullif(data, ''), nullif(changes, '')),
-    (select string_agg(format('"log %s"', n), ', ') from generate_series(1, 4 + fields + cardinality(change.names)) as n)
+    (
+      select string_agg(format('"log %s"', n), ', ')
+      from generate_series(1, 4 + fields + cardinality(change.names)) as n
+    )
   );
-  execute format('revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged);
-  execute format('comment on function audit_log_private.%I(%s) is %L', name, logged, 'What a row means to the log. Made by log_table.');
+  execute format(
+    'revoke all on function audit_log_private.%I(%s) from public, anon, authenticated, service_role', name, logged
+  );
+  execute format(
+    'comment on function audit_log_private.%I(%s) is %L',
+    name, logged, 'What a row means to the log. Made by log_table.'
+  );
 end $fn$;
 comment on function audit_log_private.make_row_function is
   'Makes the function that says what a row of a table means to the log.';
 
-create function audit_log_private.make_trigger_function(name name, on_failure text, changes text[], is_for_each_row boolean) returns void
+create function audit_log_private.make_trigger_function(
+  name name, on_failure text, changes text[], is_for_each_row boolean
+) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
   row_function constant text := format('audit_log_private.%I', name);
   logged_rows constant text := '(select r.* from %s as r where r.is_logged)';
-  former constant text := format(case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function);
-  changed constant text := format(case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function);
+  former constant text := format(
+    case when is_for_each_row then '%s(old)' else 'former as t cross join lateral %s(t.*)' end, row_function
+  );
+  changed constant text := format(
+    case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function
+  );
   -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
   -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
   -- planned for.
@@ -264,7 +298,8 @@ declare
     where e.organization_id is not null;$sql$;
 begin
   execute format(
-    'create function audit_log_private.%I() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as %L',
+    'create function audit_log_private.%I() returns trigger language plpgsql '
+    'security definer set search_path = pg_catalog, pg_temp as %L',
     name,
     format(
       $body$
@@ -284,7 +319,9 @@ end $body$,
       pairs, differ,
       format(insert_entries, format(
         $sql$(
-        select r.external_id, r.agent_name, r.person, audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
+        select
+          r.external_id, r.agent_name, r.person,
+          audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
         from %s
         cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
         where %s
@@ -296,7 +333,9 @@ exception
   -- Whoever chose such an isolation repeats the transaction, and with it the entries.
   when serialization_failure then raise;
   when others then
-    perform audit_log_private.note_failure(format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm);
+    perform audit_log_private.note_failure(
+      format('%I.%I', tg_table_schema, tg_table_name), sqlstate || ': ' || sqlerrm
+    );
     return null;$sql$ else '' end
     )
   );
@@ -313,7 +352,8 @@ begin
     select l.trigger_function as name from audit_log_private.logged_tables() l where l.logged = unlog_table.logged
     union all
     select p.oid::regprocedure from pg_proc p join pg_class c on c.reltype = p.proargtypes[0]
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%' and c.oid = unlog_table.logged
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname like 'logged\_%'
+      and c.oid = unlog_table.logged
   loop
     -- With its triggers.
     execute format('drop function %s cascade', made.name);
@@ -331,7 +371,8 @@ create function audit_log_private.log_table(
   on_insert text default null,
   on_update text default null,
   on_delete text default null,
-  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column knows.
+  -- Who it was where nobody is signed in: an account's id (uuid), or an address. Not who deletes a row: no column
+  -- knows.
   person text default 'null',
   -- Select lists. An update that changes none of `changes` is not logged.
   data text default '',
@@ -341,7 +382,9 @@ create function audit_log_private.log_table(
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   relation constant pg_class := (select c from pg_class c where c.oid = logged);
-  actions constant jsonb := jsonb_strip_nulls(jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete));
+  actions constant jsonb := jsonb_strip_nulls(
+    jsonb_build_object('insert', on_insert, 'update', on_update, 'delete', on_delete)
+  );
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
   changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
   key constant text[] := audit_log_private.immediate_key(logged);
@@ -351,7 +394,8 @@ declare
   made record;
 begin
   problem := case
-    when relation.relkind not in ('r', 'p') or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
+    when relation.relkind not in ('r', 'p')
+      or relation.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
       then 'not a table of the platform'
     when (on_failure in ('refuse', 'carry_on')) is not true then 'on_failure is refuse or carry_on'
     when actions = '{}' then 'give on_insert, on_update or on_delete'
@@ -368,13 +412,18 @@ begin
     raise exception 'log_table(%): %', logged, problem using errcode = 'invalid_parameter_value';
   end if;
   perform audit_log_private.unlog_table(logged);
-  while exists (select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name) loop
+  while exists (
+    select from pg_proc p where p.pronamespace = 'audit_log_private'::regnamespace and p.proname = name
+  ) loop
     number := number + 1;
     name := 'logged_' || left(relation.relname, 12) || '_' || number;
   end loop;
   perform audit_log_private.make_row_function(
     logged, name,
-    format('(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged', organization, agent_name, person, log_if),
+    format(
+      '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
+      organization, agent_name, person, log_if
+    ),
     data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
   );
   perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);

@@ -1,5 +1,5 @@
--- Which functions are as the last migration of this service made them. Others may replace some; a later version replaces
--- all others, so it first makes sure that nobody has changed them.
+-- Which functions are as the last migration of this service made them. Others may replace some; a later version
+-- replaces all others, so it first makes sure that nobody has changed them.
 
 create table audit_log_private.installed_functions (
   name text primary key,

@@ -15,6 +15,7 @@ comment on column audit_log_private.upkeep_state.started_at is
 comment on column audit_log_private.upkeep_state.is_first_pass is
   'A run passes over the organizations twice: first retain_and_compact, then seal_and_compare.';
 comment on column audit_log_private.upkeep_state.done_until is 'The last organization that this pass is done with.';
+
 insert into audit_log_private.upkeep_state default values;
 
 create function audit_log_private.run_upkeep() returns boolean
@@ -100,9 +101,11 @@ declare
   next record;
   work bigint := 0;
 begin
-  delete from audit_log_private.log_reads r where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
+  delete from audit_log_private.log_reads r
+  where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   update audit_log_private.rate_limits r
-  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0, first_at = null, last_at = null, last_address = null
+  set day = null, requests = 0, invalid_requests = 0, refused_requests = 0, entries = 0,
+    first_at = null, last_at = null, last_address = null
   where r.organization_id = seal_and_compare.organization_id and r.day < today - 400;
   -- One query for all days of a piece, because each query has to pass the rows that earlier pieces deleted,
   -- until the next vacuum. An almost empty day costs about as much as 100 entries.
@@ -121,17 +124,20 @@ begin
         select d.day, d.checked_at from audit_log_private.sealed_days d
         where d.organization_id = seal_and_compare.organization_id and d.night = nights.night
           and d.day <> all (
-            select s.day from audit_log_private.days_to_seal s where s.organization_id = seal_and_compare.organization_id
+            select s.day from audit_log_private.days_to_seal s
+            where s.organization_id = seal_and_compare.organization_id
           )
           -- The days of tonight, and of nights that had no run.
-          and d.checked_at < clock - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
+          and d.checked_at < clock
+            - case when nights.night = tonight then interval '12 hours' else interval '30 days' end
         order by d.checked_at limit 200
       ) as d
       order by d.checked_at limit 200
     )
   loop
     work := work + 100 + audit_log_private.seal_day(organization_id, next.day);
-    delete from audit_log_private.days_to_seal d where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
+    delete from audit_log_private.days_to_seal d
+    where d.organization_id = seal_and_compare.organization_id and d.day = next.day;
     exit when work >= 20000;
   end loop;
   return work;

@@ -60,7 +60,8 @@ comment on function audit_log_private.health is
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+  set plan_cache_mode = 'force_custom_plan' set enable_seqscan = off set enable_hashjoin = off
+  set enable_mergejoin = off set jit = off as $$
 declare
   clock constant timestamptz := clock_timestamp();
   today constant date := clock at time zone 'UTC';
@@ -90,26 +91,38 @@ begin
     end if;
   end loop;
   return query
-    select 'audit_log_entries', jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
+    select
+      'audit_log_entries',
+      jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'day', c.day),
       sum(c.entries)::double precision
     from audit_log.organizations o
     join audit_log_private.entry_counts c on c.organization_id = o.id and c.day > today - 7 and c.day <= today
     group by o.id, o.external_id, c.day;
   return query
-    select 'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
+    select
+      'audit_log_size_bytes', jsonb_build_object('table', c.relname), pg_total_relation_size(c.oid)::double precision
     from pg_class c
     where c.relnamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace) and c.relkind = 'r';
   return query
     select 'audit_log_' || m.name, jsonb '{}', m.value
     from (
       values
-        ('upkeep_age_seconds', coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision),
+        (
+          'upkeep_age_seconds',
+          coalesce(extract(epoch from clock - (health ->> 'last_upkeep_at')::timestamptz), 'infinity')::double precision
+        ),
         ('unsealed_days', today - least(today, (health ->> 'oldest_unsealed_day')::date)),
         ('altered_days', json_array_length(health -> 'altered_days')),
         ('miscounted_days', json_array_length(health -> 'miscounted_days')),
         ('holds', json_array_length(health -> 'holds')),
         ('logging_problems', json_array_length(health -> 'logging_problems')),
-        ('logging_failures', (select coalesce(sum((f ->> 'failures')::bigint), 0) from json_array_elements(health -> 'logging_failures') as f))
+        (
+          'logging_failures',
+          (
+            select coalesce(sum((f ->> 'failures')::bigint), 0)
+            from json_array_elements(health -> 'logging_failures') as f
+          )
+        )
     ) as m (name, value);
 end $$;
 comment on function audit_log_private.metrics is
