@@ -86,7 +86,7 @@ type ListedApiKey =
     string | null
   >
   & Record<"revoked_at" | "revoked_by_email" | "last_used_at" | "caught_up_at", string | null>
-  & { state: string; reads: string | null; requests_last_minute: number };
+  & { state: string; read_mode: string | null; requests_last_minute: number };
 
 export async function createApiKey(admin: Person, organization_id: string, name = "test") {
   return await call<NewApiKey>(admin, "create_api_key", { organization_id, name });

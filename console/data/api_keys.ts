@@ -20,7 +20,7 @@ const API_KEY = z.object({
   state: z.enum(["active", "expiring", "expired", "revoked"]),
   last_used_at: z.nullable(z.string()),
   /** How it last read entries. */
-  reads: z.nullable(z.enum(["feed", "pages"])),
+  read_mode: z.nullable(z.enum(["feed", "pages"])),
   /** When it last had read every entry of the feed. */
   caught_up_at: z.nullable(z.string()),
   requests_last_minute: z.number(),

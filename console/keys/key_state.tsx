@@ -15,12 +15,12 @@ export const STATES: Record<ApiKey["state"], StateProps> = {
 const PATIENCE_MS = 60 * 1000;
 
 /** Says whether a live key reads the log as fast as it grows. */
-function keepsUp({ last_used_at, reads, caught_up_at }: ApiKey): string {
+function keepsUp({ last_used_at, read_mode, caught_up_at }: ApiKey): string {
   if (!last_used_at) return "";
   const silent = Math.floor((now() - Date.parse(last_used_at)) / DAY_MS);
   if (silent > 0) return `silent for ${count(silent, "day")}`;
-  if (!reads) return "read no entries";
-  if (reads === "pages") return "reads by pages";
+  if (!read_mode) return "read no entries";
+  if (read_mode === "pages") return "reads by pages";
   if (!caught_up_at) return "not caught up yet";
   if (Date.parse(last_used_at) - Date.parse(caught_up_at) > PATIENCE_MS) {
     const day = dayOf(caught_up_at);

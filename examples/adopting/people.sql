@@ -19,12 +19,12 @@ create or replace function audit_log_private.administers(organization_id uuid) r
 language sql stable set search_path = pg_catalog, pg_temp
 return audit_log_private.has_role(organization_id, '{admin}') and audit_log_private.is_valid_session();
 
-create or replace function audit_log_private.reads(organization_id uuid) returns boolean
+create or replace function audit_log_private.may_read(organization_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 return audit_log_private.has_role(organization_id, '{admin,auditor}') and audit_log_private.is_valid_session();
 
 -- Calls them once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
-select audit_log_private.administers(null), audit_log_private.reads(null);
+select audit_log_private.administers(null), audit_log_private.may_read(null);
 
 -- The API keys of somebody who leaves are marked, until an administrator confirms or revokes them. (To revoke them at
 -- once, give person_left true as its third argument.) It never stops a deletion of yours: health() has what failed.

@@ -27,6 +27,6 @@ create or replace function audit_log_private.administers(organization_id uuid) r
 language sql stable set search_path = pg_catalog, pg_temp
 return audit_log_private.has_role(organization_id, '{admin}');
 
-create or replace function audit_log_private.reads(organization_id uuid) returns boolean
+create or replace function audit_log_private.may_read(organization_id uuid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 return audit_log_private.has_role(organization_id, '{admin,auditor}');

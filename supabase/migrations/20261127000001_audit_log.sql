@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 75f44305b3a809fb43f9e6f4be3a478ca4da9ad9cc9a634cf0a0c8570ea1f530.
+-- Written by deno task migration from supabase/schemas, sha256 f3a26b27b174e1903d4a6e6102c8a22425a6032e0add77eac77e405d6d980eb4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -85,7 +85,8 @@ begin
       from jsonb_array_elements(value) with ordinality as e (value, n)
     )
     when 'object' then (
-      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
+      select jsonb_object_agg(e.name, audit_log_private.cut_strings(e.value, length))
+      from jsonb_each(value) as e (name, value)
     )
     else value
   end;
@@ -234,7 +235,7 @@ begin
   if (audit_log_private.caller()).id is null
     or (case
       when for_admins then audit_log_private.administers(organization_id)
-      else audit_log_private.reads(organization_id)
+      else audit_log_private.may_read(organization_id)
     end) is not true
   then
     perform audit_log_private.refuse_access();
@@ -259,8 +260,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.organization_ids is
-  'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of '
-  'null is empty.';
+  'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
+  'null, the name is empty.';
 
 create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -460,7 +461,7 @@ comment on function audit_log_private.entry_line is
 -- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
 -- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
 -- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
--- neither. No index contains a count. Otherwise updates could not stay within their page (HOT).
+-- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it goes on in another row, the next part.
@@ -498,7 +499,7 @@ comment on column audit_log_private.entry_counts.required_path is
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
 
 -- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
--- one organization are spread over many pages, and a range of years would read thousands of them.
+-- one organization are spread over many blocks, and a range of years would read thousands of them.
 create table audit_log_private.monthly_entry_counts (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   month date not null check (extract(day from month) = 1),
@@ -751,7 +752,7 @@ begin
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     loop
-      -- No other backend counts in rows with this process id. "on conflict" always finds them by key.
+      -- No other backend counts in rows with this process id. "on conflict" always finds them.
       insert into audit_log_private.entry_counts as c (
         organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
       )
@@ -838,7 +839,7 @@ create type audit_log_private.reading as (
   items text,
   -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
   entries integer,
-  reads text,
+  read_mode text,
   -- Of the feed: the cursor to go on with, and whether it leads to more now.
   cursor text,
   has_more boolean,
@@ -1198,7 +1199,7 @@ begin
   if read.decision <> 'accepted' then
     return read;
   end if;
-  read.reads := 'pages';
+  read.read_mode := 'pages';
   entries := greatest(0, least(query.page_limit, read.total - query.page_offset));
   if entries = 0 then
     return read;
@@ -1450,29 +1451,29 @@ create function audit_log_private.cursor_key(scope text) returns audit_log_priva
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
-  key audit_log_private.cursor_key;
+  secrets audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
+  select k.encryption_key, k.authentication_key into secrets.encryption_key, secrets.authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
-  key.authenticated := convert_to(
+  secrets.authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
-  return key;
+  return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
   'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
   'database until adopt_restored_log() has run.';
 
 create function audit_log_private.encode_cursor(
-  cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key
+  cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
 ) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -1489,16 +1490,16 @@ begin
   message := iv || extensions.encrypt_iv(
     -- In steps of 256, because the length would tell how many transactions of others are in progress.
     convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'),
-    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+    secrets.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
   message := message
-    || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+    || substring(extensions.hmac(secrets.authenticated || message, secrets.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
 create function audit_log_private.decode_cursor(
-  encoded text, key audit_log_private.cursor_key
+  encoded text, secrets audit_log_private.cursor_key
 ) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -1511,7 +1512,7 @@ begin
   end if;
   message := decode(rpad(translate(encoded, '-_', '+/'), (length(encoded) + 3) / 4 * 4, '='), 'base64');
   body := substring(message for length(message) - 16);
-  if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
+  if substring(extensions.hmac(secrets.authenticated || body, secrets.authentication_key, 'sha256') for 16)
       <> substring(message from length(message) - 15)
     -- The last base64 character has unused bits, which would allow several spellings of one cursor.
     or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
@@ -1519,7 +1520,7 @@ begin
     return null;
   end if;
   body := extensions.decrypt_iv(
-    substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
+    substring(body from 17), secrets.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
   );
   fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
   return (
@@ -1592,7 +1593,7 @@ begin
   read.cursor := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
-  read.reads := 'feed';
+  read.read_mode := 'feed';
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
@@ -1809,17 +1810,17 @@ begin
     limit 1000
     for update skip locked
   ),
-  keys as (
+  counts as (
     select day, action, writer_pid, part from partial
     union
     -- The row compacted earlier. It is only touched under the advisory lock.
     select day, action, 0, 0 from partial
   ),
   moved as (
-    -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
-    delete from audit_log_private.entry_counts c using keys k
+    -- Not by ctid: the row may have a newer version than this statement's snapshot.
+    delete from audit_log_private.entry_counts c using counts t
     where c.organization_id = compact_entry_counts.organization_id
-      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid and c.part = k.part
+      and c.day = t.day and c.action = t.action and c.writer_pid = t.writer_pid and c.part = t.part
     returning c.*
   ),
   inserted as (
@@ -2299,16 +2300,16 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the '
-  'organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is '
-  'hopeless.';
+  'SHA-256 of each token, and the key it belongs to. The only table whose primary key does not start '
+  'with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying '
+  'tokens is hopeless.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
-  -- Whether an administrator read in the console, not an API key. Part of the key, because administrators
-  -- choose the ids of API keys.
+  -- Whether an administrator read in the console, not an API key. Part of the primary key, because
+  -- administrators choose the ids of API keys.
   is_person boolean not null,
-  -- The API key's id, or a hash of user_id: a short key of fixed length, with which joins are fast.
+  -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
   reader_id uuid not null,
   day date not null,
   user_id text,
@@ -2373,7 +2374,7 @@ end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
 -- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
 -- so that counting costs no second write.
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -2399,7 +2400,7 @@ create table audit_log_private.rate_limits (
   last_at timestamptz,
   last_address inet,
   -- How the key last read entries: feed (after) or pages. Null until then.
-  reads text,
+  read_mode text,
   caught_up_at timestamptz,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
@@ -2415,7 +2416,7 @@ comment on column audit_log_private.rate_limits.caught_up_at is
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
-  read_decision text default 'accepted', entries integer default 0, reads text default null,
+  read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
@@ -2479,7 +2480,7 @@ begin
       first_at = use.first_at,
       last_at = arrival,
       last_address = coalesce(client_address, use.last_address),
-      reads = coalesce(count_request.reads, use.reads),
+      read_mode = coalesce(count_request.read_mode, use.read_mode),
       caught_up_at = case when not has_more then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   else
@@ -2831,7 +2832,7 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.reads, r.caught_up_at,
+        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.read_mode, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
           select count(*) from unnest(r.counted_at) as t
@@ -2840,7 +2841,7 @@ begin
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.counted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
+        select l.counted_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.
@@ -2859,10 +2860,10 @@ $$;
 comment on function audit_log.list_api_keys is
   'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
   'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
-  'ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last '
-  'read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the '
-  'person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired '
-  'or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
+  'ended_at, state, last_used_at, read_mode, caught_up_at, quota, requests_last_minute}]. read_mode is how the '
+  'key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is '
+  'when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), '
+  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
   'organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json
@@ -2991,13 +2992,14 @@ begin
   end if;
   if not key.looks_exhausted then
     request := audit_log_private.count_request(
-      organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), read.reads, read.has_more
+      organization_id, api_key_id, client_address,
+      read.decision, coalesce(read.entries, 0), read.read_mode, read.has_more
     );
   elsif may_read then
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
-      reads = coalesce(read.reads, r.reads),
+      read_mode = coalesce(read.read_mode, r.read_mode),
       caught_up_at = case when not read.has_more then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
@@ -3311,7 +3313,7 @@ begin
       json_build_object(
         'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
         'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
-        'may_read', (m.role <> 'member' and audit_log_private.reads(m.id)) is true
+        'may_read', (m.role <> 'member' and audit_log_private.may_read(m.id)) is true
       )
       order by m.name, m.id
     ), '[]')
@@ -3595,7 +3597,7 @@ end $$;
 comment on function audit_log_private.required_but_missing is
   'Why entries with this action and these fields of data would be refused; null if they would not.';
 
-create function audit_log_private.immediate_key(logged regclass) returns text[]
+create function audit_log_private.pairing_columns(logged regclass) returns text[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
@@ -3609,7 +3611,7 @@ begin
       )
   );
 end $$;
-comment on function audit_log_private.immediate_key is
+comment on function audit_log_private.pairing_columns is
   'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
   'exchange the keys of two rows), or if other tables inherit from it.';
 
@@ -3655,11 +3657,11 @@ begin
       select audit_log_private.required_but_missing(
         a.value, array(select jsonb_array_elements_text(l.arguments -> 'fields'))
       )
-      from jsonb_each_text(l.arguments) as a where a.key in ('on_insert', 'on_update', 'on_delete')
+      from jsonb_each_text(l.arguments) as a (name, value) where a.name in ('on_insert', 'on_update', 'on_delete')
       union all
       select 'the primary key that pairs old and new rows is gone: call log_table again'
       from pg_trigger t
-      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.immediate_key(l.logged) is null
+      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.pairing_columns(l.logged) is null
       union all
       -- Partitions, and tables that inherit.
       select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
@@ -3731,7 +3733,7 @@ comment on function audit_log_private.selected_columns is
   'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
 create function audit_log_private.make_row_function(
-  logged regclass, name name, "row" text, data text, changes text, key text[]
+  logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -3739,7 +3741,9 @@ declare
   field constant record := audit_log_private.selected_columns(logged, data);
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Only columns that are used: the others may be dropped later.
-  used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
+  used constant text[] := array(
+    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u
+  );
   fields constant integer := cardinality(field.names);
   unseen text;
 begin
@@ -3755,7 +3759,7 @@ begin
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (
-        logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
+        logged_row %s, row_id text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
         changes text[]
       )
       language sql stable
@@ -3769,10 +3773,12 @@ begin
     name,
     logged,
     logged,
-    case cardinality(key)
+    case cardinality(pairing_columns)
       when 0 then $$''$$
-      when 1 then format('($1).%I::text', key[1])
-      else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
+      when 1 then format('($1).%I::text', pairing_columns[1])
+      else format(
+        'array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(pairing_columns) as k)
+      )
     end,
     case
       when one.types[3] = 'uuid'::regtype
@@ -3818,11 +3824,12 @@ declare
   changed constant text := format(
     case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function
   );
-  -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
-  -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
-  -- planned for.
+  -- An update that moves a row to another organization, or changes its primary key, is two entries: what was there, and
+  -- what is there. So no organization gets values of another. A full join is never a nested loop, however few rows it
+  -- was planned for.
   pairs constant text := format(
-    '%s as o full join %s as n on n.key = o.key and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
+    '%s as o full join %s as n on n.row_id = o.row_id '
+    'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
     format(logged_rows, former), format(logged_rows, changed)
   );
   differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
@@ -3871,7 +3878,7 @@ end $body$,
           r.external_id, r.agent_name, r.person,
           audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
         from %s
-        cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
+        cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
         where %s
       )$sql$, changes, pairs, row_function, differ
       )),
@@ -3935,7 +3942,7 @@ declare
   );
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
   changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
-  key constant text[] := audit_log_private.immediate_key(logged);
+  pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   name name := 'logged_' || relation.relname;
   number integer := 1;
   problem text;
@@ -3952,7 +3959,7 @@ begin
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
-    when on_update is not null and key is null and relation.relkind = 'p'
+    when on_update is not null and pairing_columns is null and relation.relkind = 'p'
       then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
     else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
   end;
@@ -3972,15 +3979,15 @@ begin
       '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
       organization, agent_name, person, log_if
     ),
-    data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
+    data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
-  perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
+  perform audit_log_private.make_trigger_function(name, on_failure, changed, pairing_columns is null);
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
     'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
   )));
-  for made in select a.key as event, a.value as action from jsonb_each_text(actions) as a loop
+  for made in select a.event, a.action from jsonb_each_text(actions) as a (event, action) loop
     execute format(
       'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
       'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
@@ -3988,7 +3995,7 @@ begin
       case
         when made.event = 'insert' then 'referencing new table as changed'
         when made.event = 'delete' then 'referencing old table as changed'
-        when key is null then 'for each row'
+        when pairing_columns is null then 'for each row'
         else 'referencing old table as former new table as changed'
       end,
       format('audit_log_private.%I(%s)', name, logged), name, made.action
@@ -4016,7 +4023,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
   return array[
     -- The adopter's.
-    'caller', 'my_organizations', 'administers', 'reads', 'organization_of', 'quota',
+    'caller', 'my_organizations', 'administers', 'may_read', 'organization_of', 'quota',
     -- Those that adopt_restored_log() replaces.
     'log_epoch', 'transaction_number'
   ];
@@ -4306,7 +4313,7 @@ begin
       jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
       r.day is not distinct from today as is_of_today,
       array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
-      case when r.reads = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
+      case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id

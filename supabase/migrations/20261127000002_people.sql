@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 7a02ca483f3794dc758864dbfb369c82fdd7e6a5bd6017ef4c293b036853aa19.
+-- Written by deno task migration from supabase/schemas, sha256 ff90df7d0f0bcec73551c0460d18ec8d4691d6342960785bfe9ddd6dcc96582b.
 -- From supabase/schemas/05_people.sql.
 
 -- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
@@ -7,7 +7,7 @@
 --
 -- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
--- administers() or reads() anything but true, the caller is refused (42501).
+-- administers() or may_read() anything but true, the caller is refused (42501).
 
 create function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -47,7 +47,7 @@ comment on function audit_log_private.administers is
   'Whether the signed-in person administers an organization now. Asked before anything tells whether the '
   'organization exists.';
 
-create function audit_log_private.reads(organization_id uuid) returns boolean
+create function audit_log_private.may_read(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
@@ -55,10 +55,10 @@ begin
   -- Whoever administers may read, also where only that function was replaced.
   return audit_log_private.administers(organization_id) or exists (
     select from audit_log.organization_members m
-    where m.organization_id = reads.organization_id and m.user_id = me.id and m.role = 'auditor'
+    where m.organization_id = may_read.organization_id and m.user_id = me.id and m.role = 'auditor'
   ) and audit_log_private.is_valid_session();
 end $$;
-comment on function audit_log_private.reads is
+comment on function audit_log_private.may_read is
   'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and '
   'auditors. Asked before anything tells whether the organization exists.';
 

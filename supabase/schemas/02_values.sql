@@ -26,7 +26,8 @@ begin
       from jsonb_array_elements(value) with ordinality as e (value, n)
     )
     when 'object' then (
-      select jsonb_object_agg(e.key, audit_log_private.cut_strings(e.value, length)) from jsonb_each(value) as e
+      select jsonb_object_agg(e.name, audit_log_private.cut_strings(e.value, length))
+      from jsonb_each(value) as e (name, value)
     )
     else value
   end;

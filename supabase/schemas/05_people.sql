@@ -4,7 +4,7 @@
 --
 -- Keep names, parameters and results as they are, and qualify every name. All five run with the rights of this
 -- schema's owner. If one raises an error, the caller gets it and nothing happens. If caller() gives no id, or
--- administers() or reads() anything but true, the caller is refused (42501).
+-- administers() or may_read() anything but true, the caller is refused (42501).
 
 create function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -44,7 +44,7 @@ comment on function audit_log_private.administers is
   'Whether the signed-in person administers an organization now. Asked before anything tells whether the '
   'organization exists.';
 
-create function audit_log_private.reads(organization_id uuid) returns boolean
+create function audit_log_private.may_read(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   me constant record := audit_log_private.caller();
@@ -52,10 +52,10 @@ begin
   -- Whoever administers may read, also where only that function was replaced.
   return audit_log_private.administers(organization_id) or exists (
     select from audit_log.organization_members m
-    where m.organization_id = reads.organization_id and m.user_id = me.id and m.role = 'auditor'
+    where m.organization_id = may_read.organization_id and m.user_id = me.id and m.role = 'auditor'
   ) and audit_log_private.is_valid_session();
 end $$;
-comment on function audit_log_private.reads is
+comment on function audit_log_private.may_read is
   'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and '
   'auditors. Asked before anything tells whether the organization exists.';
 

@@ -42,7 +42,7 @@ begin
   if (audit_log_private.caller()).id is null
     or (case
       when for_admins then audit_log_private.administers(organization_id)
-      else audit_log_private.reads(organization_id)
+      else audit_log_private.may_read(organization_id)
     end) is not true
   then
     perform audit_log_private.refuse_access();
@@ -67,8 +67,8 @@ begin
   );
 end $$;
 comment on function audit_log_private.organization_ids is
-  'The organizations with these different external_ids: {external_id: id}, null if it has no log. The key of '
-  'null is empty.';
+  'The organizations with these different external_ids: {external_id: id}, null if it has no log. For '
+  'null, the name is empty.';
 
 create function audit_log_private.request_context(out email text, out otherwise text, out data jsonb)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -155,7 +155,7 @@ comment on function audit_log_private.entry_line is
 -- Counts of entries, kept while entries are written (docs/design.md says why). These are partial counts: one row for
 -- each organization, UTC day, action and writing backend. A backend updates only its own rows, so writers never wait
 -- for each other and cannot deadlock. Entries and counts change in one transaction, so every snapshot sees both or
--- neither. No index contains a count. Otherwise updates could not stay within their page (HOT).
+-- neither. No index contains a count. Otherwise updates could not stay within their block (HOT).
 --
 -- A transaction cannot prune the row versions that its own updates leave, and each update walks past all of them.
 -- So after 64 updates it goes on in another row, the next part.
@@ -193,7 +193,7 @@ comment on column audit_log_private.entry_counts.required_path is
 create index entry_counts_partial_idx on audit_log_private.entry_counts (organization_id, day) where writer_pid <> 0;
 
 -- The counts of a day are compacted in the night after it, side by side for all organizations. So the days of
--- one organization are spread over many pages, and a range of years would read thousands of them.
+-- one organization are spread over many blocks, and a range of years would read thousands of them.
 create table audit_log_private.monthly_entry_counts (
   organization_id uuid not null references audit_log.organizations on delete cascade,
   month date not null check (extract(day from month) = 1),

@@ -238,7 +238,7 @@ begin
     end if;
     hour_of_day := extract(hour from counted.hour) + 1;
     loop
-      -- No other backend counts in rows with this process id. "on conflict" always finds them by key.
+      -- No other backend counts in rows with this process id. "on conflict" always finds them.
       insert into audit_log_private.entry_counts as c (
         organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
       )

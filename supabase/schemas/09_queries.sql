@@ -47,7 +47,7 @@ create type audit_log_private.reading as (
   items text,
   -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
   entries integer,
-  reads text,
+  read_mode text,
   -- Of the feed: the cursor to go on with, and whether it leads to more now.
   cursor text,
   has_more boolean,

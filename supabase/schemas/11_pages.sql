@@ -28,7 +28,7 @@ begin
   if read.decision <> 'accepted' then
     return read;
   end if;
-  read.reads := 'pages';
+  read.read_mode := 'pages';
   entries := greatest(0, least(query.page_limit, read.total - query.page_offset));
   if entries = 0 then
     return read;

@@ -108,29 +108,29 @@ create function audit_log_private.cursor_key(scope text) returns audit_log_priva
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   server constant bigint := (pg_control_system()).system_identifier;
-  key audit_log_private.cursor_key;
+  secrets audit_log_private.cursor_key;
 begin
-  select k.encryption_key, k.authentication_key into key.encryption_key, key.authentication_key
+  select k.encryption_key, k.authentication_key into secrets.encryption_key, secrets.authentication_key
   from audit_log_private.cursor_keys k where k.system_identifier = server and k.epoch = audit_log_private.log_epoch();
   if not found then
     raise exception 'this database has been restored: run select audit_log_private.adopt_restored_log()'
       using errcode = 'object_not_in_prerequisite_state';
   end if;
   -- The timeline is the first eight digits of the current WAL file's name.
-  key.authenticated := convert_to(
+  secrets.authenticated := convert_to(
     concat_ws(
       ' ', server, (select d.oid from pg_database d where d.datname = current_database()),
       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), scope, ''
     ), 'UTF8'
   );
-  return key;
+  return secrets;
 end $$;
 comment on function audit_log_private.cursor_key is
   'The key of the cursors of a scope: of one request and database. Raises 55000 on a standby, and in a restored '
   'database until adopt_restored_log() has run.';
 
 create function audit_log_private.encode_cursor(
-  cursor audit_log_private.feed_cursor, key audit_log_private.cursor_key
+  cursor audit_log_private.feed_cursor, secrets audit_log_private.cursor_key
 ) returns text
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
@@ -147,16 +147,16 @@ begin
   message := iv || extensions.encrypt_iv(
     -- In steps of 256, because the length would tell how many transactions of others are in progress.
     convert_to(rpad(fields, length(fields) + 256 - length(fields) % 256), 'UTF8'),
-    key.encryption_key, iv, 'aes-cbc/pad:pkcs'
+    secrets.encryption_key, iv, 'aes-cbc/pad:pkcs'
   );
   message := message
-    || substring(extensions.hmac(key.authenticated || message, key.authentication_key, 'sha256') for 16);
+    || substring(extensions.hmac(secrets.authenticated || message, secrets.authentication_key, 'sha256') for 16);
   return translate(encode(message, 'base64'), E'+/=\n', '-_');
 end $$;
 comment on function audit_log_private.encode_cursor is 'Encrypts a cursor for its reader, as base64url.';
 
 create function audit_log_private.decode_cursor(
-  encoded text, key audit_log_private.cursor_key
+  encoded text, secrets audit_log_private.cursor_key
 ) returns audit_log_private.feed_cursor
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
@@ -169,7 +169,7 @@ begin
   end if;
   message := decode(rpad(translate(encoded, '-_', '+/'), (length(encoded) + 3) / 4 * 4, '='), 'base64');
   body := substring(message for length(message) - 16);
-  if substring(extensions.hmac(key.authenticated || body, key.authentication_key, 'sha256') for 16)
+  if substring(extensions.hmac(secrets.authenticated || body, secrets.authentication_key, 'sha256') for 16)
       <> substring(message from length(message) - 15)
     -- The last base64 character has unused bits, which would allow several spellings of one cursor.
     or translate(encode(message, 'base64'), E'+/=\n', '-_') <> encoded
@@ -177,7 +177,7 @@ begin
     return null;
   end if;
   body := extensions.decrypt_iv(
-    substring(body from 17), key.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
+    substring(body from 17), secrets.encryption_key, substring(body for 16), 'aes-cbc/pad:pkcs'
   );
   fields := string_to_array(convert_from(body, 'UTF8'), ';', '');
   return (

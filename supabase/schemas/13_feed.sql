@@ -58,7 +58,7 @@ begin
   read.cursor := audit_log_private.encode_cursor(cursor, key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
-  read.reads := 'feed';
+  read.read_mode := 'feed';
   return read;
 end $$;
 comment on function audit_log_private.read_feed is

@@ -38,17 +38,17 @@ begin
     limit 1000
     for update skip locked
   ),
-  keys as (
+  counts as (
     select day, action, writer_pid, part from partial
     union
     -- The row compacted earlier. It is only touched under the advisory lock.
     select day, action, 0, 0 from partial
   ),
   moved as (
-    -- By key, not by ctid: the row may have a newer version than this statement's snapshot.
-    delete from audit_log_private.entry_counts c using keys k
+    -- Not by ctid: the row may have a newer version than this statement's snapshot.
+    delete from audit_log_private.entry_counts c using counts t
     where c.organization_id = compact_entry_counts.organization_id
-      and c.day = k.day and c.action = k.action and c.writer_pid = k.writer_pid and c.part = k.part
+      and c.day = t.day and c.action = t.action and c.writer_pid = t.writer_pid and c.part = t.part
     returning c.*
   ),
   inserted as (

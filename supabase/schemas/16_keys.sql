@@ -47,16 +47,16 @@ create table audit_log_private.api_key_hashes (
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
 );
 comment on table audit_log_private.api_key_hashes is
-  'SHA-256 of each token, and the key it belongs to. The only table whose key does not start with the '
-  'organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying tokens is '
-  'hopeless.';
+  'SHA-256 of each token, and the key it belongs to. The only table whose primary key does not start '
+  'with the organization, because it leads there. A token has 190 random bits, so a fast hash is enough: trying '
+  'tokens is hopeless.';
 
 create table audit_log_private.log_reads (
   organization_id uuid not null references audit_log.organizations on delete cascade,
-  -- Whether an administrator read in the console, not an API key. Part of the key, because administrators
-  -- choose the ids of API keys.
+  -- Whether an administrator read in the console, not an API key. Part of the primary key, because
+  -- administrators choose the ids of API keys.
   is_person boolean not null,
-  -- The API key's id, or a hash of user_id: a short key of fixed length, with which joins are fast.
+  -- The API key's id, or a hash of user_id: short and of fixed length, so that joins are fast.
   reader_id uuid not null,
   day date not null,
   user_id text,
@@ -121,7 +121,7 @@ end $$;
 comment on function audit_log_private.count_read is 'Counts a page that the signed-in person read.';
 
 -- Each key has one row with the times of its counted requests (docs/design.md says why). It is updated in place: half
--- of each page is left free for the new version, and no indexed column changes. The same row has the use of the key,
+-- of each block is left free for the new version, and no indexed column changes. The same row has the use of the key,
 -- so that counting costs no second write.
 create function audit_log_private.quota() returns integer
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -147,7 +147,7 @@ create table audit_log_private.rate_limits (
   last_at timestamptz,
   last_address inet,
   -- How the key last read entries: feed (after) or pages. Null until then.
-  reads text,
+  read_mode text,
   caught_up_at timestamptz,
   primary key (organization_id, api_key_id),
   foreign key (organization_id, api_key_id) references audit_log_private.api_keys on delete cascade
@@ -163,7 +163,7 @@ comment on column audit_log_private.rate_limits.caught_up_at is
 create function audit_log_private.count_request(
   organization_id uuid, api_key_id uuid, client_address inet default null,
   -- What the request has read, as in audit_log_private.reading; not given if it is counted before it reads.
-  read_decision text default 'accepted', entries integer default 0, reads text default null,
+  read_decision text default 'accepted', entries integer default 0, read_mode text default null,
   has_more boolean default null,
   -- counted, rate_limited, or unauthorized when the key is not active any more. Then the others are not given.
   out decision text, out remaining integer, out reset integer
@@ -227,7 +227,7 @@ begin
       first_at = use.first_at,
       last_at = arrival,
       last_address = coalesce(client_address, use.last_address),
-      reads = coalesce(count_request.reads, use.reads),
+      read_mode = coalesce(count_request.read_mode, use.read_mode),
       caught_up_at = case when not has_more then arrival else use.caught_up_at end
     where r.organization_id = count_request.organization_id and r.api_key_id = count_request.api_key_id;
   else

@@ -332,7 +332,7 @@ begin
           when k.expires_at <= clock + interval '14 days' then 'expiring'
           else 'active'
         end as state,
-        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.reads, r.caught_up_at,
+        r.counted_at[cardinality(r.counted_at)] as last_used_at, r.read_mode, r.caught_up_at,
         audit_log_private.quota() as quota,
         (
           select count(*) from unnest(r.counted_at) as t
@@ -341,7 +341,7 @@ begin
         ) as requests_last_minute
       from audit_log_private.api_keys k
       cross join lateral (
-        select l.counted_at, l.reads, l.caught_up_at from audit_log_private.rate_limits l
+        select l.counted_at, l.read_mode, l.caught_up_at from audit_log_private.rate_limits l
         where l.organization_id = k.organization_id and l.api_key_id = k.id
         -- Keeps this a look-up for each key. With outdated statistics, a plain join compared each key with all of
         -- the organization's.
@@ -360,10 +360,10 @@ $$;
 comment on function audit_log.list_api_keys is
   'All API keys of an organization, active ones first, newest first: [{id, name, hint, created_at, '
   'created_by_email, revoked_at, revoked_by_email, expires_at, successor_id, maker_left_at, confirmed_by_email, '
-  'ended_at, state, last_used_at, reads, caught_up_at, quota, requests_last_minute}]. reads is how the key last '
-  'read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is when the '
-  'person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), expired '
-  'or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
+  'ended_at, state, last_used_at, read_mode, caught_up_at, quota, requests_last_minute}]. read_mode is how the '
+  'key last read entries: feed or pages. caught_up_at is when the feed last had no more for it. maker_left_at is '
+  'when the person left who made it, or who has confirmed it since. state is active, expiring (within 14 days), '
+  'expired or revoked. One JSON value, which the Data API''s max_rows cannot cut off. For administrators of the '
   'organization; others get 42501.';
 
 create function audit_log_private.api_key_usage(organization_id uuid, start_date date, end_date date) returns json

@@ -80,13 +80,14 @@ begin
   end if;
   if not key.looks_exhausted then
     request := audit_log_private.count_request(
-      organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), read.reads, read.has_more
+      organization_id, api_key_id, client_address,
+      read.decision, coalesce(read.entries, 0), read.read_mode, read.has_more
     );
   elsif may_read then
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
-      reads = coalesce(read.reads, r.reads),
+      read_mode = coalesce(read.read_mode, r.read_mode),
       caught_up_at = case when not read.has_more then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;

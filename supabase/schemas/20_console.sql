@@ -10,7 +10,7 @@ begin
       json_build_object(
         'id', m.id, 'organization_id', coalesce(o.external_id, o.id::text), 'name', m.name, 'role', m.role,
         'is_admin', (m.role = 'admin' and audit_log_private.administers(m.id)) is true,
-        'may_read', (m.role <> 'member' and audit_log_private.reads(m.id)) is true
+        'may_read', (m.role <> 'member' and audit_log_private.may_read(m.id)) is true
       )
       order by m.name, m.id
     ), '[]')

@@ -47,7 +47,7 @@ end $$;
 comment on function audit_log_private.required_but_missing is
   'Why entries with this action and these fields of data would be refused; null if they would not.';
 
-create function audit_log_private.immediate_key(logged regclass) returns text[]
+create function audit_log_private.pairing_columns(logged regclass) returns text[]
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   return (
@@ -61,7 +61,7 @@ begin
       )
   );
 end $$;
-comment on function audit_log_private.immediate_key is
+comment on function audit_log_private.pairing_columns is
   'The columns of a table''s primary key; null if there is none, or if it is deferrable (then a statement may '
   'exchange the keys of two rows), or if other tables inherit from it.';
 
@@ -107,11 +107,11 @@ begin
       select audit_log_private.required_but_missing(
         a.value, array(select jsonb_array_elements_text(l.arguments -> 'fields'))
       )
-      from jsonb_each_text(l.arguments) as a where a.key in ('on_insert', 'on_update', 'on_delete')
+      from jsonb_each_text(l.arguments) as a (name, value) where a.name in ('on_insert', 'on_update', 'on_delete')
       union all
       select 'the primary key that pairs old and new rows is gone: call log_table again'
       from pg_trigger t
-      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.immediate_key(l.logged) is null
+      where t.tgfoid = l.trigger_function and t.tgtype & 17 = 16 and audit_log_private.pairing_columns(l.logged) is null
       union all
       -- Partitions, and tables that inherit.
       select format('writes that name its child %s are not logged', i.inhrelid::regclass) from pg_inherits i
@@ -183,7 +183,7 @@ comment on function audit_log_private.selected_columns is
   'What a select list gives over a table: names and types, and which columns of the table it uses.';
 
 create function audit_log_private.make_row_function(
-  logged regclass, name name, "row" text, data text, changes text, key text[]
+  logged regclass, name name, "row" text, data text, changes text, pairing_columns text[]
 ) returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $fn$
 declare
@@ -191,7 +191,9 @@ declare
   field constant record := audit_log_private.selected_columns(logged, data);
   change constant record := audit_log_private.selected_columns(logged, changes);
   -- Only columns that are used: the others may be dropped later.
-  used constant text[] := array(select distinct u from unnest(one.used || field.used || change.used || key) as u);
+  used constant text[] := array(
+    select distinct u from unnest(one.used || field.used || change.used || pairing_columns) as u
+  );
   fields constant integer := cardinality(field.names);
   unseen text;
 begin
@@ -207,7 +209,7 @@ begin
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (
-        logged_row %s, key text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
+        logged_row %s, row_id text, external_id text, agent_name text, person text, is_logged boolean, data jsonb,
         changes text[]
       )
       language sql stable
@@ -221,10 +223,12 @@ begin
     name,
     logged,
     logged,
-    case cardinality(key)
+    case cardinality(pairing_columns)
       when 0 then $$''$$
-      when 1 then format('($1).%I::text', key[1])
-      else format('array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(key) as k))
+      when 1 then format('($1).%I::text', pairing_columns[1])
+      else format(
+        'array[%s]::text', (select string_agg(format('($1).%I::text', k), ', ') from unnest(pairing_columns) as k)
+      )
     end,
     case
       when one.types[3] = 'uuid'::regtype
@@ -270,11 +274,12 @@ declare
   changed constant text := format(
     case when is_for_each_row then '%s(new)' else 'changed as t cross join lateral %s(t.*)' end, row_function
   );
-  -- An update that moves a row to another organization, or changes its key, is two entries: what was there, and what is
-  -- there. So no organization gets values of another. A full join is never a nested loop, however few rows it was
-  -- planned for.
+  -- An update that moves a row to another organization, or changes its primary key, is two entries: what was there, and
+  -- what is there. So no organization gets values of another. A full join is never a nested loop, however few rows it
+  -- was planned for.
   pairs constant text := format(
-    '%s as o full join %s as n on n.key = o.key and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
+    '%s as o full join %s as n on n.row_id = o.row_id '
+    'and coalesce(n.external_id, $$$$) = coalesce(o.external_id, $$$$)',
     format(logged_rows, former), format(logged_rows, changed)
   );
   differ constant text := 'n.changes is distinct from o.changes or n.changes = $${}$$';
@@ -323,7 +328,7 @@ end $body$,
           r.external_id, r.agent_name, r.person,
           audit_log_private.with_changes(r.data, %L, o.changes, n.changes) as data
         from %s
-        cross join lateral %s(case when n.key is null then o.logged_row else n.logged_row end) as r
+        cross join lateral %s(case when n.row_id is null then o.logged_row else n.logged_row end) as r
         where %s
       )$sql$, changes, pairs, row_function, differ
       )),
@@ -387,7 +392,7 @@ declare
   );
   fields constant text[] := (audit_log_private.selected_columns(logged, data)).names;
   changed constant text[] := (audit_log_private.selected_columns(logged, changes)).names;
-  key constant text[] := audit_log_private.immediate_key(logged);
+  pairing_columns constant text[] := audit_log_private.pairing_columns(logged);
   name name := 'logged_' || relation.relname;
   number integer := 1;
   problem text;
@@ -404,7 +409,7 @@ begin
     -- Leaves each value some bytes, and the caller 1,500.
     when octet_length(to_jsonb(fields || changed)::text) + 24 * cardinality(fields || changed) > 2500
       then 'data and changes have too many columns for the 4096 bytes of an entry'
-    when on_update is not null and key is null and relation.relkind = 'p'
+    when on_update is not null and pairing_columns is null and relation.relkind = 'p'
       then 'to log updates of a partitioned table, give it a primary key that is not deferrable'
     else (select min(audit_log_private.required_but_missing(a.value, fields)) from jsonb_each_text(actions) as a)
   end;
@@ -424,15 +429,15 @@ begin
       '(%s) as organization, (%s) as agent_name, (%s) as person, (%s) is true as is_logged',
       organization, agent_name, person, log_if
     ),
-    data, changes, case when on_update is null then '{}' else coalesce(key, '{}') end
+    data, changes, case when on_update is null then '{}' else coalesce(pairing_columns, '{}') end
   );
-  perform audit_log_private.make_trigger_function(name, on_failure, changed, key is null);
+  perform audit_log_private.make_trigger_function(name, on_failure, changed, pairing_columns is null);
   execute format('comment on function audit_log_private.%I() is %L', name, jsonb_strip_nulls(jsonb_build_object(
     'logged', logged, 'on_failure', on_failure, 'organization', organization, 'agent_name', agent_name,
     'on_insert', on_insert, 'on_update', on_update, 'on_delete', on_delete, 'person', person,
     'data', data, 'changes', changes, 'log_if', log_if, 'fields', fields
   )));
-  for made in select a.key as event, a.value as action from jsonb_each_text(actions) as a loop
+  for made in select a.event, a.action from jsonb_each_text(actions) as a (event, action) loop
     execute format(
       'create trigger audit_log_on_%1$s after %1$s on %2$s %3$s '
       'when (%4$L::regprocedure is not null) execute function audit_log_private.%5$I(%6$L)',
@@ -440,7 +445,7 @@ begin
       case
         when made.event = 'insert' then 'referencing new table as changed'
         when made.event = 'delete' then 'referencing old table as changed'
-        when key is null then 'for each row'
+        when pairing_columns is null then 'for each row'
         else 'referencing old table as former new table as changed'
       end,
       format('audit_log_private.%I(%s)', name, logged), name, made.action

@@ -73,7 +73,7 @@ begin
       jsonb_build_object('organization_id', coalesce(o.external_id, o.id::text), 'api_key_id', k.id) as labels,
       r.day is not distinct from today as is_of_today,
       array[r.requests - r.invalid_requests, r.invalid_requests, r.refused_requests] as requests,
-      case when r.reads = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
+      case when r.read_mode = 'feed' then extract(epoch from clock - coalesce(r.caught_up_at, k.created_at)) end as lag
     from audit_log.organizations o
     join audit_log_private.api_keys k on k.organization_id = o.id
     join audit_log_private.rate_limits r on r.organization_id = k.organization_id and r.api_key_id = k.id

@@ -143,15 +143,15 @@ describe("usage, accessible in each state", () => {
       // A request after the key caught up does not make it behind.
       { says: /^caught up 2 hours ago$/, used: ago(2 * hour - 10_000), caughtUp: ago(2 * hour) },
       { says: /^not caught up yet$/, used: ago(3_000), caughtUp: null },
-      { says: /^reads by pages$/, used: ago(3_000), reads: "pages", caughtUp: ago(24 * hour) },
+      { says: /^reads by pages$/, used: ago(3_000), mode: "pages", caughtUp: ago(24 * hour) },
       { says: /^silent for 1 day$/, used: ago(47 * hour), caughtUp: ago(47 * hour) },
     ];
-    for (const [n, { used, reads = "feed", caughtUp }] of keys.entries()) {
+    for (const [n, { used, mode = "feed", caughtUp }] of keys.entries()) {
       const key = await createApiKey(admin, id, `key ${n}`);
       await get(key.token);
       await sql`
         update audit_log_private.rate_limits
-        set counted_at = array[${used}::timestamptz], reads = ${reads}, caught_up_at = ${caughtUp}
+        set counted_at = array[${used}::timestamptz], read_mode = ${mode}, caught_up_at = ${caughtUp}
         where organization_id = ${id} and api_key_id = ${key.id}`;
     }
     const view = await openConsole(admin);

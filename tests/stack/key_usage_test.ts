@@ -61,7 +61,7 @@ describe("list_api_keys()", () => {
     await writeEntries(id, [{}, {}]);
     const state = async () => {
       const [key] = await listApiKeys(admin, id);
-      return [key?.reads, key?.caught_up_at === key?.last_used_at ? "now" : key?.caught_up_at];
+      return [key?.read_mode, key?.caught_up_at === key?.last_used_at ? "now" : key?.caught_up_at];
     };
     assertEquals(await state(), [null, "now"]);
     await getProblem(400, token, `${TWO_DAYS}&after=AAAA`);
@@ -190,7 +190,7 @@ describe("metrics()", () => {
     assertEquals(rest, { "requests 200": 2, "requests 400": 1, "requests 429": 2 });
     assert(lag >= 86_400 && lag < 86_460, `${lag}`);
     await sql`
-      update audit_log_private.rate_limits set day = day - 1, reads = 'pages' where api_key_id = ${apiKeyId}`;
+      update audit_log_private.rate_limits set day = day - 1, read_mode = 'pages' where api_key_id = ${apiKeyId}`;
     await sql`update audit_log.organizations set external_id = 'ours ' || id where id = ${id}`;
     assertEquals(await metricsOf(`ours ${id}`), { ...requests, "requests 200": 0, ...entries });
     await revoke(sql, apiKeyId);

@@ -70,7 +70,7 @@ function replaced(signature: string, body: string): string {
 }
 
 const ADMINISTERS = "administers(organization_id uuid) returns boolean";
-const READS = "reads(organization_id uuid) returns boolean";
+const READER = "may_read(organization_id uuid) returns boolean";
 const CALLER = "caller(out id text, out email text)";
 
 describe("every call about an organization", () => {
@@ -90,8 +90,8 @@ describe("every call about an organization", () => {
   const failures = [
     ["administers() gives null", ADMINISTERS, "return null;", "42501"],
     ["administers() raises an error", ADMINISTERS, "raise exception 'down';", "P0001"],
-    ["reads() gives null", READS, "return null;", "42501"],
-    ["reads() raises an error", READS, "raise exception 'down';", "P0001"],
+    ["may_read() gives null", READER, "return null;", "42501"],
+    ["may_read() raises an error", READER, "raise exception 'down';", "P0001"],
     ["caller() gives nobody", CALLER, "id := null;", "42501"],
     ["caller() raises an error", CALLER, "raise exception 'down';", "P0001"],
   ] as const;
@@ -99,14 +99,14 @@ describe("every call about an organization", () => {
     it(`is refused if ${failure}, with the same error for an organization that does not exist`, async () => {
       const { id } = await newOrganization(admin);
       const replacement = replaced(signature, body);
-      const names = signature === READS ? READING : undefined;
+      const names = signature === READER ? READING : undefined;
       const [refusal, ...others] = await outcomes(id, admin, replacement, names);
       assertEquals([refusal?.slice(0, 5), others], [code, []]);
       assertEquals(await outcomes(UNKNOWN, admin, replacement, names), [refusal]);
     });
   }
 
-  it("is refused about an organization that does not exist, even if administers() is always true, and so reads()", async () => {
+  it("is refused about an organization that does not exist, even if administers() is always true, and so may_read()", async () => {
     const always = replaced(ADMINISTERS, "return true;");
     const [refusal, ...others] = await outcomes(UNKNOWN, admin, always);
     assertEquals([refusal?.slice(0, 5), others], ["42501", []]);
