@@ -1,5 +1,5 @@
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { addKeys, addOrganization, insertEntries } from "../tests/project.ts";
+import { addKeys, addOrganization, insertEntries } from "../harness/project.ts";
 import { processorTime } from "./processes.ts";
 import { byTurns, median, printHead, printRow, spread } from "./report.ts";
 import { ask, type Bench, startFunction } from "./stack.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { addKeys, addOrganization, insertEntries } from "../tests/project.ts";
+import { addKeys, addOrganization, insertEntries } from "../harness/project.ts";
 import { median, printHead, printRow, spread } from "./report.ts";
 import { ask, type Bench, startFunction } from "./stack.ts";
 

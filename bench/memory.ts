@@ -1,4 +1,4 @@
-import { addKeys, addOrganization, insertEntries, LONGEST } from "../tests/project.ts";
+import { addKeys, addOrganization, insertEntries, LONGEST } from "../harness/project.ts";
 import { peakOf, resetPeak } from "./processes.ts";
 import { printHead, printRow } from "./report.ts";
 import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";

@@ -1,4 +1,4 @@
-import { addKeys, addOrganization, exhaust, runUpkeep, valueOf } from "../tests/project.ts";
+import { addKeys, addOrganization, exhaust, runUpkeep, valueOf } from "../harness/project.ts";
 import { median, printHead, printRow } from "./report.ts";
 import { ask, type Bench, resetLimits, startFunction } from "./stack.ts";
 

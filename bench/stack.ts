@@ -6,7 +6,7 @@ import {
 } from "../local/edge_function.ts";
 import type { StackInfo } from "../local/stack.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import type { Sql } from "../tests/project.ts";
+import type { Sql } from "../harness/project.ts";
 
 export interface BenchOptions {
   /** How many entries the large logs have. */

@@ -1,4 +1,4 @@
-import type { Run, Sql } from "../tests/project.ts";
+import type { Run, Sql } from "../harness/project.ts";
 import { printRatio, printRatios } from "./report.ts";
 import type { Bench } from "./stack.ts";
 

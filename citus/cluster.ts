@@ -3,7 +3,7 @@ import postgres from "postgres";
 import * as processes from "../bench/processes.ts";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
 import { connect, processesOf } from "../tests/faults/cluster.ts";
-import { valueOf } from "../tests/project.ts";
+import { valueOf } from "../harness/project.ts";
 
 /** Citus needs these: `wal_level` to move shards, many connections because each node also serves the others. */
 const SETTINGS = [

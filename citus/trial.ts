@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { startPostgres, stopPostgres } from "../local/postgres.ts";
 import { followUnderLoad } from "../tests/faults/feed_load.ts";
 import { underLoad } from "../tests/faults/load.ts";
-import { addKeys, callAs, codeOf, insertEntry, runUpkeep, valueOf } from "../tests/project.ts";
+import { addKeys, callAs, codeOf, insertEntry, runUpkeep, valueOf } from "../harness/project.ts";
 import { pick, type Random, randomFrom } from "../tests/random.ts";
 import * as cluster from "./cluster.ts";
 

@@ -3,13 +3,13 @@ import { afterAll } from "@std/testing/bdd";
 import postgres from "postgres";
 import { DATABASE_URL, getPage } from "./api.ts";
 import { client } from "./people.ts";
-import { addOrganization, countMismatches, type Organization } from "./project.ts";
-import { queryOf, type Run, type Sql, valueOf } from "./project.ts";
+import { addOrganization, countMismatches, type Organization } from "../harness/project.ts";
+import { queryOf, type Run, type Sql, valueOf } from "../harness/project.ts";
 import type { TablesInsert } from "../supabase/functions/public-audit-log/database.types.ts";
 
 export * from "./api.ts";
 export * from "./people.ts";
-export * from "./project.ts";
+export * from "../harness/project.ts";
 export * from "./random.ts";
 export { ACTIONS } from "../supabase/functions/public-audit-log/query_schema.ts";
 

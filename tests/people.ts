@@ -1,6 +1,6 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { API_URL, PUBLISHABLE_KEY, SECRET_KEY } from "./api.ts";
-import type { Organization, Query } from "./project.ts";
+import type { Organization, Query } from "../harness/project.ts";
 import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
 
 type Schema = Database["audit_log"];

@@ -9,7 +9,7 @@ import { type Stack, startStack } from "../../local/stack.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 import { TWO_DAYS, withKey } from "../api.ts";
 import { call, type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { exhaust, type Sql } from "../project.ts";
+import { exhaust, type Sql } from "../../harness/project.ts";
 
 // Makes keys on a stack of its own, uses them rightly and wrongly, and then searches all that was
 // written anywhere for them.

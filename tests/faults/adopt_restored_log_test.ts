@@ -4,8 +4,8 @@ import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { adopt, ALL, ask, assertExact } from "./log.ts";
 import { cursorOf, epochOf, read, write } from "./log.ts";
-import { addOrganization, checkSeals, insertEntries, insertEntry } from "../project.ts";
-import { pidOf, runUpkeep, somebodyWaitsFor, valueOf } from "../project.ts";
+import { addOrganization, checkSeals, insertEntries, insertEntry } from "../../harness/project.ts";
+import { pidOf, runUpkeep, somebodyWaitsFor, valueOf } from "../../harness/project.ts";
 
 const original = await startTemporaryStack();
 const sql = cluster.connect(original.postgres);

@@ -7,7 +7,7 @@ import {
   startPostgres,
   stopPostgres,
 } from "../../local/postgres.ts";
-import { type Sql } from "../project.ts";
+import { type Sql } from "../../harness/project.ts";
 import { type Ended, runProgram } from "../run_program.ts";
 
 export type Connection = Sql & AsyncDisposable;

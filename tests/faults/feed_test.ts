@@ -4,7 +4,7 @@ import { startTemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { followUnderLoad } from "./feed_load.ts";
 import { ALL, ask, cursorOf, read, write } from "./log.ts";
-import { addOrganization, callAs, codeOf, valueOf } from "../project.ts";
+import { addOrganization, callAs, codeOf, valueOf } from "../../harness/project.ts";
 
 const stack = await startTemporaryStack();
 const sql = cluster.connect(stack.postgres);

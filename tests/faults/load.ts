@@ -3,7 +3,7 @@ import assert, { deepEqual as assertEquals } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import type { StackInfo } from "../../local/stack.ts";
-import { addKeys, addOrganization, countMismatches } from "../project.ts";
+import { addKeys, addOrganization, countMismatches } from "../../harness/project.ts";
 import { pick, type Random, randomFrom } from "../random.ts";
 
 export interface LoadOptions {

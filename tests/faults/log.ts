@@ -2,7 +2,7 @@
 // Only the test tasks can load @std. citus/trial.ts imports this file, too.
 import { deepEqual as assertEquals } from "node:assert/strict";
 import type { StackInfo } from "../../local/stack.ts";
-import { askFeed, type Run, valueOf } from "../project.ts";
+import { askFeed, type Run, valueOf } from "../../harness/project.ts";
 
 /** All days, and the longest page. */
 export const ALL = "start=0001-01-01&end=9999-12-31&limit=1000";

@@ -7,9 +7,15 @@ import { majorVersion } from "../../local/postgres.ts";
 import { startTemporaryStack, type TemporaryStack } from "../../local/temporary_stack.ts";
 import * as cluster from "./cluster.ts";
 import { ask, assertExact, cursorOf, read, write } from "./log.ts";
-import { addKeys, addOrganization, callAs, checkSeals, codeOf } from "../project.ts";
-import { countMismatches, insertEntries, insertEntry, revoke, runUpkeep } from "../project.ts";
-import { type Sql, valueOf } from "../project.ts";
+import { addKeys, addOrganization, callAs, checkSeals, codeOf } from "../../harness/project.ts";
+import {
+  countMismatches,
+  insertEntries,
+  insertEntry,
+  revoke,
+  runUpkeep,
+} from "../../harness/project.ts";
+import { type Sql, valueOf } from "../../harness/project.ts";
 
 /** Enough entries to make statistics and batches matter. */
 const [ENTRIES, DAYS] = [150_000, 30];

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { runRecipes } from "../clients/recipes.ts";
-import { pidOf, type Run, somebodyWaitsFor, valueOf } from "../project.ts";
+import { pidOf, type Run, somebodyWaitsFor, valueOf } from "../../harness/project.ts";
 import { runProgram } from "../run_program.ts";
 import { blockOf, ExistingProject } from "./existing_project.ts";
 

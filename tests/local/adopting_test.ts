@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { join } from "node:path";
-import { codeOf } from "../project.ts";
+import { codeOf } from "../../harness/project.ts";
 import { type Account, blockOf, ExistingProject, recipe } from "./existing_project.ts";
 
 // Follows docs/adopting.md from the beginning to the end, in a project that was there before. Each test goes on

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { freePort } from "../../local/free_port.ts";
 import type { Page } from "../../supabase/functions/public-audit-log/page_schema.ts";
-import { type Run, valueOf } from "../project.ts";
+import { type Run, valueOf } from "../../harness/project.ts";
 import { runDeno, runProgram } from "../run_program.ts";
 
 // Runs the commands that a newcomer types. They have ports and a data folder of their own, so that a developer's start

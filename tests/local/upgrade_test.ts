@@ -13,7 +13,7 @@ import {
   insertEntry,
   revoke,
   runUpkeep,
-} from "../project.ts";
+} from "../../harness/project.ts";
 import { ExistingProject, ROOT } from "./existing_project.ts";
 
 // Installs the first release, fills it, and upgrades it to this version and one that may come after it. The

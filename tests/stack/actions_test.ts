@@ -3,8 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import { getPage, getProblem, headOf, send, TWO_DAYS, withKey } from "../api.ts";
 import { newLog, sql } from "../helpers.ts";
 import { type NewApiKey, newOrganization, revokeApiKey, signUp } from "../people.ts";
-import { codeOf, insertEntry } from "../project.ts";
-import { refusalOf, type Run } from "../project.ts";
+import { codeOf, insertEntry } from "../../harness/project.ts";
+import { refusalOf, type Run } from "../../harness/project.ts";
 
 /** Adds an action that only this test uses, and returns its code. */
 async function newAction(required: string[] = [], code = `test.${crypto.randomUUID()}`) {

@@ -4,8 +4,8 @@ import { createHash } from "node:crypto";
 import { checkChain, sealOf } from "../../seals/seal_chain.ts";
 import { ALL_DAYS, getSeals, readDay, type SealsPage, send, statusOnly, withKey } from "../api.ts";
 import { type Entry, inTokyo, newLog, silently, sql, writeEntries } from "../helpers.ts";
-import { checkSeals, codeOf, exhaust, insertEntries, insertEntry } from "../project.ts";
-import { type Organization, rolledBack, runUpkeep, valueOf } from "../project.ts";
+import { checkSeals, codeOf, exhaust, insertEntries, insertEntry } from "../../harness/project.ts";
+import { type Organization, rolledBack, runUpkeep, valueOf } from "../../harness/project.ts";
 
 const MARCH = "start=2026-03-01&end=2026-03-31";
 

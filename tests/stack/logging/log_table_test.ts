@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../project.ts";
+import { actAs, codeOf, errorOf, refusalOf, type Run, valueOf } from "../../../harness/project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests log_table as an adopter meets it. logged_writes_test.ts has the odd writes.

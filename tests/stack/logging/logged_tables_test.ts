@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { errorOf, type Run } from "../../project.ts";
+import { errorOf, type Run } from "../../../harness/project.ts";
 import { inKit, logTable, makeThings, written } from "./starter_kit.ts";
 
 // Tests what becomes of a logged table when the platform changes it.

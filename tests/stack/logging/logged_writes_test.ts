@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertObjectMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { actAs, type Run } from "../../project.ts";
+import { actAs, type Run } from "../../../harness/project.ts";
 import { inKit, logTable, makeThings, shown, written } from "./starter_kit.ts";
 
 // Tests what the triggers of log_table write, whichever way a table is written.

@@ -1,6 +1,6 @@
 import type postgres from "postgres";
 import { sql } from "../../helpers.ts";
-import { rolledBack, type Run } from "../../project.ts";
+import { rolledBack, type Run } from "../../../harness/project.ts";
 
 // A starter kit's tables, with what has broken hand-written triggers: see tests/stack/logging/log_table_test.ts.
 

@@ -1,9 +1,9 @@
-// Only the test tasks can load @std. Benchmarks and citus/trial.ts import this file, too.
+// What tests, benchmarks and the trial of Citus do in a project's database, through a connection of its owner. Only the
+// test tasks can load @std, so nothing here does.
+
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import type { Database } from "../supabase/functions/public-audit-log/database.types.ts";
-
-// Helpers that take a connection of the owner of a database, of whatever stack.
 
 export type Sql = postgres.Sql;
 /** A connection, or a transaction on one. */
