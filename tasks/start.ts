@@ -3,7 +3,7 @@ import { stopPostgres } from "../local/postgres.ts";
 import { lockDataDir } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
 import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
-import { sanitizeForLog } from "../supabase/functions/public-audit-log/handler.ts";
+import { sanitizeForLog } from "../supabase/functions/public-audit-log/log_line.ts";
 import { freePort } from "../local/free_port.ts";
 import { type StackInfo, startStack } from "../local/stack.ts";
 

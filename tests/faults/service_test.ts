@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { startPostgres } from "../../local/postgres.ts";
 import { startTemporaryStack } from "../../local/temporary_stack.ts";
-import type { LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
+import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { addOrganization, exhaust, revoke, type Sql, valueOf } from "../../harness/project.ts";
 import { connect, type Connection, crash, processesOf, signal } from "./cluster.ts";
 import { type Load, underLoad } from "./load.ts";

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createDataApiClient } from "../../supabase/functions/public-audit-log/ask_database.ts";
-import { createHandler, type LogLine } from "../../supabase/functions/public-audit-log/handler.ts";
+import { createHandler } from "../../supabase/functions/public-audit-log/handler.ts";
+import type { LogLine } from "../../supabase/functions/public-audit-log/log_line.ts";
 import { tokenHash } from "../../supabase/functions/public-audit-log/token.ts";
 
 const TOKEN = "pck_kA4945O5tfG3F6CKCB17uVtUP5v5Qp203PkdLk";

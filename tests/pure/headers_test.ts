@@ -3,7 +3,6 @@ import { describe, it } from "@std/testing/bdd";
 import {
   clientAddress,
   NDJSON,
-  networkOf,
   pageLinks,
   prefersNdjson,
 } from "../../supabase/functions/public-audit-log/headers.ts";
@@ -58,18 +57,6 @@ describe("headers", () => {
     for (const [headers, address] of cases) {
       assertEquals(clientAddress(new Headers(headers)), address);
     }
-  });
-
-  it("give one network for all addresses that one machine can have", () => {
-    const cases: [address: string | undefined, network: string][] = [
-      ["2001:db8::1", "2001:db8:0:0"],
-      ["2001:DB8:0:0:ffff::", "2001:db8:0:0"],
-      ["2001:db8:0:1::", "2001:db8:0:1"],
-      ["203.0.113.7", "203.0.113.7"],
-      ["::ffff:203.0.113.7", "::ffff:203.0.113.7"],
-      [undefined, ""],
-    ];
-    for (const [address, network] of cases) assertEquals(networkOf(address), network);
   });
 
   it("ask for NDJSON if they prefer it to JSON, and not otherwise", () => {

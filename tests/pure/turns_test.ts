@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
+import { networkOf, type Turn, Turns } from "../../supabase/functions/public-audit-log/turns.ts";
 
 /** Lets everything run that waits only for promises. */
 async function settle(): Promise<void> {
@@ -120,15 +120,33 @@ describe("a turn", () => {
     }
   });
 
-  it("comes to a stranger of one address before a thousand that wait at another, even if these have left unnoticed", async () => {
-    const turns = new Turns();
-    const flood = names(1000).map((hash) => turns.next(hash, 100, { address: "203.0.113.7" }));
-    const other = turns.next("new key", 100, { address: "203.0.113.8" });
-    const refused = await flood[0];
-    refused?.settle(false);
-    refused?.[Symbol.dispose]();
-    const next = [other.then(() => "other"), flood[2]?.then(() => "third of the flood")];
-    assertEquals(await Promise.race(next), "other");
+  it("comes from one network for all addresses that one machine can have", () => {
+    const cases: [address: string | undefined, network: string][] = [
+      ["2001:db8::1", "2001:db8:0:0"],
+      ["2001:DB8:0:0:ffff::", "2001:db8:0:0"],
+      ["2001:db8:0:1::", "2001:db8:0:1"],
+      ["203.0.113.7", "203.0.113.7"],
+      ["::ffff:203.0.113.7", "::ffff:203.0.113.7"],
+      [undefined, ""],
+    ];
+    for (const [address, network] of cases) assertEquals(networkOf(address), network);
+  });
+
+  it("comes to a stranger of one address before a thousand that wait at another, or in another network, even if these have left unnoticed", async () => {
+    const floods: [addressOf: (n: string) => string, other: string][] = [
+      [() => "203.0.113.7", "203.0.113.8"],
+      [(n) => `2001:db8::${n}`, "2001:db8:0:1::1"],
+    ];
+    for (const [addressOf, address] of floods) {
+      const turns = new Turns();
+      const flood = names(1000).map((n) => turns.next(n, 100, { address: addressOf(n) }));
+      const other = turns.next("new key", 100, { address });
+      const refused = await flood[0];
+      refused?.settle(false);
+      refused?.[Symbol.dispose]();
+      const next = [other.then(() => "other"), flood[2]?.then(() => "third of the flood")];
+      assertEquals(await Promise.race(next), "other");
+    }
   });
 
   it("is an error if it does not come within two minutes, and then holds up nobody", async () => {

@@ -1,30 +1,11 @@
 import { askDatabase, type DataApiClient } from "./ask_database.ts";
-import {
-  challenge,
-  clientAddress,
-  COMMON_HEADERS,
-  networkOf,
-  rateLimitHeaders,
-} from "./headers.ts";
+import { challenge, clientAddress, COMMON_HEADERS, rateLimitHeaders } from "./headers.ts";
+import { type LogLine, sanitizeForLog } from "./log_line.ts";
 import { pageResponse } from "./page_response.ts";
-import { parseQuery, refusal, type Resource } from "./parse_query.ts";
-import { problem } from "./problem.ts";
+import { parseQuery, type Resource } from "./parse_query.ts";
+import { problem, refusal } from "./problem.ts";
 import { bearerToken, isWellFormed, tokenHash } from "./token.ts";
 import { Turns } from "./turns.ts";
-
-/** The log line of a request, a JSON object. It never has a token or the hash of one. */
-export interface LogLine {
-  request_id: string;
-  /** The API key, once the database has recognized it. */
-  key_id?: string;
-  status: number;
-  /** From the request's arrival to its answer. */
-  ms: number;
-  /** How many of these milliseconds the database took. */
-  db_ms?: number;
-  /** The cause of a 500. */
-  error?: string;
-}
 
 export interface HandlerOptions {
   dataApi: DataApiClient;
@@ -94,7 +75,7 @@ async function answer(
   // The database is asked about an invalid query, too: the request must count, and only the holder of an active key
   // is told the errors.
   using turn = await options.turns.next(asked.tokenHash, query?.limit ?? 0, {
-    address: networkOf(asked.clientAddress),
+    address: asked.clientAddress,
     left: request.signal,
   });
   const departure = performance.now();
@@ -124,13 +105,4 @@ async function answer(
 
 function milliseconds(since: number): number {
   return Math.round((performance.now() - since) * 10) / 10;
-}
-
-/**
- * Makes text from outside safe for a log: cuts it at a length, and replaces characters that could start a new
- * line or control a terminal (control and format characters, line and paragraph separators).
- */
-export function sanitizeForLog(text: string, maxLength = 500): string {
-  const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
-  return cut.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, " ");
 }

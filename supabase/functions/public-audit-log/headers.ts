@@ -15,16 +15,6 @@ export function clientAddress(headers: Headers): string | undefined {
   return Address.safeParse(reported?.trim()).data;
 }
 
-/** Of IPv6 the network, the first 64 bits: one machine can have all of its addresses. */
-export function networkOf(address = ""): string {
-  const text = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
-  // IPv4, also as ::ffff:cb00:7107.
-  if (!text || text.startsWith("::")) return address;
-  const [head = [], tail = []] = text.split("::").map((part) => part.split(":"));
-  const zeros = Array(8 - head.length - tail.length).fill("0");
-  return [...head, ...zeros, ...tail].slice(0, 4).join(":");
-}
-
 /** The media type of one JSON object a line. */
 export const NDJSON = "application/x-ndjson";
 

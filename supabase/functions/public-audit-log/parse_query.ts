@@ -4,7 +4,6 @@ import {
   EntriesQuery,
   entriesQueryOf,
   EVERYTHING,
-  type Query,
   SealsQuery,
 } from "./query_schema.ts";
 
@@ -66,26 +65,8 @@ export function parseQuery(text: string, resource: Resource = "entries", actions
   return { errors: Array.from(errors, ([parameter, detail]) => ({ parameter, detail })) };
 }
 
-/** Explains why the database refused a query; `undefined` if it had no reason to. */
-export function refusal(
-  decision: string,
-  { after, user_email }: Partial<Query> = {},
-): ParameterError[] | undefined {
-  if (decision === "invalid_cursor" && after) {
-    const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
-      "filters, or one from before a restore of the database. Start again with " +
-      "after=beginning, and drop the entries that you have, by id and created_at";
-    return [{ parameter: "after", detail }];
-  }
-  if (decision === "too_many" && user_email) {
-    const detail =
-      `${seen([user_email])}: more than 1,000,000 entries in this time, too many to count. ` +
-      "Ask for a shorter time";
-    return [{ parameter: "user_email", detail }];
-  }
-}
-
-function seen(given: string[]): string {
+/** Quotes what was given for a parameter, for an error. */
+export function seen(given: string[]): string {
   if (given.length === 0) return "missing";
   if (given.length > 1) return `given ${given.length} times`;
   return JSON.stringify(redacted(given[0] ?? ""));

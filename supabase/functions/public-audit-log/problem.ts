@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { MAX_UNKNOWN, ParameterError } from "./parse_query.ts";
+import { MAX_UNKNOWN, ParameterError, seen } from "./parse_query.ts";
+import type { Query } from "./query_schema.ts";
 
 /** What can go wrong, by the code that clients may rely on. */
 const PROBLEMS = {
@@ -68,4 +69,23 @@ export function problem(
   const response = new Response(JSON.stringify(body), { status: body.status, headers });
   response.headers.set("Content-Type", "application/problem+json");
   return response;
+}
+
+/** Explains why the database refused a query; `undefined` if it had no reason to. */
+export function refusal(
+  decision: string,
+  { after, user_email }: Partial<Query> = {},
+): ParameterError[] | undefined {
+  if (decision === "invalid_cursor" && after) {
+    const detail = `${seen([after])}: not a cursor of this organization for the same times and ` +
+      "filters, or one from before a restore of the database. Start again with " +
+      "after=beginning, and drop the entries that you have, by id and created_at";
+    return [{ parameter: "after", detail }];
+  }
+  if (decision === "too_many" && user_email) {
+    const detail =
+      `${seen([user_email])}: more than 1,000,000 entries in this time, too many to count. ` +
+      "Ask for a shorter time";
+    return [{ parameter: "user_email", detail }];
+  }
 }

@@ -69,12 +69,22 @@ export interface Turn extends Disposable {
 
 export interface TurnOptions {
   /**
-   * Where the request comes from: an address, or a network. Of one, at most as many strangers stand in everybody's queue as can have a
+   * Where the request comes from. Of one network, at most as many strangers stand in everybody's queue as can have a
    * turn at once. Its others wait behind them.
    */
   address?: string | undefined;
   /** Says that the client has left. */
   left?: AbortSignal;
+}
+
+/** Of IPv6 the network, the first 64 bits: one machine can have all of its addresses. */
+export function networkOf(address = ""): string {
+  const text = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
+  // IPv4, also as ::ffff:cb00:7107.
+  if (!text || text.startsWith("::")) return address;
+  const [head = [], tail = []] = text.split("::").map((part) => part.split(":"));
+  const zeros = Array(8 - head.length - tail.length).fill("0");
+  return [...head, ...zeros, ...tail].slice(0, 4).join(":");
 }
 
 /** The turns of all requests of a process. */
@@ -118,7 +128,8 @@ export class Turns {
       await take(this.#budgetOf(tokenHash, 1), 1);
       if (!this.#known.has(tokenHash)) {
         // Before they ask for room, so that waiting strangers hold none.
-        for (const each of [this.#budgetOf(`${isLarge} ${address}`, strangers.total), strangers]) {
+        const network = this.#budgetOf(`${isLarge} ${networkOf(address)}`, strangers.total);
+        for (const each of [network, strangers]) {
           await take(each, 1);
           places.push(each);
         }
