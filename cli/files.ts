@@ -10,18 +10,23 @@ import { AuditLogError, EXIT, messageOf, refuse } from "./client.ts";
 
 /**
  * Writes a text to the disk beside a file, then puts it in the place of the file in one step. The file keeps its
- * permissions. The next call overwrites what a killed one left under the `temporary` name.
+ * permissions. The next call overwrites what a killed one left.
  */
-export function writeWhole(path: string, text: string, temporary = `${basename(path)}.new`): void {
+export function writeWhole(path: string, text: string): void {
   const file = fs.existsSync(path) ? fs.realpathSync(path) : path;
   const mode = fs.existsSync(file) ? fs.statSync(file).mode : 0o666;
-  const written = join(dirname(file), temporary);
+  const written = join(dirname(file), `${basename(path)}.new`);
   writeDurably(written, "w", text, mode);
   fs.renameSync(written, file);
 }
 
-/** Replaces a file, or appends to it. Returns how many bytes it wrote, when they are on the disk. */
-export function writeDurably(path: string, flags: "w" | "a", text: string, mode = 0o666): number {
+/** Replaces a file, appends to it, or makes a new one (`wx`). Returns how many bytes it wrote, when they are on the disk. */
+export function writeDurably(
+  path: string,
+  flags: "w" | "a" | "wx",
+  text: string,
+  mode = 0o666,
+): number {
   const bytes = Buffer.from(text);
   try {
     const file = fs.openSync(path, flags, mode);

@@ -1,11 +1,11 @@
 // This and what it imports use nothing of Deno, so that they also run where there is none.
 
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import root from "../../deno.json" with { type: "json" };
 import { refuse } from "../client.ts";
-import { type Change, listFiles, readFile, unixLines } from "./files.ts";
+import { type Change, exists, listFiles, readFile, unixLines } from "./files.ts";
 import { patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
 
@@ -23,6 +23,9 @@ interface Manifest {
   /** SHA-256 of the function's files, with line ends as on Unix. */
   sha256: Record<string, string>;
 }
+
+/** What stands in it. A name with a separator would lead out of the function's folder. */
+const PLAIN = /^\w[\w.-]*$/;
 
 /** The changes of an installation, or an upgrade, in a project. */
 export interface Installation {
@@ -74,7 +77,7 @@ export function planInstallation(source: string, target: string, now = new Date(
 
 function assertSupabaseProject(source: string, target: string): void {
   const known = ["config.toml", "config.json", "migrations", "functions"];
-  if (!known.some((name) => existsSync(join(target, "supabase", name)))) {
+  if (!known.some((name) => exists(target, `supabase/${name}`))) {
     refuse(
       `${target} has no folder supabase with a config.toml, migrations or functions: name the ` +
         `folder that has it, or run npx supabase init there`,
@@ -89,10 +92,13 @@ function readManifest(target: string): Manifest | null {
   if (text === null) return null;
   try {
     const { version, migrations, sha256 }: Manifest = JSON.parse(text);
-    return { version, migrations: [...migrations], sha256: { ...sha256 } };
+    const texts = [version, ...migrations, ...Object.entries(sha256).flat()];
+    const isPlain = texts.every((text) => typeof text === "string" && PLAIN.test(text));
+    if (isPlain && Array.isArray(migrations)) return { version, migrations, sha256 };
   } catch {
-    refuse(`${MANIFEST} is damaged: restore it from your history`);
+    // Cut off, merged, or of another shape.
   }
+  refuse(`${MANIFEST} is damaged: restore it from your history`);
 }
 
 /** `installed` has the hashes of the files that are there, unless somebody changed them. */

@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -45,6 +46,9 @@ const THEIRS: Files = {
   "supabase/functions/theirs/index.ts": "Deno.serve();\n",
 };
 
+/** Beside the project, in the same folder. */
+const SECRET = "secret.txt";
+
 /** A project that has other things, into which a version of ours can be installed. */
 class Project implements Disposable {
   readonly #folder = Deno.makeTempDirSync();
@@ -79,6 +83,14 @@ class Project implements Disposable {
     return Object.fromEntries(
       paths.map((path) => [path, Deno.readTextFileSync(join(this.path, path))]),
     );
+  }
+
+  /** Puts a link in the place of a file or folder, which it moves out of the project. Returns where that is then. */
+  moveOut(path: string): string {
+    const outside = join(this.#folder, "outside");
+    Deno.renameSync(join(this.path, path), outside);
+    Deno.symlinkSync(outside, join(this.path, path));
+    return outside;
   }
 
   migrations(): string[] {
@@ -219,6 +231,67 @@ describe("installing is refused, and changes nothing,", () => {
       const { message } = assertThrows(() => project.install(ours), AuditLogError);
       for (const word of words) assertStringIncludes(message, word);
       assertEquals(project.files(), before);
+    });
+  }
+});
+
+describe("nothing outside the folder supabase is read, written or deleted", () => {
+  const tables = "supabase/migrations/20261201100058_audit_log_01_tables.sql";
+  const folders = ["supabase", "supabase/migrations", "supabase/functions", FUNCTION];
+  const files = ["supabase/config.toml", MANIFEST, `${FUNCTION}/index.ts`, tables];
+  for (const path of [...folders, ...files]) {
+    it(`where ${path} is a link: the installation is refused`, () => {
+      using project = new Project();
+      project.install();
+      const outside = project.moveOut(path);
+      const before = { ...project.files(), outside: Deno.statSync(outside).mtime };
+      const { message } = assertThrows(() => project.install(NEXT), AuditLogError);
+      assertStringIncludes(message, `${path} is a link`);
+      assertEquals({ ...project.files(), outside: Deno.statSync(outside).mtime }, before);
+    });
+  }
+
+  it("where a link stands at the name of the temporary file: it is removed", () => {
+    using project = new Project();
+    const secret = join(project.path, "..", SECRET);
+    Deno.writeTextFileSync(secret, "kept");
+    for (const path of ["supabase", "supabase/migrations", FUNCTION]) {
+      Deno.mkdirSync(join(project.path, path), { recursive: true });
+      Deno.symlinkSync(secret, join(project.path, path, ".audit_log_installing"));
+    }
+    project.install();
+    assertEquals(Deno.readTextFileSync(secret), "kept");
+    assertEquals(project.plan().changes, []);
+  });
+
+  it("where a folder stands in the place of a file: the installation is refused", () => {
+    using project = new Project();
+    project.write({ [`${FUNCTION}/index.ts/theirs`]: "" });
+    assertThrows(() => project.install(), AuditLogError, `${FUNCTION}/index.ts is a link`);
+  });
+
+  const separated = [
+    `../../../../${SECRET}`,
+    `..\\..\\..\\..\\${SECRET}`,
+    "/etc/hosts",
+    "C:x",
+    "..",
+  ];
+  for (const name of [...separated, "", "a\u001b[2J", "a\nb"]) {
+    it(`where installed.json has the name ${JSON.stringify(name)}: the installation is refused`, () => {
+      using project = new Project();
+      project.install();
+      const secret = join(project.path, "..", SECRET);
+      Deno.writeTextFileSync(secret, "kept");
+      const manifest = JSON.parse(Deno.readTextFileSync(join(project.path, MANIFEST)));
+      const hash = createHash("sha256").update("kept").digest("hex");
+      const sha256 = { ...manifest.sha256, [name]: hash };
+      const migrations = [...manifest.migrations, name];
+      for (const hostile of [{ ...manifest, sha256 }, { ...manifest, migrations }]) {
+        project.write({ [MANIFEST]: JSON.stringify(hostile) });
+        assertThrows(() => project.install(), AuditLogError, "installed.json is damaged");
+        assertEquals(Deno.readTextFileSync(secret), "kept");
+      }
     });
   }
 });
