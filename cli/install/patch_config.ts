@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { parse } from "@decimalturn/toml-patch";
+import { parse } from "smol-toml";
 
 const SCHEMA = "audit_log";
 const LOCKFILE = "./functions/public-audit-log/deno.lock";
