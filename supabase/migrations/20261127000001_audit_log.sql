@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 f3a26b27b174e1903d4a6e6102c8a22425a6032e0add77eac77e405d6d980eb4.
+-- Written by deno task migration from supabase/schemas, sha256 ea2bbe88fc075009a524815b900f4fdf82b829954d11de909fd33dae034863e1.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3755,7 +3755,8 @@ begin
       using errcode = 'feature_not_supported';
   end if;
   execute format(
-    -- $1 and "log 1" are names that no table and no column has.
+    -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print another
+    -- text once it has read its own, and projects with declarative schemas would always find a change.
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (
@@ -3765,7 +3766,7 @@ begin
       language sql stable
       begin atomic
         select
-          $1, %s, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
+          $1 as logged_row, %s as key, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
           jsonb_build_object(%s), array[%s]::text[]
         from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
       end

@@ -127,6 +127,24 @@ async function catalogue(run: Run): Promise<string[]> {
   return rows.map((row) => row["made"]);
 }
 
+describe("what log_table() makes", () => {
+  it("stays the same when it is made again as Postgres prints it, which declarative schemas do", async () => {
+    await inKit(async (run) => {
+      await makeThings(run);
+      await run`create table kit.keyless (team text, title varchar(20), extra jsonb)`;
+      const given = { on_update: null, changes: "", data: "extra", log_if: "title <> 'x'" };
+      await logTable(run, "kit.keyless", given);
+      const printed = () =>
+        run<{ text: string }[]>`
+          select pg_get_functiondef(oid) as text from pg_proc
+          where pronamespace = 'audit_log_private'::regnamespace and proname like 'logged\_%' order by 1`;
+      const before = await printed();
+      for (const { text } of before) await run.unsafe(text);
+      assertEquals(await printed(), before);
+    });
+  });
+});
+
 describe("unlog_table()", () => {
   it("leaves a table as it was. log_table() adds triggers, and functions that only the owner may call", async () => {
     await inKit(async (run) => {
