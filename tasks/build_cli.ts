@@ -9,7 +9,12 @@ import metadata from "../deno.json" with { type: "json" };
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const [outDir = join(ROOT, "cli/dist")] = Deno.args;
-const COPIED = ["LICENSE", "supabase/migrations/*.sql", "supabase/functions/public-audit-log/*"];
+const COPIED = [
+  "LICENSE",
+  "supabase/migrations/*.sql",
+  "supabase/schemas/*.sql",
+  "supabase/functions/public-audit-log/*",
+];
 
 await rm(outDir, { recursive: true, force: true });
 await build({

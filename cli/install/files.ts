@@ -53,6 +53,22 @@ export function exists(root: string, path: string): boolean {
   return find(root, path) !== undefined;
 }
 
+/** Says whether a path is in the folder supabase, and made of plain names. */
+export function isInside(path: string): boolean {
+  return PATH.test(path);
+}
+
+/** Says whether there is a file of SQL in a folder, or in one below it. */
+export function hasSql(root: string, path: string): boolean {
+  return find(root, path)?.isDirectory() === true && hasSqlBelow(join(root, path));
+}
+
+function hasSqlBelow(folder: string): boolean {
+  return fs.readdirSync(folder, { withFileTypes: true }).some((entry) =>
+    entry.isDirectory() ? hasSqlBelow(join(folder, entry.name)) : entry.name.endsWith(".sql")
+  );
+}
+
 /** Git on Windows changes line ends: compare texts without them. */
 export function unixLines(text: string | null): string {
   return text?.replaceAll("\r\n", "\n") ?? "";
@@ -60,7 +76,7 @@ export function unixLines(text: string | null): string {
 
 /** Looks at each folder on the way to a file or folder, and at itself. */
 function find(root: string, path: string): fs.Stats | undefined {
-  if (!PATH.test(path)) refuse(`${JSON.stringify(path)} is not a file of the folder supabase`);
+  if (!isInside(path)) refuse(`${JSON.stringify(path)} is not a file of the folder supabase`);
   const names = path.split("/");
   for (let length = 1;; length++) {
     const part = names.slice(0, length).join("/");

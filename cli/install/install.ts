@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import root from "../../deno.json" with { type: "json" };
 import { type Installation, planInstallation } from "./plan_installation.ts";
 import { applyChanges } from "./files.ts";
+import { SCHEMAS_BY_HAND, SCHEMAS_TOO } from "./find_schemas.ts";
 import { CONFIG_BY_HAND } from "./patch_config.ts";
 
 const NEXT = `Next, in that project (without --remote before version 3 of the Supabase CLI):
@@ -24,7 +25,7 @@ export function install(source: string, path: string, isDryRun: boolean): string
 
 /** Says what changed, or would change, and what to do next. */
 function describeInstallation(installation: Installation, isDryRun: boolean): string {
-  const { changes, missing, isConfigByHand } = installation;
+  const { changes, missing, isConfigByHand, schemas, isSchemasByHand } = installation;
   const verb = isDryRun ? "would " : "";
   const lines = changes.map(({ path, text }) =>
     `${verb}${text === null ? "remove" : "write"} ${path}`
@@ -39,6 +40,7 @@ function describeInstallation(installation: Installation, isDryRun: boolean): st
     );
   }
   if (isConfigByHand) lines.push("", CONFIG_BY_HAND);
+  if (schemas !== null) lines.push("", isSchemasByHand ? SCHEMAS_BY_HAND : SCHEMAS_TOO);
   // Also if nothing changed: the run before may have been killed before it printed this.
   return [...lines, "", NEXT].join("\n");
 }

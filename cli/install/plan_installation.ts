@@ -1,16 +1,18 @@
 // This and what it imports use nothing of Deno, so that they also run where there is none.
 
-import { createHash } from "node:crypto";
-import { readFileSync, realpathSync } from "node:fs";
-import { join } from "node:path";
+import { realpathSync } from "node:fs";
 import root from "../../deno.json" with { type: "json" };
 import { refuse } from "../client.ts";
-import { type Change, exists, listFiles, readFile, unixLines } from "./files.ts";
+import { type Change, exists, readFile, unixLines } from "./files.ts";
+import { type Hashes, planCopies } from "./plan_copies.ts";
 import { patchConfig } from "./patch_config.ts";
 import { planMigrations } from "./plan_migrations.ts";
+import { findSchemas } from "./find_schemas.ts";
 
 const { version } = root;
-const FUNCTION = "supabase/functions/public-audit-log";
+const OURS = "public-audit-log";
+const FUNCTION = `supabase/functions/${OURS}`;
+const SCHEMAS = "supabase/schemas";
 const CONFIG = "supabase/config.toml";
 
 /** Says what was installed. It is written last, so it is there once a run has finished. */
@@ -20,8 +22,10 @@ interface Manifest {
   version: string;
   /** Names without their times. */
   migrations: string[];
-  /** SHA-256 of the function's files, with line ends as on Unix. */
-  sha256: Record<string, string>;
+  /** Of the function's files. */
+  sha256: Hashes;
+  /** Of the schema files; none where schemas are not declarative. */
+  schemas: Hashes;
 }
 
 /** What stands in it. A name with a separator would lead out of the function's folder. */
@@ -35,6 +39,10 @@ export interface Installation {
   missing: string[];
   /** Whether a person has to edit config.toml. */
   isConfigByHand: boolean;
+  /** The folder of the adopter's declarative schemas; `null` if they have none. */
+  schemas: string | null;
+  /** Whether a person has to copy our schema files there, because it is not in the folder supabase. */
+  isSchemasByHand: boolean;
 }
 
 /**
@@ -55,24 +63,38 @@ export function planInstallation(source: string, target: string, now = new Date(
         `not have: use a newer version`,
     );
   }
-  const files = planFunction(source, target, installed?.sha256 ?? {});
-  const changed = [...migrations.changed, ...files.changed];
+  const files = planCopies(source, target, FUNCTION, FUNCTION, installed?.sha256 ?? {});
+  const config = readFile(target, CONFIG);
+  const { folder, isByHand } = findSchemas(target, config);
+  const copies = folder !== null && !isByHand
+    ? planCopies(source, target, SCHEMAS, `${folder}/${OURS}`, installed?.schemas ?? {})
+    : { changes: [], changed: [], sha256: {} };
+  const changed = [...migrations.changed, ...files.changed, ...copies.changed];
   if (changed.length > 0) {
     refuse(
       `Nothing was changed, because these files are not as they were installed:\n  ` +
         `${changed.join("\n  ")}\nMove your changes into files of your own. Then ` +
-        `restore these files from your history, or delete those of the function, and run this again`,
+        `restore these files from your history, or delete those that are no migrations, and run this again`,
     );
   }
-  const changes = [...migrations.changes, ...files.changes];
-  const config = readFile(target, CONFIG);
+  const changes = [...migrations.changes, ...copies.changes, ...files.changes];
   const patched = config === null ? null : patchConfig(config);
   if (patched !== null && patched !== config) changes.push({ path: CONFIG, text: patched });
-  const manifest = { version, migrations: migrations.names, sha256: files.sha256 };
+  const manifest: Manifest = {
+    version,
+    migrations: migrations.names,
+    sha256: files.sha256,
+    schemas: copies.sha256,
+  };
   const text = `${JSON.stringify(manifest, null, 2)}\n`;
   if (unixLines(readFile(target, MANIFEST)) !== text) changes.push({ path: MANIFEST, text });
-  const isConfigByHand = patched === null;
-  return { changes, missing: migrations.missing, isConfigByHand };
+  return {
+    changes,
+    missing: migrations.missing,
+    isConfigByHand: patched === null,
+    schemas: folder,
+    isSchemasByHand: isByHand,
+  };
 }
 
 function assertSupabaseProject(source: string, target: string): void {
@@ -91,35 +113,13 @@ function readManifest(target: string): Manifest | null {
   const text = readFile(target, MANIFEST);
   if (text === null) return null;
   try {
-    const { version, migrations, sha256 }: Manifest = JSON.parse(text);
-    const texts = [version, ...migrations, ...Object.entries(sha256).flat()];
+    const { version, migrations, sha256, schemas }: Manifest = JSON.parse(text);
+    const hashes = [sha256, schemas].flatMap((hashes) => Object.entries(hashes).flat());
+    const texts = [version, ...migrations, ...hashes];
     const isPlain = texts.every((text) => typeof text === "string" && PLAIN.test(text));
-    if (isPlain && Array.isArray(migrations)) return { version, migrations, sha256 };
+    if (isPlain && Array.isArray(migrations)) return { version, migrations, sha256, schemas };
   } catch {
     // Cut off, merged, or of another shape.
   }
   refuse(`${MANIFEST} is damaged: restore it from your history`);
-}
-
-/** `installed` has the hashes of the files that are there, unless somebody changed them. */
-function planFunction(source: string, target: string, installed: Record<string, string>) {
-  const changes: Change[] = [];
-  const changed: string[] = [];
-  const sha256: Record<string, string> = {};
-  const ours = listFiles(source, FUNCTION);
-  for (const file of new Set([...ours, ...Object.keys(installed)])) {
-    const path = `${FUNCTION}/${file}`;
-    const text = ours.includes(file) ? readFileSync(join(source, path), "utf8") : null;
-    if (text !== null) sha256[file] = hash(text);
-    const there = readFile(target, path);
-    const hashThere = there === null ? undefined : hash(there);
-    if (hashThere === sha256[file]) continue;
-    if (there === null || hashThere === installed[file]) changes.push({ path, text });
-    else changed.push(path);
-  }
-  return { changes, changed, sha256 };
-}
-
-function hash(text: string): string {
-  return createHash("sha256").update(unixLines(text)).digest("hex");
 }

@@ -38,6 +38,18 @@ const NEXT: Files = {
   [`${FUNCTION}/handler.ts`]: "export function handler() {}\n",
 };
 
+const SCHEMAS = "supabase/schemas/public-audit-log";
+/** Our schema files of two versions. The later one has one more, so that the numbers differ. */
+const OUR_SCHEMAS: Files = {
+  "supabase/schemas/01_people.sql": "create function caller();\n",
+  "supabase/schemas/02_keys.sql": "create table keys ();\n",
+};
+const NEXT_SCHEMAS: Files = {
+  "supabase/schemas/01_more.sql": "create table more ();\n",
+  "supabase/schemas/02_people.sql": "create function caller();\n",
+  "supabase/schemas/03_keys.sql": "create table keys (id integer);\n",
+};
+
 const CONFIG = '[api]\nschemas = ["public"] # theirs\n';
 const PATCHED = patchConfig(CONFIG) ?? "";
 const THEIRS: Files = {
@@ -206,6 +218,74 @@ describe("installing again", () => {
   });
 });
 
+describe("in a project with declarative schemas", () => {
+  const theirs = { ...THEIRS, "supabase/schemas/cluster/theirs.sql": "create table theirs ();\n" };
+  const [ours, next] = [{ ...OURS, ...OUR_SCHEMAS }, { ...NEXT, ...NEXT_SCHEMAS }];
+  const schemasOf = (project: Project, folder = SCHEMAS) =>
+    Object.entries(project.files()).filter(([path]) => path.startsWith(`${folder}/`))
+      .map(([path, text]) => [path.slice(folder.length + 1), text]).sort();
+
+  it("our schema files are copied into a folder beside theirs, and upgrades replace the copies", () => {
+    using project = new Project(theirs);
+    assertEquals(project.install(ours).schemas, "supabase/schemas");
+    const [people, keys] = Object.values(OUR_SCHEMAS);
+    assertEquals(schemasOf(project), [["01_people.sql", people], ["02_keys.sql", keys]]);
+    assertEquals(project.install(ours).changes, []);
+    project.install(next);
+    const [more, , newKeys] = Object.values(NEXT_SCHEMAS);
+    const upgraded = [["01_more.sql", more], ["01_people.sql", people], ["03_keys.sql", newKeys]];
+    assertEquals(schemasOf(project), upgraded);
+    assertEquals(project.install(next).changes, []);
+  });
+
+  it("the copy of people.sql is theirs: it is neither overwritten, nor restored, nor added again", () => {
+    for (const text of ["create function caller() -- of theirs\n", null]) {
+      using project = new Project(theirs);
+      project.install(ours);
+      if (text) project.write({ [`${SCHEMAS}/01_people.sql`]: text });
+      else Deno.removeSync(join(project.path, SCHEMAS, "01_people.sql"));
+      for (const version of [ours, next, next]) project.install(version);
+      const people = schemasOf(project).filter(([file = ""]) => file.includes("people"));
+      assertEquals(people, text ? [["01_people.sql", text]] : []);
+    }
+  });
+
+  it("a copy that was edited is not overwritten: the upgrade is refused, and changes nothing", () => {
+    using project = new Project(theirs);
+    project.install(ours);
+    project.write({ [`${SCHEMAS}/02_keys.sql`]: "-- edited\n" });
+    const before = project.files();
+    assertThrows(() => project.install(next), AuditLogError, `${SCHEMAS}/02_keys.sql`);
+    assertEquals(project.files(), before);
+  });
+
+  it("the folder is the one that config.toml names. Outside of supabase, a person copies them", () => {
+    const configOf = (path: string) => ({
+      "supabase/config.toml": `[experimental.pgdelta]\ndeclarative_schema_path = "${path}"\n`,
+    });
+    using project = new Project({
+      ...THEIRS,
+      ...configOf("./database/"),
+      "supabase/database/a.sql": "",
+    });
+    project.install(ours);
+    assertEquals(schemasOf(project, "supabase/database/public-audit-log").length, 2);
+    for (const path of ["../schemas", "/schemas"]) {
+      using other = new Project({ ...theirs, ...configOf(path), "schemas/a.sql": "" });
+      const { schemas, isSchemasByHand } = other.install(ours);
+      assertEquals([schemas, isSchemasByHand, schemasOf(other)], [path, true, []]);
+    }
+  });
+
+  it("nothing is copied where no SQL is declared: the next sync would drop all that is theirs", () => {
+    for (const declared of ["supabase/schemas/README.md", "supabase/other/theirs.sql"]) {
+      using project = new Project({ ...THEIRS, [declared]: "" });
+      assertEquals(project.install(ours).schemas, null);
+      assertEquals(schemasOf(project), []);
+    }
+  });
+});
+
 describe("installing is refused, and changes nothing,", () => {
   const keys = "supabase/migrations/20261201100100_audit_log_03_keys.sql";
   const [index, old] = [`${FUNCTION}/index.ts`, `${FUNCTION}/old.ts`];
@@ -237,15 +317,16 @@ describe("installing is refused, and changes nothing,", () => {
 
 describe("nothing outside the folder supabase is read, written or deleted", () => {
   const tables = "supabase/migrations/20261201100058_audit_log_01_tables.sql";
-  const folders = ["supabase", "supabase/migrations", "supabase/functions", FUNCTION];
+  const folders = ["supabase", "supabase/migrations", "supabase/functions", FUNCTION, SCHEMAS];
   const files = ["supabase/config.toml", MANIFEST, `${FUNCTION}/index.ts`, tables];
-  for (const path of [...folders, ...files]) {
+  for (const path of [...folders, "supabase/schemas", ...files]) {
     it(`where ${path} is a link: the installation is refused`, () => {
-      using project = new Project();
-      project.install();
+      using project = new Project({ ...THEIRS, "supabase/schemas/theirs.sql": "" });
+      project.install({ ...OURS, ...OUR_SCHEMAS });
       const outside = project.moveOut(path);
       const before = { ...project.files(), outside: Deno.statSync(outside).mtime };
-      const { message } = assertThrows(() => project.install(NEXT), AuditLogError);
+      const next = { ...NEXT, ...NEXT_SCHEMAS };
+      const { message } = assertThrows(() => project.install(next), AuditLogError);
       assertStringIncludes(message, `${path} is a link`);
       assertEquals({ ...project.files(), outside: Deno.statSync(outside).mtime }, before);
     });
@@ -287,8 +368,8 @@ describe("nothing outside the folder supabase is read, written or deleted", () =
       const hash = createHash("sha256").update("kept").digest("hex");
       const sha256 = { ...manifest.sha256, [name]: hash };
       const migrations = [...manifest.migrations, name];
-      for (const hostile of [{ ...manifest, sha256 }, { ...manifest, migrations }]) {
-        project.write({ [MANIFEST]: JSON.stringify(hostile) });
+      for (const hostile of [{ sha256 }, { migrations }, { schemas: sha256 }]) {
+        project.write({ [MANIFEST]: JSON.stringify({ ...manifest, ...hostile }) });
         assertThrows(() => project.install(), AuditLogError, "installed.json is damaged");
         assertEquals(Deno.readTextFileSync(secret), "kept");
       }
