@@ -17,6 +17,8 @@ exec "$0" "$@" 3<&-
 
 export interface ChildProcessOptions {
   args?: string[];
+  /** The folder in which the program runs; by default that of this process. */
+  cwd?: string;
   env: Record<string, string>;
   /** Whether the program gets `env` and the PATH alone. */
   clearEnv?: boolean;
@@ -32,10 +34,11 @@ export interface ChildProcess extends AsyncDisposable {
 }
 
 export function startChildProcess(path: string, options: ChildProcessOptions): ChildProcess {
-  const { args = [], clearEnv = false, env, onLine } = options;
+  const { args = [], clearEnv = false, cwd, env, onLine } = options;
   const process = new Deno.Command("sh", {
     args: ["-c", RUN, path, ...args],
     clearEnv,
+    ...cwd && { cwd },
     env: { PATH: Deno.env.get("PATH") ?? "", ...env },
     // So that Ctrl-C in a terminal does not reach it: this process stops it.
     detached: true,

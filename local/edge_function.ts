@@ -1,11 +1,19 @@
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+// The Deno of Supabase's runtime, which only this line names: DENO_VERSION in `.env` of
+// github.com/supabase/edge-runtime, looked up on 2026-11-27 in its commit b1edf45 (2026-04-30).
+import runtime from "npm:@deno/linux-x64-glibc@2.1.4/package.json" with { type: "json" };
 import { type ChildProcess, startChildProcess } from "./child_process.ts";
+import { runCommand } from "./run_command.ts";
 
-const MAIN = new URL("../supabase/functions/public-audit-log/index.ts", import.meta.url);
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const FUNCTION = new URL("../supabase/functions/public-audit-log/", import.meta.url);
 
 export interface EdgeFunctionOptions {
   apiUrl: string;
   secretKey: string;
-  /** The entry file. Benchmarks and tests of attacks run others. */
+  /** The entry file. Benchmarks and tests run others. */
   main?: URL;
   /** More flags for Deno. */
   flags?: string[];
@@ -17,19 +25,20 @@ export interface EdgeFunction extends ChildProcess {
 }
 
 /**
- * Starts the Edge Function as Supabase does, with the same entry file and environment. It may only talk to the
- * Data API. Resolves when it listens.
+ * Starts the Edge Function as Supabase does, on the same version of Deno, with the same entry file and environment.
+ * It may only talk to the Data API. Resolves when it listens.
  */
 export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<EdgeFunction> {
-  const { apiUrl, secretKey, main = MAIN, flags = [], log } = options;
+  const { apiUrl, secretKey, main = new URL("index.ts", FUNCTION), flags = [], log } = options;
   const listening = Promise.withResolvers<number>();
   let lastLines = "";
-  const process = startChildProcess(Deno.execPath(), {
-    args: ["run", ...permissionFlags(apiUrl), ...flags, main.href],
+  const process = startChildProcess(await findRuntime(), {
+    args: ["run", ...permissionFlags(apiUrl), ...flags, listenAnywhere(main)],
+    // The function's imports are those in its node_modules.
+    cwd: ROOT,
     env: {
       SUPABASE_URL: apiUrl,
       SUPABASE_SECRET_KEYS: JSON.stringify({ default: secretKey }),
-      DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0",
       NO_COLOR: "1",
     },
     onLine(line) {
@@ -45,19 +54,62 @@ export async function startEdgeFunction(options: EdgeFunctionOptions): Promise<E
   return { ...process, port: await listening.promise };
 }
 
+let found: Promise<string> | undefined;
+
+/** Finds the Deno of Supabase's runtime: on Linux x64 as locked, elsewhere the one that npx installs. */
+export function findRuntime(): Promise<string> {
+  return found ??= isLocked() ? Promise.resolve(lockedRuntime()) : runtimeFromNpx();
+}
+
+function isLocked(): boolean {
+  return Deno.build.os === "linux" && Deno.build.arch === "x86_64";
+}
+
+function lockedRuntime(): string {
+  const require = createRequire(import.meta.url);
+  return join(dirname(require.resolve("@deno/linux-x64-glibc/package.json")), "deno");
+}
+
+/** Asks the program itself where it is, because the one on npx's path only starts it. */
+async function runtimeFromNpx(): Promise<string> {
+  const call = `deno eval --no-config --no-lock "console.log(Deno.execPath())"`;
+  const args = ["--yes", `--package=deno@${runtime.version}`, `--call=${call}`];
+  try {
+    return (await runCommand("npx", { args, cwd: ROOT })).trim();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new Error(`There is no npx, which installs Deno ${runtime.version}: install Node`);
+  }
+}
+
+/** Returns a module that runs the entry file. As on Supabase, the runtime decides where `Deno.serve` listens. */
+function listenAnywhere(main: URL): string {
+  const code = `
+    const { serve } = Deno;
+    const { signal } = new AbortController();
+    const serveAsThere = (handler) => serve(
+      { hostname: "127.0.0.1", port: 0 },
+      (request) => handler(new Request(request, { signal })),
+    );
+    Object.assign(Deno, { serve: serveAsThere });
+    await import(${JSON.stringify(main.href)});`;
+  return `data:text/javascript,${encodeURIComponent(code)}`;
+}
+
 /** Lets the function listen, talk to the Data API and read its variables, and nothing else. */
 function permissionFlags(apiUrl: string): string[] {
   return [
     "--no-prompt",
-    // Without it, Deno 2.9 warns when a request's signal was read, and aborts it after each answer, too.
-    "--unstable-no-legacy-abort",
     // Port 0 listens on any free port. It does not allow calls.
     `--allow-net=127.0.0.1:0,${new URL(apiUrl).host}`,
     "--allow-env=SUPABASE_URL,SUPABASE_SECRET_KEYS,PUBLIC_AUDIT_LOG_URL",
-    // By default a Deno process may import from some hosts and all of npm, which could leak data. Closing
-    // that takes all three flags (Deno 2.9: --deny-import alone leaves the default hosts open).
-    "--deny-import",
+    // By default a Deno process may import from some hosts and all of npm, which could leak data.
+    "--no-remote",
     "--cached-only",
-    "--frozen",
+    "--node-modules-dir=manual",
+    // The repository's own configuration and lockfile are for today's Deno.
+    "--no-config",
+    "--no-lock",
+    `--import-map=${fileURLToPath(new URL("deno.json", FUNCTION))}`,
   ];
 }

@@ -2,8 +2,9 @@
 // (Without this, Deno would print a line for each of some hundred packages at the first start.)
 //
 // With --update, it updates the lockfiles after a change of imports, and keeps the versions already locked.
-// The Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. So has
-// each Postgres that is installed for tests only (postgres/versions.ts).
+// The Edge Function has a lockfile of its own, because Supabase reads the one beside its deno.json. The Deno of
+// Supabase's runtime writes it, because that reads no newer format. So has each Postgres that is installed for tests
+// only (postgres/versions.ts).
 
 import { existsSync } from "node:fs";
 import { cp, glob } from "node:fs/promises";
@@ -48,10 +49,17 @@ if (isUpdate) {
   if (isDev) await install(ROOT, [AUTO, "--lock=dev.lock", "--frozen"], ENTRYPOINTS);
 }
 
-async function install(folder: string, flags: string[], entrypoints: string[]): Promise<void> {
-  const { success } = await new Deno.Command(Deno.execPath(), {
+async function install(
+  folder: string,
+  flags: string[],
+  entrypoints: string[],
+  deno = Deno.execPath(),
+): Promise<void> {
+  const { success } = await new Deno.Command(deno, {
     args: ["install", "--quiet", ...flags, "--entrypoint", ...entrypoints],
     cwd: folder,
+    // Today's Deno trusts the system's certificates by default.
+    env: { DENO_TLS_CA_STORE: "mozilla,system" },
     stdin: "null",
   }).spawn().status;
   if (!success) Deno.exit(1);
@@ -61,7 +69,9 @@ async function install(folder: string, flags: string[], entrypoints: string[]): 
 async function updateFunctionLock(): Promise<void> {
   const folder = await Deno.makeTempDir();
   await cp(FUNCTION, folder, { recursive: true });
-  await install(folder, [AUTO], ["index.ts"]);
+  // Its own import needs the packages that are installed now.
+  const { findRuntime } = await import("../local/edge_function.ts");
+  await install(folder, [AUTO], ["index.ts"], await findRuntime());
   await Deno.copyFile(join(folder, "deno.lock"), join(FUNCTION, "deno.lock"));
   await Deno.remove(folder, { recursive: true });
 }
@@ -69,7 +79,7 @@ async function updateFunctionLock(): Promise<void> {
 /** Everything that is not deployed. */
 async function devFiles(): Promise<string[]> {
   const files: string[] = [];
-  for (const folder of ["bench", "docs", "tasks", "tests"]) {
+  for (const folder of ["bench", "docs", "harness", "tasks", "tests"]) {
     for await (const path of glob(`${folder}/**/*.ts`, { cwd: ROOT })) files.push(path);
   }
   return files;

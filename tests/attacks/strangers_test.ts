@@ -59,7 +59,7 @@ describe("the Edge Function", () => {
     assertEquals([statuses, now, most], [new Set([401]), 0, 2]);
   });
 
-  it("asks about no token whose client has left before its turn, and logs no fault for it", async () => {
+  it("answers new keys of other networks at once, while the tokens of clients wait that have left unnoticed", async () => {
     const tokens = await sql<{ token: string }[]>`
       select audit_log_private.new_token() as token from generate_series(1, 1000)`;
     const [before, newcomer] = [strangers.all, await newLog()];
@@ -77,8 +77,6 @@ describe("the Edge Function", () => {
     assertEquals(await ask((await newLog()).token), 200);
     assert(strangers.all - before < 500, `${strangers.all - before}`);
     const lines = log.trim().split("\n");
-    const left = lines.filter((line) => line.includes('"status":499'));
-    assert(left.length > 500, `${left.length}`);
     assertEquals(lines.filter((line) => !line.startsWith("{") || line.includes('"error"')), []);
   });
 });

@@ -11,8 +11,9 @@ async function settle(): Promise<void> {
 async function knowing(...keys: string[]): Promise<Turns> {
   const turns = new Turns();
   for (const key of keys) {
-    using turn = await turns.next(key, 0);
+    const turn = await turns.next(key, 0);
     turn.settle(true);
+    turn.end();
   }
   return turns;
 }
@@ -38,7 +39,7 @@ describe("a turn", () => {
     await settle();
     assertEquals(come.map(({ key }) => key), ["noisy", "quiet"]);
     for (let n = 0; n < come.length; n++) {
-      come[n]?.turn[Symbol.dispose]();
+      come[n]?.turn.end();
       await settle();
       assert(come.slice(n + 1).filter(({ key }) => key === "noisy").length <= 1);
     }
@@ -48,8 +49,9 @@ describe("a turn", () => {
   it("leaves nothing of its key behind", async () => {
     const turns = new Turns();
     for (let n = 0; n < 1000; n++) {
-      using turn = await turns.next(`unknown ${n}`, 100);
+      const turn = await turns.next(`unknown ${n}`, 100);
       if (n % 100 === 0) turn.settle(false);
+      turn.end();
     }
     // The last refused one's place stays empty for 5 ms.
     while (!turns.isUnused) await new Promise((resolve) => setTimeout(resolve));
@@ -57,10 +59,9 @@ describe("a turn", () => {
 
   it("that was handed over to a body lasts until the body ends", async () => {
     const turns = await knowing("key");
-    const end = await turns.next("key", 10).then((turn) => {
-      using _ = turn;
-      return turn.handOver(70_000);
-    });
+    const turn = await turns.next("key", 10);
+    const end = turn.handOver(70_000);
+    turn.end();
     const come = ask(turns, [["key", 10]]);
     await settle();
     assertEquals(come.length, 0);
@@ -96,7 +97,7 @@ describe("a turn", () => {
     const turns = await knowing("forgotten", "revoked", ...names(9_999));
     const revoked = await turns.next("revoked", 0);
     revoked.settle(false);
-    revoked[Symbol.dispose]();
+    revoked.end();
     const strangers = ["a", "b", "c", "revoked", "d", "forgotten", "new key"];
     const come: string[] = [];
     const asked = strangers.map(async (hash) => {
@@ -111,7 +112,7 @@ describe("a turn", () => {
     for (let n = 0; n < 5; n++) {
       const turn = await asked[n];
       if (n % 2) turn?.settle(false);
-      else turn?.[Symbol.dispose]();
+      else turn?.end();
       await settle();
       // After a refusal, the next turn comes 5 ms later.
       assertEquals(come.length, n % 2 ? n + 2 : n + 3);
@@ -139,11 +140,11 @@ describe("a turn", () => {
     ];
     for (const [addressOf, address] of floods) {
       const turns = new Turns();
-      const flood = names(1000).map((n) => turns.next(n, 100, { address: addressOf(n) }));
-      const other = turns.next("new key", 100, { address });
+      const flood = names(1000).map((n) => turns.next(n, 100, addressOf(n)));
+      const other = turns.next("new key", 100, address);
       const refused = await flood[0];
       refused?.settle(false);
-      refused?.[Symbol.dispose]();
+      refused?.end();
       const next = [other.then(() => "other"), flood[2]?.then(() => "third of the flood")];
       assertEquals(await Promise.race(next), "other");
     }
@@ -166,8 +167,8 @@ describe("a turn", () => {
       await assertRejects(() => late, Error, "waited 120000 ms");
       await settle();
       assertEquals(come.map(({ key }) => key), ["e"]);
-      for (const { turn } of come) turn[Symbol.dispose]();
-      for (const turn of held) turn[Symbol.dispose]();
+      for (const { turn } of come) turn.end();
+      for (const turn of held) turn.end();
       assertEquals(turns.isUnused, true);
     } finally {
       Object.assign(globalThis, { setTimeout });

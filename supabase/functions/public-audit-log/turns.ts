@@ -59,22 +59,14 @@ class Budget {
   }
 }
 
-/** A request's turn. It ends with the scope that has it or, if it was handed over to a body, with the body. */
-export interface Turn extends Disposable {
+/** A request's turn. */
+export interface Turn {
   /** Says whether the database knows the token hash. Until then, a stranger's turn keeps other strangers waiting. */
   settle(isKnown: boolean): void;
   /** Hands the turn to a body of so many bytes; returns what ends it. */
   handOver(bytes: number): () => void;
-}
-
-export interface TurnOptions {
-  /**
-   * Where the request comes from. Of one network, at most as many strangers stand in everybody's queue as can have a
-   * turn at once. Its others wait behind them.
-   */
-  address?: string | undefined;
-  /** Says that the client has left. */
-  left?: AbortSignal;
+  /** Ends it, unless it was handed over. */
+  end(): void;
 }
 
 /** Of IPv6 the network, the first 64 bits: one machine can have all of its addresses. */
@@ -100,24 +92,22 @@ export class Turns {
   }
 
   /**
-   * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's.
+   * Waits for the turn of a request with this token hash, and for room for its page. The hash need not be a key's. Of one
+   * address (or network), at most as many strangers stand in everybody's queue as can have a turn at once. Its others wait
+   * behind them.
    *
-   * @throws {unknown} after two minutes; or the reason of `left`.
+   * @throws {Error} after two minutes.
    */
-  async next(
-    tokenHash: string,
-    entries: number,
-    { address, left }: TurnOptions = {},
-  ): Promise<Turn> {
+  async next(tokenHash: string, entries: number, address?: string): Promise<Turn> {
     const isLarge = entries > SMALL_PAGE;
     const { pages, strangers } = isLarge ? this.#large : this.#small;
+    // Supabase's runtime does not tell when the client has left: no request gives up its place earlier.
     const late = new AbortController();
     const error = new Error(`waited ${LONGEST_WAIT} ms for other requests`);
     const timer = setTimeout(() => late.abort(error), LONGEST_WAIT);
-    const signal = left ? AbortSignal.any([left, late.signal]) : late.signal;
     const taken = new Map<Budget, number>();
     const take = async (budget: Budget, amount: number) => {
-      await budget.take(amount, signal);
+      await budget.take(amount, late.signal);
       taken.set(budget, amount);
     };
     const end = () => {
@@ -159,7 +149,7 @@ export class Turns {
         taken.set(pages, bytes);
         return end;
       },
-      [Symbol.dispose]: () => isHandedOver || end(),
+      end: () => isHandedOver || end(),
     };
   }
 

@@ -1,0 +1,52 @@
+import { assertEquals } from "@std/assert";
+import { describe, it } from "@std/testing/bdd";
+import { cp } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { startEdgeFunction } from "../../local/edge_function.ts";
+import { API_URL, getPage, newLog, type Page, SECRET_KEY, TWO_DAYS, withKey } from "../helpers.ts";
+import { runProgram } from "../run_program.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const FUNCTION = "supabase/functions/public-audit-log";
+
+/** Builds the file in a folder, with the command of docs/operating.md. Returns the path that config.toml gets. */
+async function buildOneFile(folder: string): Promise<string> {
+  await cp(join(ROOT, FUNCTION), join(folder, FUNCTION), { recursive: true });
+  const guide = await Deno.readTextFile(join(ROOT, "docs/operating.md"));
+  const [command = ""] = guide.match(/^cd supabase.* deno bundle(?:.|\n)*?(?=```)/m) ?? [];
+  const { code, stderr } = await runProgram("bash", { args: ["-c", command], cwd: folder });
+  assertEquals(code, 0, stderr);
+  const [, entrypoint = ""] = guide.match(/`entrypoint = "(.*?)"`/) ?? [];
+  return join(folder, "supabase", entrypoint);
+}
+
+describe("the function as one file, which docs/operating.md builds", () => {
+  it("runs on the Deno of Supabase's runtime, and answers as its files do: a page, a page of the feed, and NDJSON", async () => {
+    const folder = await Deno.makeTempDir();
+    const main = pathToFileURL(await buildOneFile(folder));
+    await using edgeFunction = await startEdgeFunction({
+      apiUrl: API_URL,
+      secretKey: SECRET_KEY,
+      main,
+      log: () => {},
+    });
+    const { token } = await newLog({ agent_name: "First" }, { agent_name: "Second" });
+    const ask = (query: string, accept = "application/json") =>
+      fetch(
+        `http://127.0.0.1:${edgeFunction.port}/public-audit-log?${query}`,
+        withKey(token, { Accept: accept }),
+      );
+    for (const query of [TWO_DAYS, `${TWO_DAYS}&after=beginning`]) {
+      // Each answer has another cursor, which is encrypted.
+      const { cursor, ...page }: Page = await (await ask(query)).json();
+      const { cursor: other, ...expected } = await getPage(token, query);
+      assertEquals([page, typeof cursor], [expected, typeof other]);
+    }
+    const lines = await ask(TWO_DAYS, "application/x-ndjson");
+    const { items } = await getPage(token, TWO_DAYS);
+    const read = (await lines.text()).trimEnd().split("\n").map((line) => JSON.parse(line));
+    assertEquals([lines.headers.get("Content-Type"), read], ["application/x-ndjson", items]);
+    await Deno.remove(folder, { recursive: true });
+  });
+});
