@@ -168,7 +168,7 @@ describe("an administrator or auditor", () => {
     });
   }
 
-  it("needs an account that is neither deleted nor banned, and its second factor if one is verified", async () => {
+  it("needs an account that is neither deleted nor banned, a session that is not ended, and its second factor if one is verified", async () => {
     const person = await signUp();
     const organization = await newOrganization(person);
     const claims = { sub: person.id, aal: "aal1" };
@@ -176,8 +176,13 @@ describe("an administrator or auditor", () => {
     const factor = (status: string) => `
       insert into auth.mfa_factors (id, user_id, factor_type, status, created_at, updated_at)
       values (gen_random_uuid(), '${person.id}', 'totp', '${status}', now(), now())`;
+    const [session] = await sql`select id from auth.sessions where user_id = ${person.id}`;
+    const inSession = { ...claims, session_id: session?.id };
     const cases = [
       [claims, "select", true],
+      [inSession, "select", true],
+      [inSession, `delete from auth.sessions where user_id = '${person.id}'`, false],
+      [{ ...claims, session_id: crypto.randomUUID() }, "select", false],
       [claims, factor("unverified"), true],
       [claims, factor("verified"), false],
       [{ sub: person.id }, factor("verified"), false],
