@@ -7,7 +7,7 @@ const MIGRATIONS = "supabase/migrations";
 const INSTALLED_NAME = /^\d+_audit_log_(\d{2,}_.+\.sql)$/;
 
 /** This file is the adopter's once it is installed: it says who their people and organizations are. */
-export const SEAM = /_people\.sql$/;
+export const SEAM = /^\d+_people\.sql$/;
 
 export interface MigrationsPlan {
   /** The names of our migrations in an adopter's project, without the time. */
