@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 71c1637b43e817d96a74dcde2f639dcba2be50c77f5657e0fb7d790df152be59.
+-- Written by deno task migration from supabase/schemas, sha256 2e8f246b625b542ec2d75bdd711a0043c4b22c9c535931954009892d668c2062.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -428,6 +428,12 @@ comment on column audit_log.audit_entries.data is
 -- Cached plans do not know the values asked for. With this number, and without statistics of persons (below), they use
 -- the index of the action or the person also where all entries have the same one. It holds from the next analyze on.
 alter table audit_log.audit_entries alter column action set (n_distinct = 100);
+
+-- Statistics would show what is in entries (pg_stats), also of organizations that were deleted. No plan needs them.
+alter table audit_log.audit_entries
+  alter column user_email set statistics 0,
+  alter column agent_name set statistics 0,
+  alter column data set statistics 0;
 
 create index audit_entries_action_idx on audit_log.audit_entries (organization_id, action, created_at, id);
 
@@ -2289,6 +2295,12 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
+-- As for audit_entries: no addresses in pg_stats.
+alter table audit_log_private.api_keys
+  alter column created_by_email set statistics 0,
+  alter column revoked_by_email set statistics 0,
+  alter column confirmed_by_email set statistics 0;
+
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
@@ -2333,6 +2345,8 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
+alter table audit_log_private.log_reads alter column user_email set statistics 0;
+
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
   'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '

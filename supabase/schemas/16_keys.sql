@@ -27,6 +27,12 @@ create table audit_log_private.api_keys (
   unique (organization_id, successor_id),
   foreign key (organization_id, successor_id) references audit_log_private.api_keys
 );
+-- As for audit_entries: no addresses in pg_stats.
+alter table audit_log_private.api_keys
+  alter column created_by_email set statistics 0,
+  alter column revoked_by_email set statistics 0,
+  alter column confirmed_by_email set statistics 0;
+
 comment on table audit_log_private.api_keys is
   'One row for each API key ever created. No token can be derived from it. Active until revoked_at or expires_at.';
 comment on column audit_log_private.api_keys.hint is
@@ -71,6 +77,8 @@ create table audit_log_private.log_reads (
   primary key (organization_id, reader_id, day, is_person),
   check (is_person = (user_id is not null))
 );
+alter table audit_log_private.log_reads alter column user_email set statistics 0;
+
 comment on table audit_log_private.log_reads is
   'Who read an organization''s log, by UTC day: counted requests, how many of them were invalid (400), entries '
   'delivered, first and last time, last client address. Kept for 400 days. An API key''s latest day is in '

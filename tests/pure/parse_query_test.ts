@@ -24,6 +24,7 @@ describe("parseQuery()", () => {
     ["unknown parameters", `${TWO_DAYS}&acton=x&=y&__proto__=1`, ["", "__proto__", "acton"]],
     ["a question mark before a name", `?${TWO_DAYS}`, ["?start", "start"]],
     ["repeated parameters, also with one value", `${TWO_DAYS}&limit=5&limit=5`, ["limit"]],
+    ["repeated actions", `${TWO_DAYS}&action=a&action=b`, ["action"]],
     ["a start after the end", "start=2026-03-02&end=2026-03-01", ["end"]],
     ["a time as a day", "start=2026-03-01T10:00:00Z&end=2026-03-02", ["start"]],
     ["a day, or a time without a zone, as a time", `since=${DAY}&until=${NOON}`, TIMES],
@@ -48,6 +49,15 @@ describe("parseQuery()", () => {
   for (const [what, query, bad] of refused) {
     it(`refuses ${what}, by name: ${query}`, () => assertEquals(badParameters(query), bad));
   }
+
+  it("says in words of ours what each parameter must be, also with the catalogue", () => {
+    const details = refused.flatMap(([, query]) =>
+      [undefined, ["agent_added"]].flatMap((catalogue) =>
+        (parseQuery(query, "entries", catalogue).errors ?? []).map(({ detail }) => detail)
+      )
+    );
+    assertEquals(details.filter((detail) => !/: must /.test(detail)), []);
+  });
 
   it("takes all days with after, and the defaults of offset and order", () => {
     for (const query of ["after=x", "after=x&offset=0&order=asc&limit=100"]) {

@@ -177,6 +177,16 @@ describe("delete_organization()", () => {
     assertEquals(await refusalOf(deletePiece(sql, id)), `P0002 there is no organization ${id}`);
   });
 
+  it("leaves no address and no text of an entry in the statistics, which nobody has while it is there either", async () => {
+    await fullOrganization();
+    await sql`analyze`;
+    const shown = await sql`
+      select s.tablename, s.attname from pg_stats s
+      where s.schemaname in ('audit_log', 'audit_log_private')
+        and concat(s.most_common_vals, s.histogram_bounds, s.most_common_elems) ~ '@|Assistant'`;
+    assertEquals([...shown], []);
+  });
+
   it("ends all access with its first piece, and then deletes 10,000 entries at a time", async () => {
     const { id, token } = await newOrganization(admin);
     await insertEntries(sql, id, "2020-01-01", 2 * PIECE + 1);

@@ -61,7 +61,10 @@ function listOf<Code extends z.ZodType<string, string>>(code: Code) {
     .refine((codes) => new Set(codes).size === codes.length, "must name each code once");
 }
 
-const joined = z.string().regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`))
+const ACTION =
+  "must be up to 20 codes of /actions joined by commas, as in action=agent_added,feedback_given";
+
+const joined = z.string(ACTION).regex(new RegExp(`^${CODE}(,${CODE}){0,19}$`), ACTION)
   .meta({ examples: ACTIONS }).transform(split);
 
 function split(value: string): string[] {
@@ -166,7 +169,7 @@ export const EntriesQuery = z.strictObject({
 /** The same query, which may only ask for these actions. */
 export function entriesQueryOf(actions: string[]) {
   return EntriesQuery.safeExtend({
-    action: z.string().transform(split).pipe(listOf(oneOf(actions))).optional(),
+    action: z.string(ACTION).transform(split).pipe(listOf(oneOf(actions))).optional(),
   });
 }
 
