@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 2e8f246b625b542ec2d75bdd711a0043c4b22c9c535931954009892d668c2062.
+-- Written by deno task migration from supabase/schemas, sha256 9f16b5d46976747dded889618761b4c7dc735bf61fa55f1b13d9f091f03d0de7.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -2449,7 +2449,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout
 declare
   quota constant integer := audit_log_private.quota();
   -- Fixed: the contract promises requests a minute.
-  span constant interval := '60 seconds';
+  span constant interval := interval '60 seconds';
   use audit_log_private.rate_limits;
   times timestamptz[];
   clock timestamptz;
@@ -3778,8 +3778,8 @@ begin
       using errcode = 'feature_not_supported';
   end if;
   execute format(
-    -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print another
-    -- text once it has read its own, and projects with declarative schemas would always find a change.
+    -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print
+    -- another text once it has read its own, and projects with declarative schemas would always find a change.
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (
@@ -3789,8 +3789,8 @@ begin
       language sql stable
       begin atomic
         select
-          $1 as logged_row, %s as key, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
-          jsonb_build_object(%s), array[%s]::text[]
+          $1 as logged_row, %s as row_id, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s,
+          "log 4" is true, jsonb_build_object(%s), array[%s]::text[]
         from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
       end
     $sql$,

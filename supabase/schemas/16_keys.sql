@@ -181,7 +181,7 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp set lock_timeout
 declare
   quota constant integer := audit_log_private.quota();
   -- Fixed: the contract promises requests a minute.
-  span constant interval := '60 seconds';
+  span constant interval := interval '60 seconds';
   use audit_log_private.rate_limits;
   times timestamptz[];
   clock timestamptz;

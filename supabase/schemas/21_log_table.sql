@@ -205,8 +205,8 @@ begin
       using errcode = 'feature_not_supported';
   end if;
   execute format(
-    -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print another
-    -- text once it has read its own, and projects with declarative schemas would always find a change.
+    -- $1 and "log 1" are names that no table and no column has. Without the names after as, Postgres would print
+    -- another text once it has read its own, and projects with declarative schemas would always find a change.
     $sql$
       create function audit_log_private.%I(logged %s)
       returns table (
@@ -216,8 +216,8 @@ begin
       language sql stable
       begin atomic
         select
-          $1 as logged_row, %s as key, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s, "log 4" is true,
-          jsonb_build_object(%s), array[%s]::text[]
+          $1 as logged_row, %s as row_id, "log 1"::text, audit_log_private.name_or_unnamed("log 2"::text), %s,
+          "log 4" is true, jsonb_build_object(%s), array[%s]::text[]
         from (select %s) as %I cross join lateral (select %s) as "log values" (%s);
       end
     $sql$,

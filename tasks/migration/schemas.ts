@@ -54,5 +54,5 @@ function code(text: string): string {
   return text
     .replace(/--.*$/gm, "")
     .replace(/^comment on (?:.|\n)*?';$/gm, "")
-    .replace(/'(?:[^']|'')*'(?!::reg)/g, "");
+    .replace(/'(?:[^']|'')*'(::reg)?/g, (literal, isName) => isName ? literal : "");
 }
