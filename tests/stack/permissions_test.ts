@@ -1,7 +1,9 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import type postgres from "postgres";
+import { supabase } from "../../local/supabase_cli.ts";
 import { DEMO_EMAILS } from "../../tasks/demo.ts";
+import { DATABASE_URL } from "../api.ts";
 import { refusalOf, rolledBack, type Run, sql } from "../helpers.ts";
 
 const MIGRATIONS_FOLDER = new URL("../../supabase/migrations/", import.meta.url);
@@ -154,6 +156,25 @@ describe("the schemas have no", () => {
   for (const [name, query] of Object.entries(FORBIDDEN)) {
     it(name, async () => assertEquals(await lines(sql.unsafe(query)), []));
   }
+});
+
+interface Advice {
+  name: string;
+  metadata: { schema: string; name: string };
+}
+
+describe("Supabase's linter", () => {
+  it("warns of what SECURITY.md lists, and of nothing else", async () => {
+    const text = await supabase("db", "advisors", "--level=warn", `--remote=${DATABASE_URL}`);
+    const advice: Advice[] = JSON.parse(text);
+    const documented = WITHOUT_SEARCH_PATH.split(";")[0]?.match(/\w+/g) ?? [];
+    assertEquals(
+      advice.filter(({ metadata: { schema, name } }) =>
+        ["audit_log", "audit_log_private"].includes(schema) && !name.startsWith("logged_")
+      ).map(({ name, metadata }) => `${name} ${metadata.name}`).sort(),
+      documented.map((name) => `function_search_path_mutable ${name}`).sort(),
+    );
+  });
 });
 
 describe("installing", () => {
