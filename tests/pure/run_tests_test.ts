@@ -26,4 +26,5 @@ it("the last line of the tests counts each test once, and no group, whatever the
   const report = await Deno.readTextFile(`${folder}/report.xml`);
   await Deno.remove(folder, { recursive: true });
   assertEquals(countTests(report), { passed: 2, failed: 3, skipped: 2 });
+  assertEquals(countTests(""), { passed: 0, failed: 0, skipped: 0 });
 });
