@@ -1,8 +1,8 @@
-// The library, which all commands use to ask until there is an answer.
+// How all commands ask the API, and others, until there is an answer, and how they fail.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { visible } from "../seals/visible.ts";
+import { visible } from "../common/visible.ts";
 
 /** The exit codes of failures, as --help lists them. */
 export const EXIT = { gaveUp: 1, refused: 2, keyRefused: 3, differs: 4 } as const;
@@ -41,48 +41,19 @@ export class Temporary extends Error {
   }
 }
 
-export interface Entry {
-  id: string;
-  created_at: string;
-  action: string;
-  user_email: string;
-  agent_name: string;
-  data: Record<string, unknown>;
-}
-
-/** Entries that are new since a cursor. */
-export interface FeedPage {
-  items: Entry[];
-  /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
-  lines: string[];
-  /** How many entries match in all. */
-  total: number;
-  /** Save it when you have dealt with these entries, and give it as `after`. */
-  cursor: string;
-  /** If it is `false`, you have caught up. */
-  hasMore: boolean;
-  organizationId: string;
-}
-
-/** How an entry begins, as the API writes it. */
-export const ENTRY =
-  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",/;
-
 const SELECTING = ["start", "end", "since", "until", "action", "user_email"] as const;
 
 /** Which entries to read, as the API's parameters say it; by default those of all days, future ones too. */
 export type Selection = { [Name in typeof SELECTING[number]]?: string | undefined };
 
-/** What to read, and how to try again. */
-export interface FollowOptions extends Selection {
+/** Whom to ask, and how to try again. */
+export interface ApiOptions {
   /** https://…/functions/v1/public-audit-log */
   url: string | URL;
   /** `pck_…` */
   key: string;
   /** A file that holds the key. Each request reads it, so that a rotation only has to replace the file. */
   keyFile?: string | undefined;
-  /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
-  after?: string;
   /** Go on when caught up, with half of the key's quota. Otherwise, following ends there, or after ten failures in a row. */
   goesOn?: boolean | undefined;
   /** Is told why and when it tries again. */
@@ -91,44 +62,15 @@ export interface FollowOptions extends Selection {
   wait?: (ms: number) => Promise<unknown>;
 }
 
-/** Where a page's entries begin. */
-const ITEMS = '"items":[';
 const TIMEOUT_MS = 120_000;
 const FIRST_RETRY_MS = 200;
-const LONGEST_RETRY_MS = 30_000;
+export const LONGEST_RETRY_MS = 30_000;
 /** Between these waits a command whose server says how long. One that hammers or sleeps for days helps nobody. */
 const ASKED_WAIT_MS = { least: 1_000, most: 3_600_000 };
 /** What is read of an answer, in MB: the largest page has 7.5. It is kept as bytes or as text, twice as long. */
 const LARGEST_ANSWER_MB = 16;
 /** What is read of an error, in bytes: the API's have at most 4,000. */
 const LARGEST_ERROR = 8_192;
-
-/**
- * Gives every entry once, page by page, from `after` on. Save `page.cursor` when you have dealt with a page: then
- * your program may be killed at any moment.
- *
- * @throws {AuditLogError} when asking again would not help.
- */
-export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-  const { wait = sleep } = options;
-  for (let after = options.after ?? "beginning";;) {
-    const url = new URL(options.url);
-    url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
-    const { headers, page } = await persist(async () => {
-      const { headers, body } = await ask(url, options);
-      const page = parsePage(body);
-      if (page.hasMore && page.cursor === after) {
-        throw new Temporary(`${url.host}: the same page as before (does a proxy cache answers?)`);
-      }
-      return { headers, page };
-    }, options);
-    yield page;
-    after = page.cursor;
-    if (page.hasMore) continue;
-    if (!options.goesOn) return;
-    await wait(pollMsOf(headers.get("RateLimit-Policy")));
-  }
-}
 
 /** The parameters that select entries. */
 export function selectionOf(given: Selection): Record<string, string> {
@@ -139,7 +81,7 @@ export function selectionOf(given: Selection): Record<string, string> {
 /** Asks the API, which must give what was asked for. */
 export async function ask(
   url: URL,
-  options: FollowOptions,
+  options: ApiOptions,
   accept = "application/json",
 ): Promise<Answer> {
   const { keyFile } = options;
@@ -249,12 +191,13 @@ function retryAfterMs(value: string | null): number | undefined {
   return Number.isNaN(ms) ? undefined : bounded(ms);
 }
 
-function bounded(ms: number): number {
+/** Keeps what a server asks for within what helps. */
+export function bounded(ms: number): number {
   return Math.min(Math.max(ms, ASKED_WAIT_MS.least), ASKED_WAIT_MS.most);
 }
 
 /** Tries until it succeeds. A 429 that says how long to wait is no failure. */
-export async function persist<T>(attempt: () => Promise<T>, options: FollowOptions): Promise<T> {
+export async function persist<T>(attempt: () => Promise<T>, options: ApiOptions): Promise<T> {
   const { goesOn, say = () => {}, wait = sleep } = options;
   // A scheduled job should fail visibly. What runs all the time waits.
   const mostFailures = goesOn ? Infinity : 10;
@@ -274,38 +217,6 @@ export async function persist<T>(attempt: () => Promise<T>, options: FollowOptio
       await wait(ms);
     }
   }
-}
-
-/** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
-function parsePage(body: string): FeedPage {
-  try {
-    const [start, end] = [body.indexOf(ITEMS) + ITEMS.length, body.lastIndexOf("]")];
-    const { total, ...page } = JSON.parse(body.slice(0, start) + body.slice(end));
-    const { cursor, has_more: hasMore, organization_id: organizationId } = page;
-    if (typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number") {
-      throw new TypeError("not a page that after= gives");
-    }
-    // The API writes one entry a line.
-    const lines = start === end ? [] : body.slice(start, end).split(",\n");
-    return { items: lines.map(parseEntry), lines, total, cursor, hasMore, organizationId };
-  } catch (error) {
-    throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
-  }
-}
-
-/**
- * Parses an entry. Its text goes on into files and collectors line by line, so a line break in it could begin something
- * else there: in Elasticsearch's `_bulk`, the deletion of a document.
- */
-function parseEntry(line: string): Entry {
-  if (!ENTRY.test(line) || /[\r\n]/.test(line)) throw new TypeError("not an entry on each line");
-  return JSON.parse(line);
-}
-
-/** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
-function pollMsOf(policy: string | null): number {
-  const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
-  return bounded(2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS);
 }
 
 /**

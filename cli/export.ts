@@ -1,8 +1,9 @@
 import { existsSync, statSync, truncateSync } from "node:fs";
 import process from "node:process";
-import { follow, type FollowOptions, refuse } from "./client.ts";
-import { CSV_HEADER, csvRecord } from "./csv.ts";
+import { CSV_HEADER, csvRecord } from "../common/csv.ts";
+import { refuse } from "./client.ts";
 import { lock, readProgress, writeDurably, writeWhole } from "./files.ts";
+import { follow, type FollowOptions } from "./follow.ts";
 
 /** How much of FILE is written, as in FILE.progress. */
 interface Progress {

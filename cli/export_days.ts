@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import type { DayHash } from "../seals/seal_chain.ts";
-import { ask, type FollowOptions, persist, Temporary } from "./client.ts";
+import { type ApiOptions, ask, persist, type Selection, Temporary } from "./client.ts";
 import { linesOf, lock, writeDurably } from "./files.ts";
 import { fetchSeals, hashOf } from "./verify.ts";
 
@@ -10,7 +10,10 @@ const PAGE = 1000;
  * Writes each sealed day to a file of its own, with the lines that its last seal hashes. A file that has them is not
  * read again, so that the same command adds what is new. Returns what to say at the end.
  */
-export async function exportDays(folder: string, options: FollowOptions): Promise<string> {
+export async function exportDays(
+  folder: string,
+  options: ApiOptions & Pick<Selection, "start" | "end">,
+): Promise<string> {
   const { start = "0001-01-01", end = "9999-12-31" } = options;
   mkdirSync(folder, { recursive: true });
   await lock(folder);
@@ -64,7 +67,7 @@ async function hasLinesOf(path: string, other: string): Promise<boolean> {
 }
 
 /** Reads all pages of a day into a file. An entry that comes late meanwhile would shift them: then it begins anew. */
-async function readDay(day: string, file: string, options: FollowOptions): Promise<DayHash> {
+async function readDay(day: string, file: string, options: ApiOptions): Promise<DayHash> {
   const url = new URL(options.url);
   writeDurably(file, "w", "");
   let total: number | undefined;

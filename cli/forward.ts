@@ -1,5 +1,6 @@
-import { follow, type FollowOptions, persist, refuse, selectionOf } from "./client.ts";
+import { persist, refuse, selectionOf } from "./client.ts";
 import { lock, readProgress, writeWhole } from "./files.ts";
+import { follow, type FollowOptions } from "./follow.ts";
 import type { Sink } from "./sinks.ts";
 
 /** How much was delivered, as in the state file. */

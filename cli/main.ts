@@ -3,12 +3,12 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import metadata from "../deno.json" with { type: "json" };
-import { visible } from "../seals/visible.ts";
+import { visible } from "../common/visible.ts";
 import { install } from "./install/install.ts";
 import {
+  type ApiOptions,
   AuditLogError,
   EXIT,
-  type FollowOptions,
   KEY,
   messageOf,
   refuse,
@@ -217,7 +217,7 @@ function selectionFrom({ action, "user-email": user_email, ...given }: Given): S
 }
 
 /** Reads the URL and the key from the environment. */
-function api(goesOn = false): FollowOptions {
+function api(goesOn = false): ApiOptions {
   const text = process.env["AUDIT_LOG_URL"] ?? "";
   if (text === "") refuse("AUDIT_LOG_URL is not set: it is the URL of the API. Try --help.");
   const { pathname, search } = secureUrl("AUDIT_LOG_URL", text);

@@ -1,10 +1,11 @@
 import { createHash, createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { visible } from "../seals/visible.ts";
-import { type Entry, limited, messageOf, refuse, refuseCredentials } from "./client.ts";
+import { visible } from "../common/visible.ts";
+import { limited, messageOf, refuse, refuseCredentials } from "./client.ts";
 import { secureUrl, send, Temporary } from "./client.ts";
 import { writeDurably } from "./files.ts";
+import type { Entry } from "./follow.ts";
 
 const NDJSON = "application/x-ndjson";
 

@@ -15,16 +15,17 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { byTimeAndId, readLine } from "../common/entry_lines.ts";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
 import { DAY, type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
-import { ask, ENTRY, type FollowOptions, persist, refuse } from "./client.ts";
+import { type ApiOptions, ask, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
 
 export interface VerifyOptions {
   /** Files with entries, one a line, in any order, and folders of such files. */
   files: string[];
   /** Files with answers of …/seals, or the API to ask. */
-  seals: string[] | FollowOptions;
+  seals: string[] | ApiOptions;
   /** A seal that the reader kept, as N:SEAL. */
   kept?: string | undefined;
   /** Each sealed day between these must be here. By default, they are the first and the last day that is. */
@@ -36,9 +37,6 @@ export interface VerifyOptions {
 const MOST_SEALS = 1_000_000;
 const DAY_FILE = /^(\d{4}-\d\d-\d\d)\.ndjson(\.gz)?$/;
 const ENTRY_FILE = /\.ndjson(\.gz)?$/;
-/** Where an entry has what identifies it. */
-const ID = [7, 43] as const;
-const CREATED_AT = [60, 84] as const;
 /** So many characters are gathered before they are written to the files of their days. */
 const MOST_GATHERED = 8_000_000;
 
@@ -71,7 +69,7 @@ export async function verify(
 }
 
 /** Asks the API for all seals. */
-export async function fetchSeals(api: FollowOptions): Promise<SealsPage[]> {
+export async function fetchSeals(api: ApiOptions): Promise<SealsPage[]> {
   const pages: SealsPage[] = [];
   for (let read = 0;;) {
     const query = `start=0001-01-01&end=9999-12-31&limit=1000&offset=${read}`;
@@ -138,8 +136,8 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
   for await (const text of linesOf(path, input)) {
     const line = text.endsWith("\r") ? text.slice(0, -1) : text;
     number++;
-    const [, day] = line.match(ENTRY) ?? [];
-    if (!day) refuse(`${path}, line ${number}: not an entry as the API gives it`);
+    const { day } = readLine(line) ??
+      refuse(`${path}, line ${number}: not an entry as the API gives it`);
     gathered.set(day, `${gathered.get(day) ?? ""}${line}\n`);
     size += line.length;
     if (size < MOST_GATHERED) continue;
@@ -148,11 +146,6 @@ async function* linesByDay(path: string): AsyncGenerator<[day: string, lines: st
     size = 0;
   }
   yield* gathered;
-}
-
-function byTimeAndId(one: string, other: string): number {
-  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID);
-  return key(one) < key(other) ? -1 : 1;
 }
 
 /** Hashes a day's file. */

@@ -1,6 +1,6 @@
 // Judges exported days by their seals. The command and the console do so with these lines.
 
-import type { components } from "../docs/openapi.d.ts";
+import type { SealsPage as Answer } from "../supabase/functions/public-audit-log/page_schema.ts";
 import {
   checkChain,
   DAY,
@@ -13,7 +13,7 @@ import {
 } from "./seal_chain.ts";
 
 /** What is needed of an answer of …/seals. */
-export type SealsPage = Pick<components["schemas"]["SealsPage"], "total" | "altered" | "items">;
+export type SealsPage = Pick<Answer, "total" | "altered" | "items">;
 
 export interface Evidence {
   /** All answers of …/seals, in order. */

@@ -1,9 +1,9 @@
 // What makes a chain of seals right, and the hash of a day. It uses WebCrypto alone, so that the command and the
 // console's browser check with the same lines. README.md beside this file says the same for a verifier of your own.
 
-import type { components } from "../docs/openapi.d.ts";
+import type { SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
 
-export type Seal = components["schemas"]["Seal"];
+export type Seal = SealsPage["items"][number];
 
 /** A seal that somebody kept outside the database. */
 export type Kept = Pick<Seal, "sequence" | "seal">;

@@ -27,7 +27,7 @@ await build({
     target: "node20",
     outDir: join(outDir, "dist"),
     rolldownOptions: {
-      input: { main: join(ROOT, "cli/main.ts"), client: join(ROOT, "cli/client.ts") },
+      input: { main: join(ROOT, "cli/main.ts"), follow: join(ROOT, "cli/follow.ts") },
       output: {
         entryFileNames: "[name].js",
         chunkFileNames: "[name].js",
@@ -36,12 +36,12 @@ await build({
     },
   },
 });
-const types = isolatedDeclarationSync(
-  "client.ts",
-  await readFile(join(ROOT, "cli/client.ts"), "utf8"),
-  {},
-);
-await writeFile(join(outDir, "dist/client.d.ts"), types.code);
+// The types of follow.ts name some of client.ts.
+for (const name of ["follow", "client"]) {
+  const code = await readFile(join(ROOT, `cli/${name}.ts`), "utf8");
+  const types = isolatedDeclarationSync(`${name}.ts`, code, {});
+  await writeFile(join(outDir, `dist/${name}.d.ts`), types.code.replaceAll('.ts"', '.js"'));
+}
 for await (const path of glob(COPIED, { cwd: ROOT })) {
   await mkdir(dirname(join(outDir, path)), { recursive: true });
   await cp(join(ROOT, path), join(outDir, path));
@@ -58,7 +58,7 @@ await writeFile(
       type: "module",
       engines: { node: ">=20.4" },
       bin: "dist/main.js",
-      exports: { types: "./dist/client.d.ts", default: "./dist/client.js" },
+      exports: { types: "./dist/follow.d.ts", default: "./dist/follow.js" },
       peerDependencies: { "@aws-sdk/client-s3": "3" },
       peerDependenciesMeta: { "@aws-sdk/client-s3": { optional: true } },
     },

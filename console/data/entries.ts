@@ -1,5 +1,6 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import * as z from "zod/mini";
+import { linesOf } from "../../common/entry_lines.ts";
 import type { Database } from "../../supabase/functions/public-audit-log/database.types.ts";
 import type { Days } from "../shared/days.ts";
 import { actionsOf, type Filter } from "../shared/search_params.ts";
@@ -122,12 +123,6 @@ export async function* readDay(
     if (lines.length > 0) yield lines;
     read += lines.length;
   }
-}
-
-/** The entries of a page, each as the text of its JSON. It has no line breaks, so each line is one. */
-function linesOf(items: string): string[] {
-  return items.trim().slice(1, -1).split("\n").filter(Boolean)
-    .map((line) => line.endsWith(",") ? line.slice(0, -1) : line);
 }
 
 /** Parses a JSON array of entries. Where the browser can, their numbers keep every digit. */

@@ -6,7 +6,7 @@ import { count } from "../shared/days.ts";
 import { Dialog } from "../shared/dialog.tsx";
 import { actionName, Failure, Hint } from "../shared/parts.tsx";
 import { actionsOf } from "../shared/search_params.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 import { exportEntries, type Format, openFile } from "./export_file.ts";
 import { useWork, Working } from "./work.tsx";
 

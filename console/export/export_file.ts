@@ -1,4 +1,4 @@
-import { CSV_HEADER, csvRecord } from "../../cli/csv.ts";
+import { CSV_HEADER, csvRecord } from "../../common/csv.ts";
 import { type LogFilter, readFeed } from "../data/entries.ts";
 import { retried } from "../data/call.ts";
 import type { WorkOptions } from "./work.tsx";

@@ -6,7 +6,7 @@ import { type Action, personsQuery, useActions } from "../data/entries.ts";
 import { useOrganization } from "../data/organizations.ts";
 import { actionName, Failure } from "../shared/parts.tsx";
 import { actionsOf, type Filter } from "../shared/search_params.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 
 /** How many actions one query may name. */
 const MAX_ACTIONS = 20;

@@ -6,7 +6,7 @@ import { actionName } from "../shared/parts.tsx";
 import { RangePicker } from "../shared/range.tsx";
 import { actionsOf, type Filter } from "../shared/search_params.ts";
 import { loaded } from "../shared/transport.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 import { useLogSearch } from "./use_log_search.ts";
 
 /** Loaded when it opens. */

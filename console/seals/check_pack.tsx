@@ -5,7 +5,7 @@ import { useWork, Working } from "../export/work.tsx";
 import { Copyable } from "../shared/copy.tsx";
 import { count, formatDays } from "../shared/days.ts";
 import { Failure, Head, Hint, Lead } from "../shared/parts.tsx";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 import { keptSeal, type Proof } from "./pack.ts";
 import { readPack } from "./read_pack.ts";
 import { headlineOf } from "./report.ts";

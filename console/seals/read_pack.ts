@@ -2,7 +2,7 @@ import type { Entry, FileEntry } from "@zip.js/zip.js/lib/zip-core-custom.js";
 import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../../seals/judge.ts";
 import { type DayHash, DayHasher, type Kept } from "../../seals/seal_chain.ts";
 import { isDay } from "../shared/days.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 import { loadZip, monthDays, type PackOptions, type Proof } from "./pack.ts";
 
 // Nothing that a pack says of itself is believed. Its days are hashed again, kept.txt only says which seal its maker

@@ -1,4 +1,5 @@
 import type { ZipWriter } from "@zip.js/zip.js/lib/zip-core-custom.js";
+import { readLine } from "../../common/entry_lines.ts";
 import { judge } from "../../seals/judge.ts";
 import { type DayHash, DayHasher } from "../../seals/seal_chain.ts";
 import { readDay } from "../data/entries.ts";
@@ -78,7 +79,7 @@ function hashed(pages: AsyncGenerator<string[]>, onRead: (entries: number) => vo
       const { value: lines, done } = await pages.next();
       if (done) return stream.close();
       for (const line of lines) {
-        const action = line.match(/"action":"([^"]*)"/)?.[1] ?? "";
+        const action = readLine(line)?.action ?? "";
         found.set(action, (found.get(action) ?? 0) + 1);
       }
       const bytes = new TextEncoder().encode(`${lines.join("\n")}\n`);

@@ -1,7 +1,7 @@
 import { Box, Button, Group, InputBase } from "@mantine/core";
 import { useClipboard } from "@mantine/hooks";
 import { Icon } from "./icons.tsx";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 
 interface CopyProps {
   /** Names the text: "Copy token". */

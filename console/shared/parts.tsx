@@ -5,7 +5,7 @@ import { formatTime, formatTimes } from "./days.ts";
 import { Icon } from "./icons.tsx";
 import styles from "./parts.module.css";
 import { RequestError } from "./transport.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 
 export function Head({ title, children }: { title: string; children?: ReactNode }) {
   return (

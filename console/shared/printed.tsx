@@ -3,7 +3,7 @@ import { useState } from "react";
 import { flushSync } from "react-dom";
 import { useOrganization } from "../data/organizations.ts";
 import { formatTime } from "./days.ts";
-import { visible } from "../../seals/visible.ts";
+import { visible } from "../../common/visible.ts";
 
 /** The heading while the page is printed: whose log, what of it, and when. Screens say so in their controls. */
 export function Printed({ facts }: { facts: (string | false | undefined)[] }) {

@@ -1,13 +1,14 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
 import { createHmac } from "node:crypto";
-import { follow, Temporary } from "../../cli/client.ts";
+import { Temporary } from "../../cli/client.ts";
 import { lock } from "../../cli/files.ts";
+import { follow } from "../../cli/follow.ts";
 import { forward } from "../../cli/forward.ts";
 import { type Delivery, sinkFor } from "../../cli/sinks.ts";
-import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, withKey } from "../helpers.ts";
+import { age, AUDIT_LOG_URL, randomFrom, revoke, sql, UNKNOWN_TOKEN, withKey } from "../helpers.ts";
 import { hangUp, serveOnLoopback } from "../loopback.ts";
-import { type Ended, runProgram } from "../run_program.ts";
+import { type Ended, runDeno, runProgram } from "../run_program.ts";
 import { type CliOptions, installCli, KILLED, mustRun, newFolder, startCli } from "./cli.ts";
 import { fill, idsOf, idsOfLog, newFilledLog } from "./log.ts";
 import { startProxy, tryAgain } from "./proxy.ts";
@@ -316,8 +317,43 @@ describe("import { follow } from public-audit-log", () => {
       env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: key },
     });
     assertEquals(stdout, "1000 true\n100 false\n");
-    const installed = `${INSTALLED}/node_modules/public-audit-log/dist/client.d.ts`;
-    const types = await Deno.readTextFile(installed);
-    assertMatch(types, /function follow\(options: FollowOptions\): AsyncGenerator<FeedPage>/);
+  });
+
+  it("gives an error with the exit code that the command would have", async () => {
+    const program = `
+      import { AuditLogError, follow } from "public-audit-log";
+      const { AUDIT_LOG_URL: url, AUDIT_LOG_API_KEY: key } = process.env;
+      await follow({ url, key }).next().catch((error) =>
+        console.log(error instanceof AuditLogError, error.exitCode, error.message.split(":")[0]));`;
+    const { stdout } = await runProgram("node", {
+      args: ["--input-type=module", "--eval", program],
+      cwd: INSTALLED,
+      env: { AUDIT_LOG_URL, AUDIT_LOG_API_KEY: UNKNOWN_TOKEN },
+    });
+    assertEquals(stdout, "true 3 The API refuses the key\n");
+  });
+
+  it("gives what docs/integrating.md names, with its types, and nothing else", async () => {
+    const program = `
+      import * as library from "public-audit-log";
+      import type { Entry, FeedPage, FollowOptions, Selection } from "public-audit-log";
+      // @ts-expect-error: the command's own
+      import type { ApiOptions } from "public-audit-log";
+      // @ts-expect-error: the command's own
+      import { send } from "public-audit-log/dist/client.js";
+
+      const all: Record<keyof typeof library, true> = { AuditLogError: true, follow: true };
+      const selection: Selection = { start: "2026-11-01" };
+      const options: FollowOptions = { url: "https://x.example", key: "pck_x", ...selection };
+      const pages: AsyncGenerator<FeedPage> = library.follow(options);
+      const { items, cursor }: { items: Entry[]; cursor: string } = (await pages.next()).value;
+      const code = (error: library.AuditLogError): number => error.exitCode;`;
+    await Deno.writeTextFile(`${INSTALLED}/program.ts`, program);
+    await mustRun(runDeno({ args: ["check", "program.ts"], cwd: INSTALLED }));
+    const { stdout } = await runProgram("node", {
+      args: ["--eval", 'import("public-audit-log").then((all) => console.log(Object.keys(all)))'],
+      cwd: INSTALLED,
+    });
+    assertEquals(stdout.trim(), "[ 'AuditLogError', 'follow' ]");
   });
 });

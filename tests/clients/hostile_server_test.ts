@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { AuditLogError, follow } from "../../cli/client.ts";
+import { AuditLogError, follow } from "../../cli/follow.ts";
 import { sinkFor } from "../../cli/sinks.ts";
 import { AUDIT_LOG_URL, newLog } from "../helpers.ts";
 import { serveOnLoopback } from "../loopback.ts";

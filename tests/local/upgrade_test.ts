@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
-import { follow } from "../../cli/client.ts";
+import { follow } from "../../cli/follow.ts";
 import { applyChanges } from "../../cli/install/files.ts";
 import { planInstallation } from "../../cli/install/plan_installation.ts";
 import {

@@ -1,7 +1,7 @@
 /**
  * Writes control characters, those that turn or hide text, and line breaks as JSON escapes them: \u009b. Otherwise a
  * terminal obeys them, and people read something else than what was written. The two that join others, as in an emoji,
- * stay. Here because the command and the console both use it.
+ * stay.
  */
 export function visible(text: string): string {
   return text.replace(

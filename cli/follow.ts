@@ -1,0 +1,94 @@
+// The library: what `import … from "public-audit-log"` gives, and nothing else.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseLine, splitPage } from "../common/entry_lines.ts";
+import {
+  type ApiOptions,
+  ask,
+  bounded,
+  LONGEST_RETRY_MS,
+  messageOf,
+  persist,
+  type Selection,
+  selectionOf,
+  Temporary,
+} from "./client.ts";
+
+export { AuditLogError, type Selection } from "./client.ts";
+
+export interface Entry {
+  id: string;
+  created_at: string;
+  action: string;
+  user_email: string;
+  agent_name: string;
+  data: Record<string, unknown>;
+}
+
+/** Entries that are new since a cursor. */
+export interface FeedPage {
+  items: Entry[];
+  /** The same entries as text, one JSON object each, as the API wrote it: numbers keep all their digits. */
+  lines: string[];
+  /** How many entries match in all. */
+  total: number;
+  /** Save it when you have dealt with these entries, and give it as `after`. */
+  cursor: string;
+  /** If it is `false`, you have caught up. */
+  hasMore: boolean;
+  organizationId: string;
+}
+
+/** What to read, and how to try again. */
+export interface FollowOptions extends ApiOptions, Selection {
+  /** The `cursor` of the last page that you dealt with; by default the beginning of the log. */
+  after?: string;
+}
+
+/**
+ * Gives every entry once, page by page, from `after` on. Save `page.cursor` when you have dealt with a page: then
+ * your program may be killed at any moment.
+ *
+ * @throws {AuditLogError} when asking again would not help.
+ */
+export async function* follow(options: FollowOptions): AsyncGenerator<FeedPage> {
+  const { wait = sleep } = options;
+  for (let after = options.after ?? "beginning";;) {
+    const url = new URL(options.url);
+    url.search = `${new URLSearchParams({ ...selectionOf(options), limit: "1000", after })}`;
+    const { headers, page } = await persist(async () => {
+      const { headers, body } = await ask(url, options);
+      const page = parsePage(body);
+      if (page.hasMore && page.cursor === after) {
+        throw new Temporary(`${url.host}: the same page as before (does a proxy cache answers?)`);
+      }
+      return { headers, page };
+    }, options);
+    yield page;
+    after = page.cursor;
+    if (page.hasMore) continue;
+    if (!options.goesOn) return;
+    await wait(pollMsOf(headers.get("RateLimit-Policy")));
+  }
+}
+
+/** Parses a page and keeps the text of each entry. Refuses a text that is cut off. */
+function parsePage(body: string): FeedPage {
+  try {
+    const { fields, lines } = splitPage(body);
+    const { total, cursor, has_more: hasMore, organization_id: organizationId } = fields;
+    if (
+      typeof cursor !== "string" || typeof hasMore !== "boolean" || typeof total !== "number" ||
+      typeof organizationId !== "string"
+    ) throw new TypeError("not a page that after= gives");
+    return { items: lines.map(parseLine), lines, total, cursor, hasMore, organizationId };
+  } catch (error) {
+    throw new Temporary(`No whole page (is AUDIT_LOG_URL right?): ${messageOf(error)}`);
+  }
+}
+
+/** How long to wait to use half of the quota of a `RateLimit-Policy`, which a proxy may have removed. */
+function pollMsOf(policy: string | null): number {
+  const [, quota, seconds] = policy?.match(/;q=(\d+);w=(\d+)/) ?? [];
+  return bounded(2_000 * (Number(seconds) / Number(quota)) || LONGEST_RETRY_MS);
+}

@@ -1,0 +1,68 @@
+// How the API writes an entry: as one line of JSON, whose fields keep this order. Whoever stores, hashes or sends entries
+// on works with the lines, because parsing would round their long numbers.
+
+import type { Page } from "../supabase/functions/public-audit-log/page_schema.ts";
+
+type Entry = Page["items"][number];
+
+/** How a line begins. The action comes next, then the person, the agent, and last `data`. */
+const LINE =
+  /^\{"id":"[0-9a-f-]{36}","created_at":"(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d\.\d{3}Z",(?:"action":"([^"]*)")?/;
+
+/** Where a line has what identifies the entry. */
+const ID = [7, 43] as const;
+const CREATED_AT = [60, 84] as const;
+
+const DATA = ',"data":';
+const ITEMS = '"items":';
+const SEPARATOR = ",\n";
+
+/** Reads the day and the action of a line; `undefined` if it does not begin as an entry does. */
+export function readLine(line: string): { day: string; action: string } | undefined {
+  const [, day, action = ""] = line.match(LINE) ?? [];
+  return day === undefined ? undefined : { day, action };
+}
+
+/**
+ * Parses a line. A line goes on into files and collectors as it is, so a line break in it could begin something else
+ * there: in Elasticsearch's `_bulk`, the deletion of a document.
+ *
+ * @throws {TypeError} if it is not one entry.
+ */
+export function parseLine(line: string): Entry {
+  if (!readLine(line) || /[\r\n]/.test(line)) throw new TypeError("not an entry on each line");
+  return JSON.parse(line);
+}
+
+/** Splits a line: its fields but `data`, and `data` as it was written. */
+export function splitData(line: string): { fields: Omit<Entry, "data">; data: string } {
+  // The first match is the field: within a string, the quotes would be escaped.
+  const end = line.indexOf(DATA);
+  return {
+    fields: JSON.parse(`${line.slice(0, end)}}`),
+    data: line.slice(end + DATA.length, -1),
+  };
+}
+
+/** Compares two lines by the order of the log. */
+export function byTimeAndId(one: string, other: string): number {
+  const key = (line: string) => line.slice(...CREATED_AT) + line.slice(...ID);
+  return key(one) < key(other) ? -1 : 1;
+}
+
+/** The lines of a page's `items`, which are a JSON array with one entry a line. */
+export function linesOf(items: string): string[] {
+  const lines = items.slice(1, -1);
+  return lines === "" ? [] : lines.split(SEPARATOR);
+}
+
+/**
+ * Splits the text of a page: its other fields, and the lines of its `items`.
+ *
+ * @throws {SyntaxError} if it is cut off, or no page.
+ */
+export function splitPage(page: string): { fields: Record<string, unknown>; lines: string[] } {
+  const [start, end] = [page.indexOf(ITEMS) + ITEMS.length, page.lastIndexOf("]") + 1];
+  const fields = JSON.parse(`${page.slice(0, start)}[]${page.slice(end)}`);
+  return { fields, lines: linesOf(page.slice(start, end)) };
+}
