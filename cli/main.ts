@@ -20,7 +20,7 @@ import { exportDays } from "./export_days.ts";
 import { codeOf } from "./files.ts";
 import { forward } from "./forward.ts";
 import { sinkFor } from "./sinks.ts";
-import { verify, type VerifyOptions } from "./verify.ts";
+import { summaryOf, verify, type VerifyOptions } from "./verify.ts";
 
 const SELECTION =
   `  --start=DAY --end=DAY  first and last day, YYYY-MM-DD, UTC (default: all days, future ones too)
@@ -102,7 +102,8 @@ After a kill, the last page may be delivered again: drop repeats by id and creat
                          that is here)
   --kept=N:SEAL          the sequence and the text of a seal that you kept. Shows whether anything up to that
                          seal was rewritten. Without it, this shows only that the log agrees with itself
-  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked`,
+  --seals=FILE           a saved answer of …/seals, given once for each page. Without it, the API is asked
+  --json                 for a program: print one JSON object, whose findings have codes (docs/verifying.md)`,
 
   install: `Installs the service into an existing Supabase project, or upgrades it there.
 
@@ -122,7 +123,7 @@ const RANGE = {
   action: { ...TEXT, multiple: true },
   "user-email": TEXT,
 } as const;
-const SEALED = { ...DAYS, kept: TEXT, seals: { ...TEXT, multiple: true } } as const;
+const SEALED = { ...DAYS, kept: TEXT, seals: { ...TEXT, multiple: true }, json: FLAG } as const;
 
 process.exitCode = await main(process.argv[2] ?? "", process.argv.slice(3));
 
@@ -189,7 +190,11 @@ async function run(command: string, args: string[]): Promise<number> {
     }
     case "verify": {
       const { values, positionals } = parseArgs({ args, options: SEALED, allowPositionals: true });
-      return await printVerdict({ ...values, files: positionals, seals: values.seals ?? api() });
+      const { json, ...given } = values;
+      return await printVerdict(
+        { ...given, files: positionals, seals: given.seals ?? api() },
+        json,
+      );
     }
     case "install": {
       const options = { "dry-run": FLAG };
@@ -204,10 +209,12 @@ async function run(command: string, args: string[]): Promise<number> {
   }
 }
 
-async function printVerdict(options: VerifyOptions): Promise<number> {
-  const { lines, isWell } = await verify(options);
-  print(lines.join("\n"));
-  return isWell ? 0 : EXIT.differs;
+async function printVerdict(options: VerifyOptions, isForProgram = false): Promise<number> {
+  const verification = await verify(options);
+  const findings = [...verification.problems, ...verification.notes].map(({ text }) => text);
+  const lines = [...findings, summaryOf(verification, options.kept)];
+  print(isForProgram ? JSON.stringify(verification) : lines.join("\n"));
+  return verification.right ? 0 : EXIT.differs;
 }
 
 type Given = ReturnType<typeof parseArgs<{ options: typeof RANGE }>>["values"];

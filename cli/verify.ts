@@ -16,8 +16,10 @@ import { basename, join } from "node:path";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { byTimeAndId, readLine } from "../common/entry_lines.ts";
-import { isSealsPage, judge, missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
-import { DAY, type DayHash, DayHasher, type Seal } from "../seals/seal_chain.ts";
+import type { Finding } from "../seals/findings.ts";
+import { type DayState, isSealsPage, judge } from "../seals/judge.ts";
+import { missingSeals, parseKept, type SealsPage } from "../seals/judge.ts";
+import { DAY, type DayHash, DayHasher } from "../seals/seal_chain.ts";
 import { type ApiOptions, ask, persist, refuse } from "./client.ts";
 import { linesOf } from "./files.ts";
 
@@ -40,10 +42,21 @@ const ENTRY_FILE = /\.ndjson(\.gz)?$/;
 /** So many characters are gathered before they are written to the files of their days. */
 const MOST_GATHERED = 8_000_000;
 
-/** Returns the lines to print, and whether all is as it was sealed. */
+/** What `verify --json` prints. */
+export interface Verification {
+  /** Whether all is as it was sealed. */
+  right: boolean;
+  problems: Finding[];
+  notes: Finding[];
+  days: Record<string, DayState>;
+  /** The latest seal, as N:SEAL; null if there is none. Keep it if all is right. */
+  last: string | null;
+}
+
+/** Verifies an export. */
 export async function verify(
   { files, seals: source, kept, start, end }: VerifyOptions,
-): Promise<{ lines: string[]; isWell: boolean }> {
+): Promise<Verification> {
   if (files.length === 0) refuse("Name the files of the export, or their folder. Try --help.");
   const keptSeal = kept === undefined ? undefined : parseKept(kept);
   if (kept !== undefined && !keptSeal) {
@@ -61,11 +74,20 @@ export async function verify(
       `There are ${missing.found} of ${missing.total} seals: give --seals once for each page.`,
     );
   }
-  const { days, repeated } = await hashFiles(files);
-  const { problems, notes, last } = await judge({ pages, days, kept: keptSeal, start, end });
-  if (repeated > 0) notes.unshift(`Repeated entries that were dropped: ${repeated}`);
-  const lines = [...problems, ...notes, summary(last, kept, problems.length)];
-  return { lines, isWell: problems.length === 0 };
+  const { days: hashes, repeated } = await hashFiles(files);
+  const evidence = { pages, days: hashes, kept: keptSeal, start, end };
+  const { problems, notes, days, last } = await judge(evidence);
+  if (repeated > 0) {
+    const text = `Repeated entries that were dropped: ${repeated}`;
+    notes.unshift({ code: "entries_repeated", text });
+  }
+  return {
+    right: problems.length === 0,
+    problems,
+    notes,
+    days: Object.fromEntries([...days].sort()),
+    last: last ? `${last.sequence}:${last.seal}` : null,
+  };
 }
 
 /** Asks the API for all seals. */
@@ -155,11 +177,12 @@ export async function hashOf(path: string): Promise<DayHash> {
   return await hasher.end();
 }
 
-function summary(last: Seal | undefined, kept: string | undefined, problems: number): string {
+/** Says in a line what a verification amounts to. */
+export function summaryOf({ problems, last }: Verification, kept?: string): string {
   if (!last) return "There are no seals yet.";
-  if (problems > 0) return `${problems} ${problems === 1 ? "problem" : "problems"}.`;
+  if (problems.length > 0) return `${problems.length} problem${problems.length === 1 ? "" : "s"}.`;
   const proof = kept
     ? "The chain has the seal that you kept"
     : "The log agrees with itself; without --kept that is all this shows";
-  return `All is as it was sealed. ${proof}. Keep this: ${last.sequence}:${last.seal}`;
+  return `All is as it was sealed. ${proof}. Keep this: ${last}`;
 }

@@ -1,11 +1,11 @@
 // Judges exported days by their seals. The command and the console do so with these lines.
 
 import type { SealsPage as Answer } from "../supabase/functions/public-audit-log/page_schema.ts";
+import type { Findings } from "./findings.ts";
 import {
   checkChain,
   DAY,
   type DayHash,
-  type Findings,
   isSeal,
   type Kept,
   nameOf,
@@ -28,9 +28,9 @@ export interface Evidence {
 
 /**
  * What a day is: `proven` as the kept seal proves it; `sealed`, as the chain says, which its owner could have made anew;
- * `open`, not sealed yet; `differs`.
+ * `open`, not sealed yet; `differs`; `missing`, sealed and not here.
  */
-export type DayState = "proven" | "sealed" | "open" | "differs";
+export type DayState = "proven" | "sealed" | "open" | "differs" | "missing";
 
 export interface Verdict extends Findings {
   days: Map<string, DayState>;
@@ -66,10 +66,13 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
   const found = await checkChain(seals, kept);
   for (const day of altered) {
     const since = last.get(day)?.sealed_at ?? "it was sealed";
-    found.problems.push(
-      `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
+    found.problems.push({
+      code: "day_altered",
+      day,
+      text:
+        `The service reports ${day} as altered: entries were changed since ${since}, and no seal ` +
         "declares it",
-    );
+    });
   }
   const proven = kept && found.problems.length === 0 ? kept.sequence : 0;
   const states = new Map<string, DayState>();
@@ -84,15 +87,19 @@ export async function judge({ pages, days, kept, ...range }: Evidence): Promise<
     .map(({ day }) => day).sort();
   const within = missing.filter((day) => start <= day && day <= end);
   const outside = missing.length - within.length;
-  if (within.length > 0) found.problems.push(`Sealed days that are not here: ${within.join(", ")}`);
+  for (const day of within) states.set(day, "missing");
+  if (within.length > 0) {
+    const text = `Sealed days that are not here: ${within.join(", ")}`;
+    found.problems.push({ code: "days_missing", text });
+  }
   if (outside > 0) {
-    found.notes.push(`Other sealed days, which are not asked for: ${outside}`);
+    const text = `Other sealed days, which are not asked for: ${outside}`;
+    found.notes.push({ code: "other_days", text });
   }
   const later = [...states.values()].filter((state) => state === "sealed").length;
   if (proven > 0 && later > 0) {
-    found.notes.push(
-      `Days sealed after the seal that you kept, which does not prove them: ${later}`,
-    );
+    const text = `Days sealed after the seal that you kept, which does not prove them: ${later}`;
+    found.notes.push({ code: "days_unproven", text });
   }
   return { ...found, days: states, last: seals.at(-1) };
 }
@@ -110,13 +117,14 @@ function judgeDay(
   if (!last) {
     if (file.entries === 0) return "open";
     if (!all.some((seal) => seal.day > day)) {
-      notes.push(`${day} is not sealed yet: nothing is proven of it`);
+      const text = `${day} is not sealed yet: nothing is proven of it`;
+      notes.push({ code: "day_open", day, text });
       return "open";
     }
-    problems.push(
+    const text =
       `${day} has no seal, but ${file.entries} entries, and later days are sealed: the entries came ` +
-        "late (verify again after the next upkeep), or were put in",
-    );
+      "late (verify again after the next upkeep), or were put in";
+    problems.push({ code: "day_unsealed", day, text });
     return "differs";
   }
   if (!same) {
@@ -126,27 +134,27 @@ function judgeDay(
       : file.entries > last.entries
       ? "entries came late (export the day again after the next upkeep), or were put in"
       : `changed since ${last.sealed_at}, or not exported whole`;
-    problems.push(
+    const text =
       `${day} differs from seal ${last.sequence}: ${last.entries} entries were sealed, here are ` +
-        `${file.entries}; ${why}`,
-    );
+      `${file.entries}; ${why}`;
+    problems.push({ code: "day_differs", day, sequence: last.sequence, text });
     return "differs";
   }
   if (same.entries !== file.entries) {
-    problems.push(
+    const text =
       `${nameOf(same)} says ${same.entries} entries, but its hash is that of ${file.entries}: ` +
-        "somebody made it by hand",
-    );
+      "somebody made it by hand";
+    problems.push({ code: "count_wrong", day, sequence: same.sequence, text });
     return "differs";
   }
   if (same !== last) {
     const later = seals.slice(seals.indexOf(same) + 1);
     const added = later.reduce((sum, seal) => sum + seal.added, 0);
     const removed = later.reduce((sum, seal) => sum + seal.removed, 0);
-    notes.push(
+    const text =
       `${day} is as it was sealed at ${same.sealed_at}. Later seals declare ${added} added and ` +
-        `${removed} removed entries`,
-    );
+      `${removed} removed entries`;
+    notes.push({ code: "change_declared", day, sequence: same.sequence, text });
   }
   return same.sequence;
 }

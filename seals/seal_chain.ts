@@ -2,14 +2,12 @@
 // console's browser check with the same lines. README.md beside this file says the same for a verifier of your own.
 
 import type { SealsPage } from "../supabase/functions/public-audit-log/page_schema.ts";
+import type { Findings, Problem } from "./findings.ts";
 
 export type Seal = SealsPage["items"][number];
 
 /** A seal that somebody kept outside the database. */
 export type Kept = Pick<Seal, "sequence" | "seal">;
-
-/** What is wrong, and what only needs to be known. Each is a sentence. */
-export type Findings = Record<"problems" | "notes", string[]>;
 
 const FORMAT = 1;
 export const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -51,8 +49,11 @@ export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> 
   const last = new Map<string, Seal>();
   let before: Seal | undefined;
   for (const seal of seals) {
-    const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(seal.day))];
-    found.problems.push(...wrong.map((fault) => `${nameOf(seal)} ${fault}`));
+    const { day, sequence } = seal;
+    const wrong = [...await faultsOfLink(seal, before), ...faultsOfDay(seal, last.get(day))];
+    found.problems.push(
+      ...wrong.map(([code, fault]) => ({ code, day, sequence, text: `${nameOf(seal)} ${fault}` })),
+    );
     last.set(seal.day, seal);
     before = seal;
   }
@@ -61,59 +62,96 @@ export async function checkChain(seals: Seal[], kept?: Kept): Promise<Findings> 
   return found;
 }
 
+type Fault = [code: Problem, fault: string];
+
 /** Says what is wrong with a seal beside the one before it in the chain. */
-async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<string[]> {
+async function faultsOfLink(seal: Seal, before: Seal | undefined): Promise<Fault[]> {
   const { sequence = 0, seal: previous = NO_SEAL, sealed_at = "" } = before ?? {};
-  const rules: [isKept: boolean, fault: string][] = [
-    [seal.format === FORMAT, `has the format ${seal.format}, which this program does not know`],
-    [seal.sequence === sequence + 1, `follows ${sequence || "nothing"}: seals are missing`],
-    [seal.previous === previous, "does not continue the seal before: the chain was rewritten"],
-    [seal.seal === await sealOf(seal), "is not the hash of what it says: it was changed"],
+  const rules: [isKept: boolean, ...Fault][] = [
+    [
+      seal.format === FORMAT,
+      "format_unknown",
+      `has the format ${seal.format}, which this program does not know`,
+    ],
+    [
+      seal.sequence === sequence + 1,
+      "seals_missing",
+      `follows ${sequence || "nothing"}: seals are missing`,
+    ],
+    [
+      seal.previous === previous,
+      "chain_broken",
+      "does not continue the seal before: the chain was rewritten",
+    ],
+    [
+      seal.seal === await sealOf(seal),
+      "seal_changed",
+      "is not the hash of what it says: it was changed",
+    ],
     [
       seal.sealed_at >= sealed_at,
+      "seal_older",
       `is older than the seal before, of ${sealed_at}: somebody made it by hand`,
     ],
   ];
-  return rules.flatMap(([isKept, fault]) => isKept ? [] : [fault]);
+  return rules.flatMap(([isKept, ...fault]) => isKept ? [] : [fault]);
 }
 
 /** Says what is wrong with the numbers of a seal beside the day's seal before it. */
-function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined): string[] {
+function faultsOfDay({ entries, added, removed }: Seal, before: Seal | undefined): Fault[] {
   if (entries < 0 || added < 0 || removed < 0) {
-    return ["has numbers below 0: somebody made it by hand"];
+    return [["number_negative", "has numbers below 0: somebody made it by hand"]];
   }
   const isChange = added + removed > 0;
   if (!before && !isChange) return [];
-  if (!before) return ["is the first of its day and declares a change: somebody made it by hand"];
+  if (!before) {
+    const fault = "is the first of its day and declares a change: somebody made it by hand";
+    return [["first_seal_declares", fault]];
+  }
   if (!isChange) {
-    return ["declares nothing, but the day was sealed before: entries were changed silently"];
+    const fault = "declares nothing, but the day was sealed before: entries were changed silently";
+    return [["change_undeclared", fault]];
   }
   const expected = before.entries + added - removed;
   if (entries === expected) return [];
-  return [`says ${entries} entries, but its changes make ${expected}: somebody made it by hand`];
+  const fault =
+    `says ${entries} entries, but its changes make ${expected}: somebody made it by hand`;
+  return [["sum_wrong", fault]];
 }
 
 function checkKept(seals: Seal[], kept: Kept, { problems, notes }: Findings): void {
   const found = seals.find(({ sequence }) => sequence === kept.sequence);
   const { sequence: last = "none", sealed_at = "before the first" } = seals.at(-1) ?? {};
   if (!found) {
-    problems.push(
-      `The seal ${kept.sequence} that you kept is not there, the last is ${last}: the log was restored ` +
+    problems.push({
+      code: "kept_seal_missing",
+      sequence: kept.sequence,
+      text:
+        `The seal ${kept.sequence} that you kept is not there, the last is ${last}: the log was restored ` +
         `from a backup of ${sealed_at} or soon after`,
-    );
+    });
   } else if (found.seal !== kept.seal) {
-    problems.push(
-      `${nameOf(found)} is not the one that you kept: the log was rewritten, or restored from a ` +
+    problems.push({
+      code: "kept_seal_differs",
+      sequence: kept.sequence,
+      text:
+        `${
+          nameOf(found)
+        } is not the one that you kept: the log was rewritten, or restored from a ` +
         "backup older than that, and nothing since is proven",
-    );
+    });
   } else {
     const sealed = new Set(seals.slice(0, seals.indexOf(found) + 1).map(({ day }) => day));
     for (const seal of seals.slice(seals.indexOf(found) + 1)) {
-      if (!sealed.has(seal.day)) continue;
-      notes.push(
-        `${seal.day} was sealed again after the seal that you kept: seal ${seal.sequence} declares ` +
-          `${seal.added} added and ${seal.removed} removed entries`,
-      );
+      const { day, sequence, added, removed } = seal;
+      if (!sealed.has(day)) continue;
+      notes.push({
+        code: "sealed_again",
+        day,
+        sequence,
+        text: `${day} was sealed again after the seal that you kept: seal ${sequence} declares ` +
+          `${added} added and ${removed} removed entries`,
+      });
     }
   }
 }
@@ -137,13 +175,15 @@ function checkRemovals(
     const left = last.get(day)?.entries ?? 0;
     const what = `Seal ${sequence} declares that ${removed} entries of ${day} were removed`;
     if (oldest !== "" && oldest < day) {
-      problems.push(`${what}, but ${oldest} still has entries: retention removes the oldest first`);
+      const text = `${what}, but ${oldest} still has entries: retention removes the oldest first`;
+      problems.push({ code: "removed_not_oldest", day, sequence, text });
     } else if (left > 0 && end - Date.parse(sealed_at) >= ONE_DAY) {
-      problems.push(`${what}, but it still has ${left}: retention removes whole days`);
+      const text = `${what}, but it still has ${left}: retention removes whole days`;
+      problems.push({ code: "removed_in_part", day, sequence, text });
     } else if (left > 0) {
-      notes.push(
-        `${what}, and it still has ${left}: right only if retention is at work. Verify again tomorrow`,
-      );
+      const text =
+        `${what}, and it still has ${left}: right only if retention is at work. Verify again tomorrow`;
+      notes.push({ code: "retention_at_work", day, sequence, text });
     }
   }
 }

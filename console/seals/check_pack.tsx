@@ -110,7 +110,7 @@ export function Verdict({ proof, children }: { proof: Proof; children?: ReactNod
       {children}
       {problems.length + notes.length > 0 && (
         <Box component="ul" m={0} pl="lg">
-          {[...problems, ...notes].map((line) => <li key={line}>{line}</li>)}
+          {[...problems, ...notes].map(({ text }) => <li key={text}>{text}</li>)}
         </Box>
       )}
       {last && problems.length === 0 && (

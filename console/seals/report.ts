@@ -21,6 +21,7 @@ const STATES: Record<DayState, string> = {
   sealed: "as it was sealed",
   open: "not sealed yet",
   differs: "differs",
+  missing: "not here",
 };
 
 /** Says in a line what a proof amounts to. */
@@ -87,7 +88,7 @@ export function reportOf(report: Report): string {
 <code>${escape(organization.id)}</code>. Made at ${new Date().toISOString()}.</p>
 <h2>${title}</h2>
 <p>${text}</p>
-${list([...verdict.problems, ...verdict.notes])}
+${list([...verdict.problems, ...verdict.notes].map(({ text }) => text))}
 <p>The seal that was kept: <code>${kept ? keptSeal(kept) : "none"}</code></p>
 <p>The latest seal of the chain: <code>${
     verdict.last ? keptSeal(verdict.last) : "none"

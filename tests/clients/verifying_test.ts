@@ -94,6 +94,7 @@ describe("docs/verifying.md", () => {
     const expected = [
       /^Other sealed days, which are not asked for: 1\nAll is as it was sealed/,
       /^2026-11-20 differs from seal 3: [^]*exit code 4$/,
+      /^\{\s+"right": false,[^]*"2026-11-19": "proven",\s+"2026-11-20": "differs"\n[^]*"code": "day_differs",/,
     ];
     const verified = outputs.filter((text) => /Keep this|problem/.test(text));
     assertEquals(verified.length, expected.length, verified.join("\n"));

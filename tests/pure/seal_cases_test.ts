@@ -1,7 +1,14 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import { afterAll, describe, it } from "@std/testing/bdd";
 import { fileURLToPath } from "node:url";
 import { verify } from "../../cli/verify.ts";
+import { type Finding, NOTES, PROBLEMS } from "../../seals/findings.ts";
 import type { SealsPage } from "../../seals/judge.ts";
 import { DayHasher, sealOf } from "../../seals/seal_chain.ts";
 import { runProgram } from "../run_program.ts";
@@ -13,6 +20,8 @@ interface Expected {
   right: boolean;
   /** The sequence of the first seal, or else the first day, that is wrong. */
   wrong?: number | string;
+  /** The code of each problem. */
+  codes?: string[];
   why: string;
 }
 
@@ -53,17 +62,16 @@ describe("a verifier judges", () => {
   for (const name of Array.from(Deno.readDirSync(CASES), ({ name }) => name).sort()) {
     const folder = CASES + name;
     const expected: Expected = JSON.parse(Deno.readTextFileSync(`${folder}/expected.json`));
-    const { kept, right, wrong, why } = expected;
+    const { kept, right, wrong, codes = [], why } = expected;
 
     it(`${name} as the case says: public-audit-log verify`, async () => {
-      const { lines, isWell } = await verify({
-        files: [folder],
-        seals: [`${folder}/seals.json`],
-        kept,
-      });
-      assertEquals(isWell, right, `${why}\n${lines.join("\n")}`);
-      const [first = ""] = lines;
-      if (!right) assert(new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`).test(first), first);
+      const found = await verify({ files: [folder], seals: [`${folder}/seals.json`], kept });
+      const { problems: [first], problems } = found;
+      assertEquals(found.right, right, `${why}\n${JSON.stringify(found)}`);
+      assertEquals(problems.map(({ code }) => code), codes);
+      assertEquals(typeof wrong === "string" ? first?.day : first?.sequence, wrong);
+      // The sentence says the same to people.
+      if (first) assertMatch(first.text, new RegExp(`^((The )?[Ss]eal )?${wrong}\\b`));
     });
 
     it(`${name} as the case says: the commands of docs/verifying.md`, async () => {
@@ -99,6 +107,35 @@ describe("a verifier judges", () => {
     }
   });
 
+  it("with a code for all that it finds, which docs/verifying.md explains", async () => {
+    const names = Array.from(Deno.readDirSync(CASES), ({ name }) => name);
+    const others = newFile("");
+    const [good] = Deno.readTextFileSync(`${CASES}good/2026-03-03.ndjson`).split("\n");
+    const later = `${good}`.replace("2026-03-03", "2026-03-09");
+    Deno.writeTextFileSync(others, `${good}\n${good}\n${later}\n`);
+    const altered = { ...await readSeals("good"), altered: ["2026-03-03"] };
+    const seals = [newFile(JSON.stringify(altered))];
+    const found = await Promise.all([
+      ...names.map((name) =>
+        verify({
+          files: [`${CASES}${name}`],
+          seals: [`${CASES}${name}/seals.json`],
+          kept: JSON.parse(Deno.readTextFileSync(`${CASES}${name}/expected.json`)).kept,
+        })
+      ),
+      verify({ files: [others], seals }),
+      verify({ files: [others], seals, start: "2026-03-01" }),
+    ]);
+    const codesOf = (all: Finding[]) => new Set(all.map(({ code }) => code));
+    const codes: string[] = [...PROBLEMS, ...NOTES];
+    assertEquals(codesOf(found.flatMap(({ problems }) => problems)), new Set(PROBLEMS));
+    assertEquals(codesOf(found.flatMap(({ notes }) => notes)), new Set(NOTES));
+    assertEquals(found.at(-1)?.days["2026-03-01"], "missing");
+    const page = await Deno.readTextFile(new URL("../../docs/verifying.md", import.meta.url));
+    const explained = Array.from(page.matchAll(/^\| `(\w+_\w+)` +\|/gm), ([, code]) => code);
+    assertEquals(explained.toSorted(), codes.toSorted());
+  });
+
   it("the bytes of a file: U+2028 in an entry ends no line, and no other byte stands for U+FFFD", async () => {
     const { items: [first], ...page } = await readSeals("good");
     const [line = ""] = Deno.readTextFileSync(`${CASES}good/2026-03-01.ndjson`).split("\n");
@@ -110,8 +147,8 @@ describe("a verifier judges", () => {
     const seals = [newFile(JSON.stringify({ ...page, total: 1, items: [seal] }))];
     const check = async (...pieces: BlobPart[]) =>
       await verify({ files: [newFile(await new Blob(pieces).bytes())], seals });
-    assertEquals((await check(bytes)).isWell, true);
-    assertEquals((await check(bytes.slice(0, -1), " \n")).isWell, false);
+    assertEquals((await check(bytes)).right, true);
+    assertEquals((await check(bytes.slice(0, -1), " \n")).right, false);
     const at = bytes.indexOf(0xef);
     const other = check(bytes.slice(0, at), new Uint8Array([0xff]), bytes.slice(at + 3));
     await assertRejects(() => other, Error, "is not in UTF-8");
