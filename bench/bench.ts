@@ -5,30 +5,46 @@ import { measureMemory } from "./memory.ts";
 import { measureReads } from "./reads.ts";
 import { startBench } from "./stack.ts";
 import { measureWrites } from "./writes.ts";
+import { parseOrPrintUsage, wholeNumber } from "../tasks/usage.ts";
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    entries: { type: "string", default: "1000000" },
-    rounds: { type: "string", default: "7" },
-    "supa-audit": { type: "string" },
-  },
-});
-const options = {
-  entries: Number(values.entries),
-  rounds: Number(values.rounds),
-  supaAudit: values["supa-audit"],
-};
-const parts = {
+const PARTS = {
   reads: measureReads,
   writes: measureWrites,
   memory: measureMemory,
   distance: measureDistance,
   cold: measureCold,
 };
-for (const name of positionals.length > 0 ? positionals : ["reads"]) {
-  const measure = Object.entries(parts).find(([part]) => part === name)?.[1];
-  if (!measure) throw new Error(`There is no part ${name}: name some of ${Object.keys(parts)}`);
+const USAGE = `Measures reads, or the parts that it is given: ${Object.keys(PARTS).join(", ")}
+
+  --entries=COUNT    how many entries the large logs have (1000000)
+  --rounds=COUNT     how often each is measured (7)
+  --supa-audit=FILE  compares writes with this supa_audit--0.3.1.sql
+  -h, --help         prints this`;
+
+const { measures, options } = parseOrPrintUsage(USAGE, () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      entries: { type: "string", default: "1000000" },
+      rounds: { type: "string", default: "7" },
+      "supa-audit": { type: "string" },
+    },
+  });
+  const parts = new Map(Object.entries(PARTS));
+  const options = {
+    entries: wholeNumber("entries", values.entries),
+    rounds: wholeNumber("rounds", values.rounds),
+    supaAudit: values["supa-audit"],
+  };
+  const measures = (positionals.length > 0 ? positionals : ["reads"]).map((name) => {
+    const measure = parts.get(name);
+    if (!measure) throw new RangeError(`There is no part ${name}`);
+    return measure;
+  });
+  return { measures, options };
+});
+
+for (const measure of measures) {
   await using bench = await startBench(options);
   await measure(bench);
 }

@@ -82,7 +82,10 @@ async function runtimeFromNpx(): Promise<string> {
   }
 }
 
-/** Returns a module that runs the entry file. As on Supabase, the runtime decides where `Deno.serve` listens. */
+/**
+ * Returns a module that runs the entry file. As on Supabase, the runtime decides where `Deno.serve` listens, and does not
+ * abort a request's signal when its client leaves (ext/runtime/js/01_http.js of supabase/edge-runtime).
+ */
 function listenAnywhere(main: URL): string {
   const code = `
     const { serve } = Deno;

@@ -1,20 +1,27 @@
 import { join } from "node:path";
+import { kill } from "node:process";
+import { setTimeout as delay } from "node:timers/promises";
 import { stopPostgres } from "../local/postgres.ts";
 import { lockDataDir } from "./data_dir.ts";
 import { DEMO_EMAILS, DEMO_PASSWORD, demoApiKey } from "./demo.ts";
-import { API_PORT, DATA_DIR, DATABASE_PORT, STATUS_FILE, taskCommand } from "./options.ts";
+import {
+  API_PORT,
+  DATA_DIR,
+  DATABASE_PORT,
+  isRunByNpx,
+  STATUS_FILE,
+  taskCommand,
+} from "./options.ts";
 import { sanitizeForLog } from "../supabase/functions/public-audit-log/log_line.ts";
 import { freePort } from "../local/free_port.ts";
+import { runCommand } from "../local/run_command.ts";
 import { type StackInfo, startStack } from "../local/stack.ts";
 
 const stopRequest = Promise.withResolvers<string>();
 let stopRequested = false;
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  Deno.addSignalListener(signal, () => {
-    stopRequested = true;
-    stopRequest.resolve("");
-  });
-}
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) Deno.addSignalListener(signal, stop);
+
+if (isRunByNpx()) npxEnded().then(stop);
 
 try {
   await main();
@@ -65,6 +72,36 @@ async function main(): Promise<void> {
   await Deno.remove(STATUS_FILE);
   if (fault) throw new Error(`${fault} Start again: ${taskCommand("start")}`);
   console.log("\nStopping …");
+}
+
+function stop(): void {
+  stopRequested = true;
+  stopRequest.resolve("");
+}
+
+/**
+ * Resolves when npx has ended. SIGTERM ends npx and the shell that it runs, but not `deno task`, which runs in that shell
+ * and is our parent.
+ */
+async function npxEnded(): Promise<void> {
+  const shell = await parentOf(Deno.ppid);
+  while (isRunning(shell)) await delay(500);
+}
+
+async function parentOf(pid: number): Promise<number> {
+  const id = Deno.build.os === "linux"
+    ? (await Deno.readTextFile(`/proc/${pid}/status`)).match(/^PPid:\s*(\d+)/m)?.[1]
+    : await runCommand("ps", { args: ["-o", "ppid=", "-p", String(pid)] });
+  return Number(id);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    // Signal 0 only asks.
+    return kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 function checkPort(port: number, option: string): void {

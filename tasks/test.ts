@@ -1,6 +1,9 @@
+import { existsSync } from "node:fs";
+import { parseArgs } from "node:util";
 import { startTemporaryStack } from "../local/temporary_stack.ts";
-import { installPostgres } from "./postgres/versions.ts";
+import { installPostgres, POSTGRES_VERSIONS } from "./postgres/versions.ts";
 import { exitWithCounts, runTests } from "./run_tests.ts";
+import { parseOrPrintUsage } from "./usage.ts";
 
 const FOLDERS = ["tests/pure", "tests/stack"];
 /** Runs at the same time as FOLDERS, because it mostly waits for its own stacks to start. */
@@ -10,27 +13,54 @@ const PROJECT_FOLDERS = ["tests/pure", "tests/stack", "tests/clients"];
 /** These need no stack, or start their own. */
 const WITHOUT_STACK = /^tests\/(pure|local|faults)/;
 
-/** Chooses the Postgres of the stacks. All other arguments are those of `deno test`. */
-const POSTGRES = "--postgres=";
+const USAGE = `Runs the tests of ${
+  FOLDERS.join(", ")
+} and ${BESIDE}; or the files and folders it is given
+
+  --postgres=VERSION  the stack's Postgres: ${POSTGRES_VERSIONS.join(", ")} (17)
+  --filter=TEXT       only the groups whose describe has this text
+  --fail-fast         stops after the first failure
+  -h, --help          prints this`;
+
+const { given, options, postgres } = parseOrPrintUsage(USAGE, () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      postgres: { type: "string" },
+      filter: { type: "string" },
+      "fail-fast": { type: "boolean" },
+    },
+  });
+  const { postgres, filter, "fail-fast": failFast } = values;
+  if (postgres !== undefined && !POSTGRES_VERSIONS.includes(postgres)) {
+    throw new RangeError(
+      `--postgres=${postgres}: must be one of ${POSTGRES_VERSIONS.join(", ")}`,
+    );
+  }
+  const missing = positionals.find((path) => !path.startsWith("tests") || !existsSync(path));
+  if (missing !== undefined) throw new RangeError(`There is no test file or folder ${missing}`);
+  const options = [
+    ...filter === undefined ? [] : [`--filter=${filter}`],
+    ...failFast ? ["--fail-fast"] : [],
+  ];
+  return { given: positionals, options, postgres };
+});
 
 await main();
 exitWithCounts();
 
 async function main(): Promise<void> {
-  const version = Deno.args.findLast((argument) => argument.startsWith(POSTGRES));
-  const programs = version && await installPostgres(version.slice(POSTGRES.length));
+  const programs = postgres === undefined ? null : await installPostgres(postgres);
   if (programs) Deno.env.set("POSTGRES_PROGRAMS", programs);
 
   const project = Deno.env.get("SUPABASE_URL");
-  const rest = Deno.args.filter((argument) => !argument.startsWith(POSTGRES));
-  const given = rest.filter((argument) => argument.startsWith("tests"));
-  const args = given.length ? rest : [...project ? PROJECT_FOLDERS : FOLDERS, ...rest];
+  const paths = given.length ? given : project ? PROJECT_FOLDERS : FOLDERS;
   const needsStack = !project && !(given.length && given.every((path) => WITHOUT_STACK.test(path)));
   if (project) console.log(`Testing ${project}`);
   if (needsStack) console.log("Starting a stack for the tests:");
   await using stack = needsStack ? await startTemporaryStack() : null;
-  const beside = stack && !given.length ? runTests(null, [BESIDE, ...rest], true) : null;
-  await runTests(stack, args);
+  const beside = stack && !given.length ? runTests(null, [BESIDE, ...options], true) : null;
+  await runTests(stack, [...paths, ...options]);
   if (beside) console.log(`# ${BESIDE}, which began with the tests above …`);
   await beside;
 }

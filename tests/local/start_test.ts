@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import postgres from "postgres";
 import { freePort } from "../../local/free_port.ts";
@@ -9,18 +9,21 @@ import { runDeno, runProgram } from "../run_program.ts";
 // Runs the commands that a newcomer types. They have ports and a data folder of their own, so that a developer's start
 // can run beside them. The tests share one start, because a start takes seconds.
 
+const ROOT = new URL("../..", import.meta.url);
 const apiPort = freePort();
 const databasePort = freePort();
 const dataDir = Deno.makeTempDirSync();
 
-/** The latest start, and what it has printed so far. */
+/** The latest start, what it has printed so far, and when it and all below it have ended. */
 let process: Deno.ChildProcess | undefined;
 let output = "";
+let ended: Promise<void> | undefined;
+
+const OPTIONS = [`--api-port=${apiPort}`, `--db-port=${databasePort}`, `--data-dir=${dataDir}`];
 
 function argumentsOf(task: string): string[] {
   const main = new URL(`../../tasks/${task}.ts`, import.meta.url).href;
-  const ports = [`--api-port=${apiPort}`, `--db-port=${databasePort}`];
-  return ["run", "--allow-all", main, ...ports, `--data-dir=${dataDir}`];
+  return ["run", "--allow-all", main, ...OPTIONS];
 }
 
 /** Runs `deno task …` to its end. Returns its exit code and all that it printed. */
@@ -29,21 +32,25 @@ async function run(task: string) {
   return { code, text: stdout + stderr };
 }
 
-/** Runs `deno task start`. Resolves when it has printed everything. */
-async function start(): Promise<void> {
-  const options = { args: argumentsOf("start"), stdout: "piped", stderr: "piped" } as const;
-  const started = new Deno.Command(Deno.execPath(), options).spawn();
+/** Runs `deno task start`, by itself or with another program. Resolves when it has printed everything. */
+async function start(
+  program = Deno.execPath(),
+  options: Deno.CommandOptions = { args: argumentsOf("start") },
+): Promise<void> {
+  const piped = { stdout: "piped", stderr: "piped" } as const;
+  const started = new Deno.Command(program, { ...options, ...piped }).spawn();
   process = started;
   output = "";
   const errors = new Response(started.stderr).text();
   const ready = Promise.withResolvers<void>();
-  (async () => {
+  ended = (async () => {
     for await (const text of started.stdout.pipeThrough(new TextDecoderStream())) {
       output += text;
       if (output.includes("logged below")) ready.resolve();
     }
     ready.reject(new Error(`start ended: ${output}${await errors}`));
   })();
+  ready.promise.catch(() => {});
   await ready.promise;
 }
 
@@ -70,6 +77,9 @@ async function query<T>(ask: (run: Run) => PromiseLike<T>): Promise<T> {
   return await Promise.resolve(ask(connection)).finally(() => connection.end());
 }
 
+/** How a task is called, by the name of its file. */
+const TASKS = ["tasks/start", "tasks/status", "tasks/reset", "tasks/test", "bench/bench"];
+
 /** Whether somebody listens on the port of the API, and on that of Postgres. */
 async function openPorts(): Promise<boolean[]> {
   return await Promise.all([apiPort, databasePort].map(async (port) => {
@@ -80,7 +90,7 @@ async function openPorts(): Promise<boolean[]> {
 }
 
 describe("deno task start", () => {
-  beforeAll(start);
+  beforeAll(() => start());
   afterAll(async () => {
     // It may have ended already.
     await stop("SIGKILL").catch(() => {});
@@ -130,4 +140,38 @@ describe("deno task start", () => {
     assertEquals(await openPorts(), [false, false]);
     assertEquals((await run("status")).code, 1);
   });
+
+  it("stops when npx gets SIGTERM, which ends only itself and the shell that it runs", async () => {
+    const script = `"$0" task start ${OPTIONS.join(" ")} & echo "pid $!"; wait`;
+    const env = { npm_command: "exec" };
+    await start("sh", { args: ["-c", script, Deno.execPath()], env, cwd: ROOT });
+    await stop("SIGTERM");
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      Deno.kill(Number(output.match(/^pid (\d+)/m)?.[1]), "SIGTERM");
+    }, 20_000);
+    await ended;
+    clearTimeout(late);
+    assertEquals([isLate, ...await openPorts()], [false, false, false]);
+  });
 });
+
+for (const task of TASKS) {
+  describe(`deno task ${task.split("/")[1]}`, () => {
+    it("prints its options, given --help or -h, or a misspelt option, which it names. It does nothing else", async () => {
+      const main = new URL(`../../${task}.ts`, import.meta.url).href;
+      const [help, short, misspelt] = await Promise.all(
+        ["--help", "-h", "--hepl"].map((option) =>
+          runDeno({ args: ["run", "--allow-all", main, option] })
+        ),
+      );
+      assertMatch(help?.stdout ?? "", /^\S.*(\n\n)( +-.*\n)+ +-h, --help +prints this\n$/);
+      assertEquals(short, help);
+      assertEquals([help?.code, help?.stderr, misspelt?.code], [0, "", 2]);
+      const [reason, usage] = misspelt?.stderr.split(/\n\n([^]*)/) ?? [];
+      assertStringIncludes(reason ?? "", "'--hepl'");
+      assertEquals([usage, misspelt?.stdout], [help?.stdout, ""]);
+    });
+  });
+}
