@@ -3,6 +3,12 @@ import { createPostgresConnection, type PostgresConnection } from "@supabase/lit
 import postgres from "postgres";
 import { databaseUrl } from "./postgres.ts";
 
+/**
+ * Connections at once, as Supabase Auth has on a small project. Without a bound, a burst of sign-ins would take all that
+ * Postgres allows, and PostgREST would answer 503.
+ */
+const MOST_CONNECTIONS = 10;
+
 export interface AuthOptions {
   apiUrl: string;
   databasePort: number;
@@ -58,18 +64,23 @@ async function connect(url: string): Promise<PostgresConnection> {
   // The first statement loads the database's array types. Later connections reuse them.
   await driver`select`;
   await driver.end();
+  const waiting: (() => void)[] = [];
+  let free = MOST_CONNECTIONS;
+  const reserve = async () => {
+    if (free > 0) free--;
+    else await new Promise<void>((resolve) => waiting.push(resolve));
+    // Whoever waits gets its place.
+    return openClient(driver, () => waiting.shift()?.() ?? free++);
+  };
   // Lite calls nothing else of its driver.
-  Object.assign(driver, {
-    reserve: () => Promise.resolve(openClient(driver)),
-    end: async () => {},
-  });
+  Object.assign(driver, { reserve, end: async () => {} });
   return connection;
 }
 
 type Statement = [text: string, parameters: postgres.ParameterOrJSON<never>[]];
 
 /** Opens one connection. It never reconnects, so that no transaction continues on another one. */
-function openClient({ options }: postgres.Sql) {
+function openClient({ options }: postgres.Sql, onEnd: () => void) {
   let isClosed = false;
   const closed = Promise.withResolvers<never>();
   closed.promise.catch(() => {});
@@ -84,6 +95,6 @@ function openClient({ options }: postgres.Sql) {
   return {
     unsafe: (...statement: Statement) =>
       isClosed ? closed.promise : Promise.race([client.unsafe(...statement), closed.promise]),
-    release: () => void client.end({ timeout: 1 }),
+    release: () => void client.end({ timeout: 1 }).finally(onEnd),
   };
 }
