@@ -1,11 +1,15 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { runCommand } from "./run_command.ts";
 
 /** Postgres refuses to run as root. Then it runs as this user, whom every Unix has. */
 const NOBODY = 65534;
 const isRoot = Deno.uid() === 0;
+
+/** In place of the file in the cluster's folder. */
+const CONFIG_FILE = fileURLToPath(new URL("postgresql.conf", import.meta.url));
 
 export interface PostgresOptions {
   /** Folder of the cluster. The first start creates it. */
@@ -32,11 +36,7 @@ export async function startPostgres(options: PostgresOptions): Promise<void> {
   if (!existsSync(dataDir)) await initializeCluster(options);
   const settings = [
     `-p ${port}`,
-    "-c listen_addresses=127.0.0.1",
-    "-c unix_socket_directories=",
-    "-c timezone=UTC",
-    // As on a small hosted project.
-    "-c max_connections=60",
+    `-c config_file=${CONFIG_FILE}`,
     ...more.map((setting) => `-c ${setting}`),
   ];
   const log = join(dataDir, "server.log");
@@ -65,11 +65,10 @@ async function initializeCluster(options: PostgresOptions): Promise<void> {
     `--pwfile=${passwordFile}`,
     "--auth=scram-sha-256",
     "--encoding=UTF8",
-    // The same on every system, whatever locales are installed.
+    // As on Supabase (supabase/postgres, Dockerfile-17), but for LC_MONETARY and the like: not every system has en_US.
+    "--locale-provider=icu",
+    "--icu-locale=en-US",
     "--locale=C",
-    ...await majorVersion(programs) >= 17
-      ? ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-      : [],
   ], programs);
   await Deno.remove(passwordFile);
   await Deno.rename(unfinished, dataDir);
