@@ -101,10 +101,20 @@ describe("the tables that the page logs", () => {
 });
 
 describe("the page's commands", () => {
-  it("write an organization and an entry from outside, and may be repeated", async () => {
-    const { apiUrl, secretKey, databaseUrl } = project.stack;
-    const environment = { API_URL: apiUrl, SECRET_KEY: secretKey, DB_URL: databaseUrl };
-    const run = () => runRecipes(environment, "adopting.md");
+  it("write an organization and an entry from outside, and may be repeated. A cast of an entry is refused", async () => {
+    const acme = await project.newOrganization();
+    await sql`insert into public.memberships values (${acme}, ${person.id}, 30)`;
+    const { data: { session } } = await person.client.auth.getSession();
+    const { apiUrl, publishableKey, secretKey, databaseUrl } = project.stack;
+    const run = async () =>
+      await runRecipes({
+        API_URL: apiUrl,
+        PUBLISHABLE_KEY: publishableKey,
+        SECRET_KEY: secretKey,
+        DB_URL: databaseUrl,
+        ACCESS_TOKEN: session?.access_token ?? "",
+        ORGANIZATION_ID: (await project.organization(acme)).id,
+      }, "adopting.md");
     const [first, second] = [await run(), await run()];
     const organization = first.outputOf("on_conflict=external_id");
     assertEquals(JSON.parse(organization)[0].external_id, "org_2b");
@@ -112,6 +122,7 @@ describe("the page's commands", () => {
     assertEquals(JSON.parse(first.outputOf("record_entries")), { recorded: 1 });
     assertEquals(JSON.parse(second.outputOf("record_entries")), { recorded: 0 });
     assertEquals((await entriesOf("org_2b")).length, 1);
+    assertEquals(second.outputOf("pgrst_scalar"), "true");
   });
 });
 
