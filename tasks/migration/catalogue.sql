@@ -25,7 +25,9 @@ from relations c
 union all
 select concat('column ', c.name, '.', a.attnum, ' ', a.attname), jsonb_build_array(
   format_type(a.atttypid, a.atttypmod), a.attcollation::regcollation, a.attnotnull, a.attidentity, a.attgenerated,
-  a.attoptions, a.attstattarget, a.attstorage, a.attcompression, pg_temp.sorted(a.attacl),
+  -- Since November 2026, Postgres counts there how often a column was changed.
+  array(select o from unnest(a.attoptions) as o where o not like 'pg\_attver=%'),
+  a.attstattarget, a.attstorage, a.attcompression, pg_temp.sorted(a.attacl),
   pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum)
 )
 from relations c
