@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 9f16b5d46976747dded889618761b4c7dc735bf61fa55f1b13d9f091f03d0de7.
+-- Written by deno task migration from supabase/schemas, sha256 cffd673b4ebdcf88834205c58c3b40b63b2513a43bbfd5f8e2b3fca43ccdbc8f.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -805,8 +805,8 @@ create trigger count_deleted
 
 -- From supabase/schemas/09_queries.sql.
 
--- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions) returns
--- a reading, which begins with what happened.
+-- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions)
+-- returns a reading, which begins with what happened.
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -845,16 +845,11 @@ create type audit_log_private.reading as (
   -- catalogue), invalid_cursor, too_many (to count).
   decision text,
   total bigint,
-  -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
-  -- Null if since and until are midnights.
-  earlier_in_day bigint,
-  earlier_in_hour bigint,
   -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
   -- lines on without parsing them. There is a line break between two items, and nowhere else.
   items text,
-  -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
+  -- How many entries these are, for the usage of a key.
   entries integer,
-  read_mode text,
   -- Of the feed: the cursor to go on with, and whether it leads to more now.
   cursor text,
   has_more boolean,
@@ -1020,89 +1015,105 @@ comment on function audit_log_private.repair_entry_counts is
   'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
   'sums of months. Returns how many counts of a day and action were wrong.';
 
-create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.reading
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  wanted_actions constant text[] := query.actions;
-  wanted_email constant text := query.user_email;
-  -- As in read_page.
-  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
-  first_day constant date := query.since at time zone 'UTC';
-  end_day constant date := query.until at time zone 'UTC';
-  whole record;
-  counted record;
-  before_until record;
-  read audit_log_private.reading;
-begin
-  if wanted_actions is not null then
-    perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
-    -- wanted_actions[1] is null for an array of arrays.
-    if not found or wanted_actions[1] is null or cardinality(wanted_actions) > 20 then
-      read.decision := 'invalid_query';
-      return read;
-    end if;
-  end if;
-  read.decision := 'accepted';
-  read.items := '[]';
-  read.entries := 0;
-  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
-  -- index, up to a million.
-  if wanted_email is not null then
-    select count(*) filter (where wanted_actions is null or e.action = any (wanted_actions)) as matching, count(*) as examined
-    into strict counted
-    from (
-      select e.action from audit_log.audit_entries e
-      where e.organization_id = count_matching.organization_id and lower(e.user_email) = wanted_email
-        and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
-      limit 1000001
-    ) as e;
-    if counted.examined > 1000000 then
-      read := null;
-      read.decision := 'too_many';
-    else
-      read.total := counted.matching;
-    end if;
-    return read;
-  end if;
+create type audit_log_private.matching as (
+  -- accepted, invalid_query or too_many, as in a reading.
+  decision text,
+  total bigint,
+  -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
+  earlier_in_hours bigint,
+  earlier_in_hour bigint
+);
+comment on type audit_log_private.matching is 'What count_matching returns.';
 
-  -- The total: counts of the days from since's up to, not including, until's; minus what that first day has before since;
-  -- plus what until's day has before until. Within 28 days there is no whole month:
-  if end_day - first_day < 28 then
-    read.total := (
-      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
-      where c.organization_id = count_matching.organization_id and c.day >= first_day and c.day < end_day
-        and (wanted_actions is null or c.action = any (wanted_actions))
-    );
-  else
-    whole := audit_log_private.whole_months(first_day, end_day - 1);
-    read.total := (
-      select coalesce(sum(p.entries), 0)
-      from audit_log_private.count_periods(
-        organization_id, wanted_actions, first_day, end_day - 1, whole.first_month, whole.end_month
-      ) as p
-    );
+create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  refused audit_log_private.matching;
+begin
+  if query.actions is not null then
+    perform from audit_log.actions a where a.code = any (query.actions) having count(*) = cardinality(query.actions);
+    -- actions[1] is null for an array of arrays.
+    if not found or query.actions[1] is null or cardinality(query.actions) > 20 then
+      refused.decision := 'invalid_query';
+      return refused;
+    end if;
   end if;
-  if query.since > first_day::timestamp at time zone 'UTC' or query.until > end_day::timestamp at time zone 'UTC' then
-    counted := audit_log_private.count_before(organization_id, wanted_actions, query.since);
-    before_until := audit_log_private.count_before(organization_id, wanted_actions, query.until);
-    read.earlier_in_hour := counted.in_hour;
-    read.earlier_in_day := counted.in_hours + counted.in_hour;
-    read.total := read.total - read.earlier_in_day + before_until.in_hours + before_until.in_hour;
+  if query.user_email is not null then
+    return audit_log_private.count_person(organization_id, query);
   end if;
-  return read;
+  return audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
 end $$;
 comment on function audit_log_private.count_matching is
-  'Begins a reading of entries: its total, and no items yet. invalid_query if there are more than 20 actions, or '
-  'one is not in the catalogue or given twice. too_many if the query names a person who has more than 1,000,000 '
-  'entries in this range. query: as with_defaults gives it.';
+  'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
+  'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
+  'range. query: as with_defaults gives it.';
+
+create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  matching audit_log_private.matching;
+begin
+  select
+    case when count(*) > 1000000 then 'too_many' else 'accepted' end,
+    case when count(*) <= 1000000 then
+      count(*) filter (where query.actions is null or e.action = any (query.actions))
+    end
+  into strict matching.decision, matching.total
+  from (
+    select e.action from audit_log.audit_entries e
+    where e.organization_id = count_person.organization_id and lower(e.user_email) = query.user_email
+      -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
+      -- organization in it instead of the person's. So since is compared with two columns.
+      and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+    limit 1000001
+  ) as e;
+  return matching;
+end $$;
+comment on function audit_log_private.count_person is
+  'What count_matching returns for a person. Nothing counts persons while entries are written, which would cost '
+  'writers too much. They are counted in their index, up to a bound.';
+
+create function audit_log_private.count_between(
+  organization_id uuid, actions text[], since timestamptz, until timestamptz
+) returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  first_day constant date := since at time zone 'UTC';
+  end_day constant date := until at time zone 'UTC';
+  whole constant record := audit_log_private.whole_months(first_day, end_day - 1);
+  before_since constant record := audit_log_private.count_before(organization_id, actions, since);
+  before_until constant record := audit_log_private.count_before(organization_id, actions, until);
+  -- From the beginning of since's day to the beginning of until's.
+  in_days constant bigint := (
+    select coalesce(sum(p.entries), 0)
+    from audit_log_private.count_periods(
+      organization_id, actions, first_day, end_day - 1, whole.first_month, whole.end_month
+    ) as p
+  );
+begin
+  return (
+    'accepted',
+    in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
+    before_since.in_hours, before_since.in_hour
+  )::audit_log_private.matching;
+end $$;
+comment on function audit_log_private.count_between is
+  'What count_matching returns for actions (null: all) between two times, by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
 )
 -- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   utc constant timestamp := moment at time zone 'UTC';
   hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
@@ -1143,13 +1154,13 @@ begin
   first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
   end_month := date_trunc('month', (end_date + 1)::timestamp);
   if first_month >= end_month then
-    first_month := end_date + 1;
-    end_month := first_month;
+    first_month := null;
+    end_month := null;
   end if;
 end $$;
 comment on function audit_log_private.whole_months is
   'The whole months in a range of days, start and end included: the first month, and the month after the last. '
-  'If there is none, both are the day after the range.';
+  'If there is none, both are null.';
 
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
@@ -1159,7 +1170,8 @@ returns table (first_day date, last_day date, entries bigint)
 language sql stable
 begin atomic
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
+  where c.organization_id = count_periods.organization_id
+    and c.day >= start_date and c.day < coalesce(first_month, end_date + 1)
     and (actions is null or c.action = any (actions))
   union all
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
@@ -1179,171 +1191,127 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, '
-  'and by day before and after these. A period can have several rows.';
+  'The entries of a range of days, start and end included, counted by whole months (null: none), which '
+  'whole_months gives, and by day before and after these. A period can have several rows.';
 
--- From supabase/schemas/11_pages.sql.
+-- From supabase/schemas/11_scan.sql.
 
--- A page of the log by its offset, at the same cost wherever it lies.
+-- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
+-- feed's first batch.
+
+create type audit_log_private.place as (created_at timestamptz, id uuid);
+comment on type audit_log_private.place is
+  'A place in the order of time: right after the entry with this time and id, whether there is one or not.';
+
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.place_before(moment timestamptz) returns audit_log_private.place
+language sql stable
+return (moment - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff')::audit_log_private.place;
+comment on function audit_log_private.place_before is 'The place before all entries of a moment.';
+
+-- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
+-- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
+--
+-- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
+-- reads the index alone.
+create function audit_log_private.scan(
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
+)
+returns setof audit_log.audit_entries
+language sql stable
+begin atomic
+  (
+    select e.* from audit_log.audit_entries e
+    where actions is null and person is null and e.organization_id = scan.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where cardinality(actions) = 1 and person is null and e.organization_id = scan.organization_id
+      and e.action = actions[1] and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    -- Each action is read in its own order, within the index.
+    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    from (
+      select f.organization_id, f.created_at, f.id
+      from unnest(actions) as wanted (action)
+      cross join lateral (
+        select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+        where cardinality(actions) > 1 and person is null and e.organization_id = scan.organization_id
+          and e.action = wanted.action and (e.created_at, e.id) > ((place).created_at, (place).id)
+          and e.created_at < until
+        order by e.created_at, e.id limit most
+      ) as f
+      order by f.created_at, f.id limit most
+    ) as e
+    left join audit_log.audit_entries r
+      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
+    order by e.created_at, e.id
+  )
+  union all
+  (
+    -- Other actions of the person are passed over within the index.
+    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    from (
+      select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+      where person is not null and e.organization_id = scan.organization_id and lower(e.user_email) = person
+        and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+        and (actions is null or e.action = any (actions))
+      order by e.created_at, e.id limit most
+    ) as e
+    left join audit_log.audit_entries r
+      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
+    order by e.created_at, e.id
+  );
+end;
+comment on function audit_log_private.scan is
+  'The first entries after a place, before a time, with one of these actions (null: all) and of this person '
+  '(null: everybody), in the order of time: at most so many. For rows, call it without hash and merge joins.';
+
+-- From supabase/schemas/12_pages.sql.
+
+-- A page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to a month, a day
+-- and an hour. Only within the hour, entries are skipped.
 
 create function audit_log_private.read_page(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.reading
 -- Stable: all its statements see the snapshot of the calling statement, so that total and items belong to the
 -- same moment. plpgsql keeps plans between calls; force_generic_plan keeps it from planning anew. A generic plan knows
--- no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit).
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- no sizes, so its estimates grow with the log, until Postgres compiles it for each page (jit), or reads the whole
+-- table for a join in scan.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  wanted_actions constant text[] := query.actions;
-  wanted_email constant text := query.user_email;
-  -- Of a person, (created_at, id) is compared with (since, least_id). Postgres takes a column between two values for a
-  -- narrow range, and might then read all entries of the organization in it instead of the person's.
-  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
-  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
-  entries bigint;
-  -- How many entries lie before the page, oldest first: of the range, then of its first period, day and
-  -- hour. Only those of the hour are read and skipped.
-  skip bigint;
-  person_skip bigint;
-  from_end boolean;
-  first_day date := query.since at time zone 'UTC';
-  last_day date := (query.until - interval '1 microsecond') at time zone 'UTC';
-  whole record;
-  first_hour timestamptz;
+  matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
+  entries constant integer := greatest(0, least(query.page_limit, matching.total - query.page_offset));
+  -- How many entries lie before the page, oldest first.
+  skip constant bigint :=
+    case when query.newest_first then matching.total - query.page_offset - entries else query.page_offset end;
+  place audit_log_private.place;
   items text;
+  read audit_log_private.reading;
 begin
-  if read.decision <> 'accepted' then
+  read.decision := matching.decision;
+  if matching.decision <> 'accepted' then
     return read;
   end if;
-  read.read_mode := 'pages';
-  entries := greatest(0, least(query.page_limit, read.total - query.page_offset));
+  read.total := matching.total;
+  read.entries := entries;
+  read.items := '[]';
   if entries = 0 then
     return read;
   end if;
-  read.entries := entries;
-  skip := case when query.newest_first then read.total - query.page_offset - entries else query.page_offset end;
-
-  -- A person has no counts to find a place by: their entries are skipped in the index, from the nearer end.
-  if wanted_email is not null then
-    person_skip := least(skip, read.total - skip - entries);
-    from_end := person_skip < skip;
-    last_day := first_day;
-    skip := 0;
-  elsif read.earlier_in_day > 0 then
-    -- The counts lead to the page from the beginning of the first day.
-    skip := skip + read.earlier_in_day;
-  end if;
-  -- A first page, too, is looked for: many entries before it may be deleted, and still in the index.
-  if first_day < last_day then
-    whole := audit_log_private.whole_months(first_day, last_day);
-    select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, skip
-    from (
-      select c.first_day, c.last_day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.first_day) as running_total
-      from audit_log_private.count_periods(
-        organization_id, wanted_actions, first_day, last_day, whole.first_month, whole.end_month
-      ) as c
-      group by c.first_day, c.last_day
-    ) as p
-    where p.running_total > skip
-    order by p.first_day limit 1;
-  end if;
-  if first_day < last_day then
-    select d.day, skip - (d.running_total - d.entries) into strict first_day, skip
-    from (
-      select c.day, sum(c.entries) as entries, sum(sum(c.entries)) over (order by c.day) as running_total
-      from audit_log_private.entry_counts c
-      where c.organization_id = read_page.organization_id and c.day >= first_day and c.day <= last_day
-        and (wanted_actions is null or c.action = any (wanted_actions))
-      group by c.day
-    ) as d
-    where d.running_total > skip
-    order by d.day limit 1;
-  end if;
-  first_hour := first_day::timestamp at time zone 'UTC';
-  if skip > 0 then
-    select first_hour + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
-    into strict first_hour, skip
-    from (
-      select u.hour - 1 as hour, sum(u.entries) as entries, sum(sum(u.entries)::integer) over (order by u.hour) as running_total
-      from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
-      where c.organization_id = read_page.organization_id
-        and c.day = first_day
-        and (wanted_actions is null or c.action = any (wanted_actions))
-      group by u.hour
-    ) as h
-    where h.running_total > skip
-    order by h.hour limit 1;
-  end if;
-  if first_hour < query.since and wanted_email is null then
-    skip := skip - read.earlier_in_hour;
-  end if;
-
-  -- A statement for each index, in its order. (A row comparison that begins with an equal column, such as
-  -- (action, created_at) < (…), would not end the scan at the end of the range.)
-  if wanted_email is not null then
-    -- Skips within the index, and only then visits the entries.
-    select string_agg(audit_log_private.entry_line(e), E',\n' order by e.created_at, e.id) into strict items
-    from (
-      (
-        select e.created_at, e.id from audit_log.audit_entries e
-        where not from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
-          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
-          and (wanted_actions is null or e.action = any (wanted_actions))
-        order by e.created_at, e.id limit entries offset person_skip
-      )
-      union all
-      (
-        select e.created_at, e.id from audit_log.audit_entries e
-        where from_end and e.organization_id = read_page.organization_id and lower(e.user_email) = wanted_email
-          and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
-          and (wanted_actions is null or e.action = any (wanted_actions))
-        order by e.created_at desc, e.id desc limit entries offset person_skip
-      )
-    ) as place
-    join audit_log.audit_entries e
-      on e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id;
-  elsif wanted_actions is null then
-    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
-    from (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
-      order by e.created_at, e.id limit entries offset skip
-    ) as e;
-  elsif cardinality(wanted_actions) = 1 then
-    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n') into strict items
-    from (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id and e.action = wanted_actions[1]
-        and e.created_at >= greatest(first_hour, query.since) and e.created_at < query.until
-      order by e.created_at, e.id limit entries offset skip
-    ) as e;
-  else
-    -- Each action is read in its own order, within the index. Beyond the hour in which entries are skipped, none can
-    -- have more than the page takes.
-    select string_agg(audit_log_private.entry_line(e::audit_log.audit_entries), E',\n' order by e.created_at, e.id)
-    into strict items
-    from (
-      select place.created_at, place.id
-      from unnest(wanted_actions) as wanted (action)
-      cross join (
-        values
-          (greatest(first_hour, query.since), least(query.until, first_hour + interval '1 hour'), skip + entries),
-          (first_hour + interval '1 hour', query.until, entries)
-      ) as span (start_time, end_time, most)
-      cross join lateral (
-        select e.created_at, e.id from audit_log.audit_entries e
-        where e.organization_id = read_page.organization_id and e.action = wanted.action
-          and e.created_at >= span.start_time and e.created_at < span.end_time
-        order by e.created_at, e.id limit span.most
-      ) as place
-      order by place.created_at, place.id limit entries offset skip
-    ) as place
-    -- Without offset 0, a generic plan would read the whole table to join it.
-    cross join lateral (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = read_page.organization_id and e.created_at = place.created_at and e.id = place.id
-      offset 0
-    ) as e;
-  end if;
+  place := case
+    when query.user_email is null then audit_log_private.place_of(organization_id, query, matching, skip)
+    else audit_log_private.place_of_person(organization_id, query, matching, skip)
+  end;
+  select string_agg(audit_log_private.entry_line(s), E',\n') into strict items
+  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, entries) as s;
   if query.newest_first then
     select string_agg(l.line, E',\n' order by l.place desc) into strict items
     from string_to_table(items, E',\n') with ordinality as l (line, place);
@@ -1354,7 +1322,136 @@ end $$;
 comment on function audit_log_private.read_page is
   'A page of an organization''s entries, by its offset. query: as with_defaults gives it.';
 
--- From supabase/schemas/12_cursors.sql.
+create function audit_log_private.place_of(
+  organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
+) returns audit_log_private.place
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  first_day constant date := query.since at time zone 'UTC';
+  last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
+  whole constant record := audit_log_private.whole_months(first_day, last_day);
+  -- The counts begin at midnight.
+  skip_from_midnight constant bigint := matching.earlier_in_hours + matching.earlier_in_hour + skip;
+  period constant record := audit_log_private.period_at(
+    organization_id, query.actions, first_day, last_day, whole.first_month, whole.end_month, skip_from_midnight
+  );
+  day constant record := audit_log_private.period_at(
+    organization_id, query.actions, period.first_day, period.last_day, null, null, period.left_to_skip
+  );
+  hour constant record := audit_log_private.hour_at(organization_id, query.actions, day.first_day, day.left_to_skip);
+  start constant audit_log_private.place := audit_log_private.place_before(greatest(hour.start_time, query.since));
+  skip_in_hour constant bigint :=
+    hour.left_to_skip - case when hour.start_time < query.since then matching.earlier_in_hour else 0 end;
+  place audit_log_private.place;
+begin
+  if skip_in_hour = 0 then
+    return start;
+  end if;
+  select s.created_at, s.id into strict place
+  from audit_log_private.scan(
+    organization_id, query.actions, null, start, least(query.until, hour.start_time + interval '1 hour'), skip_in_hour
+  ) as s
+  offset skip_in_hour - 1;
+  return place;
+end $$;
+comment on function audit_log_private.place_of is
+  'The place behind so many of the entries that match a query, by their counts. The place is also looked for '
+  'where there is none to skip: many entries before the first may be deleted, and still in the index. matching: '
+  'as count_matching gives it.';
+
+create function audit_log_private.period_at(
+  organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
+  out first_day date, out last_day date, out left_to_skip bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+begin
+  if start_date = end_date then
+    first_day := start_date;
+    last_day := end_date;
+    left_to_skip := skip;
+    return;
+  end if;
+  select p.first_day, p.last_day, skip - (p.running_total - p.entries) into strict first_day, last_day, left_to_skip
+  from (
+    select
+      c.first_day, c.last_day, sum(c.entries) as entries,
+      sum(sum(c.entries)) over (order by c.first_day) as running_total
+    from audit_log_private.count_periods(organization_id, actions, start_date, end_date, first_month, end_month) as c
+    group by c.first_day, c.last_day
+  ) as p
+  where p.running_total > skip
+  order by p.first_day limit 1;
+end $$;
+comment on function audit_log_private.period_at is
+  'The period, of those that count_periods gives for these arguments, in which one arrives after so many entries, '
+  'and how many of them to skip within it.';
+
+create function audit_log_private.hour_at(
+  organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
+)
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  midnight constant timestamptz := day::timestamp at time zone 'UTC';
+begin
+  if skip = 0 then
+    start_time := midnight;
+    left_to_skip := 0;
+    return;
+  end if;
+  select midnight + h.hour * interval '1 hour', skip - (h.running_total - h.entries)
+  into strict start_time, left_to_skip
+  from (
+    select
+      u.hour - 1 as hour, sum(u.entries) as entries,
+      sum(sum(u.entries)::integer) over (order by u.hour) as running_total
+    from audit_log_private.entry_counts c cross join unnest(c.hours) with ordinality as u (entries, hour)
+    where c.organization_id = hour_at.organization_id and c.day = hour_at.day
+      and (actions is null or c.action = any (actions))
+    group by u.hour
+  ) as h
+  where h.running_total > skip
+  order by h.hour limit 1;
+end $$;
+comment on function audit_log_private.hour_at is
+  'The hour of a day in which one arrives after so many entries, and how many of them to skip within it. '
+  'Midnight, if there is none to skip.';
+
+create function audit_log_private.place_of_person(
+  organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
+) returns audit_log_private.place
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  start constant audit_log_private.place := audit_log_private.place_before(query.since);
+  place audit_log_private.place;
+begin
+  if skip = 0 then
+    return start;
+  elsif skip <= matching.total / 2 then
+    select s.created_at, s.id into strict place
+    from audit_log_private.scan(organization_id, query.actions, query.user_email, start, query.until, skip) as s
+    offset skip - 1;
+  else
+    select e.created_at, e.id into strict place from audit_log.audit_entries e
+    where e.organization_id = place_of_person.organization_id and lower(e.user_email) = query.user_email
+      and (e.created_at, e.id) > (start.created_at, start.id) and e.created_at < query.until
+      and (query.actions is null or e.action = any (query.actions))
+    order by e.created_at desc, e.id desc limit 1 offset matching.total - skip;
+  end if;
+  return place;
+end $$;
+comment on function audit_log_private.place_of_person is
+  'What place_of returns, for a query of a person, who has no counts: their entries are skipped in the index, '
+  'from the nearer end.';
+
+-- From supabase/schemas/13_cursors.sql.
 
 -- A cursor of the feed holds a Postgres snapshot: what its reader has seen (docs/design.md says why). What is new at
 -- one moment is a batch, read in pages: the cursor also holds the snapshot that bounds the batch, and the last place
@@ -1546,7 +1643,7 @@ end $$;
 comment on function audit_log_private.decode_cursor is
   'Decrypts a cursor; null when it does not belong to the key''s scope and this database.';
 
--- From supabase/schemas/13_feed.sql.
+-- From supabase/schemas/14_feed.sql.
 
 -- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
 -- list_unseen reads the next entries of a batch, through the index that fits it.
@@ -1556,22 +1653,23 @@ returns audit_log_private.reading
 -- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  key audit_log_private.cursor_key;
   present constant pg_snapshot := audit_log_private.log_snapshot();
-  read audit_log_private.reading := audit_log_private.count_matching(organization_id, query);
+  matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
+  cursor_key audit_log_private.cursor_key;
   cursor audit_log_private.feed_cursor;
   is_newest_batch boolean := false;
   batch record;
   items text[] := array[]::text[];
+  read audit_log_private.reading;
 begin
+  read.decision := matching.decision;
   if read.decision <> 'accepted' then
     return read;
   end if;
-  key := audit_log_private.cursor_key(audit_log_private.feed_scope(organization_id, query));
+  cursor_key := audit_log_private.cursor_key(audit_log_private.feed_scope(organization_id, query));
   if query.after <> 'beginning' then
-    cursor := audit_log_private.decode_cursor(query.after, key);
+    cursor := audit_log_private.decode_cursor(query.after, cursor_key);
     if cursor is null then
-      read := null;
       read.decision := 'invalid_cursor';
       return read;
     end if;
@@ -1582,9 +1680,8 @@ begin
       cursor.bound := present;
       cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
     end if;
-    batch := audit_log_private.list_unseen(organization_id, query, cursor);
+    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(items));
     items := items || batch.items;
-    query.page_limit := query.page_limit - cardinality(batch.items);
     if batch.has_more then
       cursor := batch.last_place;
       exit;
@@ -1600,15 +1697,15 @@ begin
   read.has_more := cursor.bound is not null;
   if read.has_more and cursor.seen is not null then
     -- Only the late transactions that are not read yet, to keep the cursor short.
-    cursor.seen := concat_ws(':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen), (
-      select coalesce(string_agg(x::text, ',' order by x), '') from pg_snapshot_xip(cursor.seen) as x
-      where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
-    ))::pg_snapshot;
+    cursor.seen := concat_ws(
+      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
+      array_to_string(audit_log_private.late_transactions(cursor), ',')
+    )::pg_snapshot;
   end if;
-  read.cursor := audit_log_private.encode_cursor(cursor, key);
+  read.total := matching.total;
+  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
   read.items := '[' || array_to_string(items, E',\n') || ']';
   read.entries := cardinality(items);
-  read.read_mode := 'feed';
   return read;
 end $$;
 comment on function audit_log_private.read_feed is
@@ -1629,128 +1726,96 @@ comment on function audit_log_private.feed_scope is
   'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
   'it.';
 
+create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array(
+    select x from pg_snapshot_xip(cursor.seen) as x
+    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+    order by x
+  );
+end $$;
+comment on function audit_log_private.late_transactions is
+  'The transactions that were in progress when the reader last asked, have committed since, and are not read to '
+  'their end yet.';
+
 create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
 comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
 
 create function audit_log_private.list_unseen(
-  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, wanted integer
 ) returns audit_log_private.feed_batch
 -- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  wanted_actions constant text[] := query.actions;
-  wanted_email constant text := query.user_email;
   is_first constant boolean := cursor.seen is null;
   -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
-  -- match (except those committed since the batch began), no more than the page takes.
+  -- match (except those committed since the batch began), no more than are wanted.
   most constant integer := case
-    when is_first and (wanted_actions is null or wanted_email is null) then least(10000, query.page_limit + 1) else 10000
+    when is_first and (query.actions is null or query.user_email is null) then least(10000, wanted + 1) else 10000
   end;
-  -- Where the last page ended. Without a last entry, before the range or the transaction.
-  place constant audit_log_private.feed_cursor := (
-    cursor.seen, cursor.bound, cursor.transaction_id,
-    coalesce(cursor.created_at, case when is_first then query.since - interval '1 microsecond' else '-infinity' end),
-    coalesce(
-      cursor.id,
-      case when is_first then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else '00000000-0000-0000-0000-000000000000' end::uuid
-    )
-  );
-  -- Transactions that were in progress in the old snapshot, have committed since, and are not read yet. Null if the
-  -- late ones are read.
-  late_transactions constant xid8[] := case when cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then array(
-    select x from pg_snapshot_xip(cursor.seen) as x
-    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
-  ) end;
-  page record;
+  -- Null if these are read.
+  late_transactions constant xid8[] := case
+    when cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then audit_log_private.late_transactions(cursor)
+  end;
+  -- Without a last entry, before the range or the transaction.
+  place constant audit_log_private.place := case
+    when cursor.id is null then audit_log_private.place_before(case when is_first then query.since else '-infinity' end)
+    else (cursor.created_at, cursor.id)::audit_log_private.place
+  end;
+  unseen record;
   batch audit_log_private.feed_batch;
 begin
-  -- One more than the page takes, to know whether there are more.
+  -- One more than wanted, to know whether there are more.
   select
     array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
     array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
-  into strict page
+  into strict unseen
   from (
-    select e.* from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
-    where pg_visible_in_snapshot(e.transaction_id, place.bound)
+    select e.* from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
+    where pg_visible_in_snapshot(e.transaction_id, cursor.bound)
       and e.created_at >= query.since and e.created_at < query.until
-      and (wanted_actions is null or e.action = any (wanted_actions))
-      and (wanted_email is null or lower(e.user_email) = wanted_email)
-    limit query.page_limit + 1
+      and (query.actions is null or e.action = any (query.actions))
+      and (query.user_email is null or lower(e.user_email) = query.user_email)
+    limit wanted + 1
   ) as e;
-  batch.has_more := cardinality(page.lines) > query.page_limit;
+  batch.has_more := cardinality(unseen.lines) > wanted;
   if batch.has_more then
-    batch.items := page.lines[1 : query.page_limit];
-    batch.last_place := case when query.page_limit = 0 then cursor else (
-      cursor.seen, cursor.bound, page.transaction_ids[query.page_limit], page.times[query.page_limit], page.ids[query.page_limit]
+    batch.items := unseen.lines[1 : wanted];
+    batch.last_place := case when wanted = 0 then cursor else (
+      cursor.seen, cursor.bound, unseen.transaction_ids[wanted], unseen.times[wanted], unseen.ids[wanted]
     )::audit_log_private.feed_cursor end;
     return batch;
   end if;
-  batch.items := coalesce(page.lines, '{}');
+  batch.items := coalesce(unseen.lines, '{}');
   -- If as many entries were examined as may be, the next page begins after the last of them.
-  select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor into batch.last_place
-  from audit_log_private.next_in_batch(organization_id, query, place, late_transactions, most) as e
+  select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor
+  into batch.last_place
+  from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
   limit 1 offset most - 1;
   batch.has_more := found;
   return batch;
 end $$;
 comment on function audit_log_private.list_unseen is
-  'The next entries of a batch as lines, whether there may be more of them, and the place where to go on then. '
-  'The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
+  'The next entries of a batch as lines, so many at most, whether there may be more of them, and the place where to '
+  'go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
   'transactions, then new ones (cursor.transaction_id says which).';
 
 create function audit_log_private.next_in_batch(
-  organization_id uuid, query audit_log.page_query, place audit_log_private.feed_cursor, late_transactions xid8[], most integer
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, place audit_log_private.place,
+  late_transactions xid8[], most integer
 )
 returns setof audit_log.audit_entries
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 language sql stable
 begin atomic
-  -- A branch for each index, as in read_page. Only one of them reads, in its order. The first four are the first batch.
-  (
-    select e.* from audit_log.audit_entries e
-    where (place).seen is null and (query).actions is null and (query).user_email is null
-      and e.organization_id = next_in_batch.organization_id
-      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
-    order by e.created_at, e.id limit most
-  )
-  union all
-  (
-    select e.* from audit_log.audit_entries e
-    where (place).seen is null and cardinality((query).actions) = 1 and (query).user_email is null
-      and e.organization_id = next_in_batch.organization_id and e.action = (query).actions[1]
-      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
-    order by e.created_at, e.id limit most
-  )
-  union all
-  (
-    -- As in read_page.
-    select e.*
-    from (
-      select first.created_at, first.id
-      from unnest((query).actions) as wanted (action)
-      cross join lateral (
-        select e.created_at, e.id from audit_log.audit_entries e
-        where (place).seen is null and cardinality((query).actions) > 1 and (query).user_email is null
-          and e.organization_id = next_in_batch.organization_id and e.action = wanted.action
-          and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
-        order by e.created_at, e.id limit most
-      ) as first
-      order by first.created_at, first.id limit most
-    ) as next
-    cross join lateral (
-      select e.* from audit_log.audit_entries e
-      where e.organization_id = next_in_batch.organization_id and e.created_at = next.created_at and e.id = next.id
-      offset 0
-    ) as e
-  )
-  union all
-  (
-    select e.* from audit_log.audit_entries e
-    where (place).seen is null and (query).user_email is not null
-      and e.organization_id = next_in_batch.organization_id and lower(e.user_email) = (query).user_email
-      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < (query).until
-    order by e.created_at, e.id limit most
-  )
+  -- Only one branch reads. In the first batch, all entries of a person are examined, whatever their action.
+  select e.* from audit_log_private.scan(
+    organization_id, case when (query).user_email is null then (query).actions end, (query).user_email, place,
+    (query).until, most
+  ) as e
+  where (cursor).seen is null
   union all
   (
     -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
@@ -1760,9 +1825,9 @@ begin atomic
       where e.organization_id = next_in_batch.organization_id and e.transaction_id = late.transaction_id
         -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
         and (e.created_at, e.id) > (
-          case when late.transaction_id = (place).transaction_id then (place).created_at else '-infinity' end,
+          case when late.transaction_id = (cursor).transaction_id then (place).created_at else '-infinity' end,
           case
-            when late.transaction_id = (place).transaction_id then (place).id
+            when late.transaction_id = (cursor).transaction_id then (place).id
             else '00000000-0000-0000-0000-000000000000'
           end
         )
@@ -1773,9 +1838,9 @@ begin atomic
   union all
   (
     select e.* from audit_log.audit_entries e
-    where (place).seen is not null and late_transactions is null and e.organization_id = next_in_batch.organization_id
-      and (e.transaction_id, e.created_at, e.id) > ((place).transaction_id, (place).created_at, (place).id)
-      and e.transaction_id < pg_snapshot_xmax((place).bound)
+    where (cursor).seen is not null and late_transactions is null and e.organization_id = next_in_batch.organization_id
+      and (e.transaction_id, e.created_at, e.id) > ((cursor).transaction_id, (place).created_at, (place).id)
+      and e.transaction_id < pg_snapshot_xmax((cursor).bound)
     order by e.transaction_id, e.created_at, e.id limit most
   );
 end;
@@ -1783,7 +1848,7 @@ comment on function audit_log_private.next_in_batch is
   'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
   'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
 
--- From supabase/schemas/14_seals.sql.
+-- From supabase/schemas/15_seals.sql.
 
 -- Seals. Anyone who keeps a seal outside the database can show later whether the log was changed.
 --
@@ -2215,7 +2280,7 @@ begin
 end $$;
 comment on function audit_log_private.seal_json is 'A seal as answers show it.';
 
--- From supabase/schemas/15_restoring.sql.
+-- From supabase/schemas/16_restoring.sql.
 
 -- The last step of every restore (docs/restoring.md).
 
@@ -2264,7 +2329,7 @@ comment on function audit_log_private.adopt_restored_log is
   'numbers of another cluster mean nothing here, so it begins a new epoch: existing entries count as older than '
   'all that will be written, and existing cursors are refused. Rewrites nothing. Returns the number of the epoch.';
 
--- From supabase/schemas/16_keys.sql.
+-- From supabase/schemas/17_keys.sql.
 
 -- API keys: what is stored about them, what each was used for, and their rate limit.
 --
@@ -2519,7 +2584,7 @@ comment on function audit_log_private.count_request is
   'Counts a request against its key''s rate limit and in the key''s usage, or refuses it. Locks the key''s row '
   'until the transaction ends. reset: seconds, rounded up, until one more request is possible.';
 
--- From supabase/schemas/17_manage_keys.sql.
+-- From supabase/schemas/18_manage_keys.sql.
 
 -- Administrators create, rotate, revoke and list the keys of their organization. The token is only ever in
 -- the answer of create_api_key or rotate_api_key.
@@ -2931,7 +2996,7 @@ comment on function audit_log.api_key_usage is
   'an API key, or with user_id about a person in the console. invalid_requests counts the requests answered with '
   '400. For administrators and auditors of the organization; others get 42501.';
 
--- From supabase/schemas/18_api.sql.
+-- From supabase/schemas/19_api.sql.
 
 -- One request to the API is one call of public_audit_log. It finds the key by the hash of the token.
 -- Then answer_request does the rest within that organization: it checks the key, reads the page and counts
@@ -2969,8 +3034,9 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
   key record;
-  may_read boolean := true;
+  is_let_through boolean := true;
   read audit_log_private.reading;
+  mode text;
   request record;
   actions json;
   answer text;
@@ -2994,11 +3060,11 @@ begin
   -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
   if key.looks_exhausted then
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
-    may_read := request.decision = 'counted';
+    is_let_through := request.decision = 'counted';
   end if;
   read.decision := 'invalid_query';
   -- Not "is not null", which would ask for every field.
-  if may_read and not query is null then
+  if is_let_through and not query is null then
     query := audit_log_private.with_defaults(query);
     if resource = 'seals' then
       read := audit_log_private.read_seals(organization_id, query);
@@ -3012,17 +3078,19 @@ begin
       perform set_config('synchronous_commit', 'on', true);
       read := audit_log_private.read_feed(organization_id, query);
     end if;
+    if resource = 'entries' and read.decision = 'accepted' then
+      mode := case when query.after is null then 'pages' else 'feed' end;
+    end if;
   end if;
   if not key.looks_exhausted then
     request := audit_log_private.count_request(
-      organization_id, api_key_id, client_address,
-      read.decision, coalesce(read.entries, 0), read.read_mode, read.has_more
+      organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), mode, read.has_more
     );
-  elsif may_read then
+  elsif is_let_through then
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
-      read_mode = coalesce(read.read_mode, r.read_mode),
+      read_mode = coalesce(mode, r.read_mode),
       caught_up_at = case when not read.has_more then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
@@ -3036,8 +3104,8 @@ begin
     );
   end if;
   if read.decision = 'invalid_query' and resource = 'entries' then
-    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that the
-    -- Edge Function still finds the error.
+    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that
+    -- the Edge Function still finds the error.
     select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
     where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;
@@ -3052,7 +3120,7 @@ end $$;
 comment on function audit_log_private.answer_request is
   'Answers a request with a key of this organization: see public_audit_log.';
 
--- From supabase/schemas/19_deletion.sql.
+-- From supabase/schemas/20_deletion.sql.
 
 -- Deletes old entries, and organizations that leave. Holds forbid both. As in the upkeep, one call does one bounded
 -- piece, and its caller commits (docs/operating.md). It is safe beside writers, readers and the upkeep, which then
@@ -3322,7 +3390,7 @@ comment on function audit_log_private.delete_empty_organization is
   'The last piece of delete_organization, if no writer is at work: seals, counts, holds, and the organization '
   'itself. Otherwise it returns false, and locks nothing.';
 
--- From supabase/schemas/20_console.sql.
+-- From supabase/schemas/21_console.sql.
 
 -- What administrators and auditors read of their organization in the console: by functions in audit_log, which
 -- call their namesakes in audit_log_private. Their reads are counted like those of keys.
@@ -3448,48 +3516,47 @@ create function audit_log_private.daily_entry_counts(
 ) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  read audit_log_private.reading;
+  matching audit_log_private.matching;
   first_hour timestamp;
   last_hour timestamp;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   query := audit_log_private.checked_query(query);
-  first_hour := date_trunc('hour', query.since at time zone 'UTC');
-  read := audit_log_private.count_matching(organization_id, query);
-  perform audit_log_private.require_accepted(read.decision);
+  matching := audit_log_private.count_matching(organization_id, query);
+  perform audit_log_private.require_accepted(matching.decision);
   -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
   -- before until.
+  first_hour := date_trunc('hour', query.since at time zone 'UTC');
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
-  return json_build_object('total', read.total, 'items', (
+  return json_build_object('total', matching.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
       select
         p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries
       from (
-        select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
-        cross join unnest(
-          case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
-        ) with ordinality as u (entries, hour)
+        select h.hour, h.entries from audit_log_private.entry_counts c
+        cross join lateral (
+          select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries
+          from unnest(
+            case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
+          ) with ordinality as u (entries, hour)
+        ) as h
         where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
-          and c.day between first_hour::date and last_hour::date
-          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour
-          and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
-        select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
+        select first_hour, -matching.earlier_in_hour where matching.earlier_in_hour > 0
         union all
         select last_hour, b.in_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where query.user_email is null
         union all
-        (
-          select e.created_at at time zone 'UTC', 1
-          from audit_log.audit_entries e
-          where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
-            -- As in read_page.
-            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
-            and e.created_at < query.until
-            and (query.actions is null or e.action = any (query.actions))
-        )
+        select e.created_at at time zone 'UTC', 1
+        from audit_log.audit_entries e
+        where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
+          -- As in count_person.
+          and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
+          and e.created_at < query.until
+          and (query.actions is null or e.action = any (query.actions))
       ) as p
       group by 1, 2 having sum(p.entries) <> 0
     ) as t
@@ -3569,7 +3636,7 @@ comment on function audit_log.latest_seal is
   'The end of an organization''s chain of seals: what to keep elsewhere; null when nothing is sealed yet. For '
   'administrators and auditors of the organization; others get 42501.';
 
--- From supabase/schemas/21_log_table.sql.
+-- From supabase/schemas/22_log_table.sql.
 
 -- log_table logs a table of the platform, with one call in one of its migrations (docs/adopting.md). It makes two
 -- functions and up to three triggers:
@@ -4030,7 +4097,7 @@ comment on function audit_log_private.log_table is
   'Logs a table from now on, with the actions that its inserts, updates and deletes mean. Calling it again '
   'replaces what the first call said. Raises 22023 or 0A000 and says why, or the error of an expression.';
 
--- From supabase/schemas/22_installed.sql.
+-- From supabase/schemas/23_installed.sql.
 
 -- Which functions are as the last migration of this service made them. Others may replace some; a later version
 -- replaces all others, so it first makes sure that nobody has changed them.
@@ -4109,7 +4176,7 @@ end $$;
 comment on function audit_log_private.refuse_replaced_functions is
   'The first statement of each migration after the first: raises 55000 if it would undo what somebody has changed.';
 
--- From supabase/schemas/23_upkeep.sql.
+-- From supabase/schemas/24_upkeep.sql.
 
 -- Upkeep: regular work in bounded pieces, so that no piece holds locks for long, however much there is to do. A
 -- function with a search_path cannot commit, so its caller commits after each piece (docs/operating.md).
@@ -4260,7 +4327,7 @@ comment on function audit_log_private.seal_and_compare is
   'and compares sealed days with their seals; some 20,000 entries or one longer day. Returns how much it did: '
   '20,000 and more means that there may be more.';
 
--- From supabase/schemas/24_health.sql.
+-- From supabase/schemas/25_health.sql.
 
 -- What an operator must know, and what a monitoring system counts (docs/operating.md).
 

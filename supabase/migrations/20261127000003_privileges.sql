@@ -1,5 +1,5 @@
--- Written by deno task migration from supabase/schemas, sha256 7b09ef1024fc3ccab6f5cae645564dbd95fc7d0132234211fef34840fbc8a0e8.
--- From supabase/schemas/25_privileges.sql.
+-- Written by deno task migration from supabase/schemas, sha256 117f971dd3f9fc8a72ed8ca45132e9237538e64ef6358e77db3edc1f992462c2.
+-- From supabase/schemas/26_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
 --

@@ -1,5 +1,5 @@
--- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions) returns
--- a reading, which begins with what happened.
+-- What readers ask, and how read functions answer. Each of these (read_page, read_feed, read_seals, read_actions)
+-- returns a reading, which begins with what happened.
 
 create function audit_log_private.check_days(start_date date, end_date date) returns void
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
@@ -38,16 +38,11 @@ create type audit_log_private.reading as (
   -- catalogue), invalid_cursor, too_many (to count).
   decision text,
   total bigint,
-  -- For read_page: how many matching entries of since's day lie before since, and how many of them are in since's hour.
-  -- Null if since and until are midnights.
-  earlier_in_day bigint,
-  earlier_in_hour bigint,
   -- Those of the page: the text of a JSON array with each item on a line of its own. The Edge Function passes these
   -- lines on without parsing them. There is a line break between two items, and nowhere else.
   items text,
-  -- How many entries these are, and how they were read: pages or feed. For the usage of a key.
+  -- How many entries these are, for the usage of a key.
   entries integer,
-  read_mode text,
   -- Of the feed: the cursor to go on with, and whether it leads to more now.
   cursor text,
   has_more boolean,

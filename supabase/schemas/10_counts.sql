@@ -78,89 +78,105 @@ comment on function audit_log_private.repair_entry_counts is
   'Corrects an organization''s counts by what entry_count_mismatches finds, beside writers. Also corrects the '
   'sums of months. Returns how many counts of a day and action were wrong.';
 
-create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
-returns audit_log_private.reading
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
-declare
-  wanted_actions constant text[] := query.actions;
-  wanted_email constant text := query.user_email;
-  -- As in read_page.
-  least_id constant uuid := uuid '00000000-0000-0000-0000-000000000000';
-  first_day constant date := query.since at time zone 'UTC';
-  end_day constant date := query.until at time zone 'UTC';
-  whole record;
-  counted record;
-  before_until record;
-  read audit_log_private.reading;
-begin
-  if wanted_actions is not null then
-    perform from audit_log.actions a where a.code = any (wanted_actions) having count(*) = cardinality(wanted_actions);
-    -- wanted_actions[1] is null for an array of arrays.
-    if not found or wanted_actions[1] is null or cardinality(wanted_actions) > 20 then
-      read.decision := 'invalid_query';
-      return read;
-    end if;
-  end if;
-  read.decision := 'accepted';
-  read.items := '[]';
-  read.entries := 0;
-  -- Nothing counts persons while entries are written, which would cost writers too much. They are counted in their
-  -- index, up to a million.
-  if wanted_email is not null then
-    select count(*) filter (where wanted_actions is null or e.action = any (wanted_actions)) as matching, count(*) as examined
-    into strict counted
-    from (
-      select e.action from audit_log.audit_entries e
-      where e.organization_id = count_matching.organization_id and lower(e.user_email) = wanted_email
-        and (e.created_at, e.id) >= (query.since, least_id) and e.created_at < query.until
-      limit 1000001
-    ) as e;
-    if counted.examined > 1000000 then
-      read := null;
-      read.decision := 'too_many';
-    else
-      read.total := counted.matching;
-    end if;
-    return read;
-  end if;
+create type audit_log_private.matching as (
+  -- accepted, invalid_query or too_many, as in a reading.
+  decision text,
+  total bigint,
+  -- How many matching entries the day of since has before since, as count_before gives them. Null for a person.
+  earlier_in_hours bigint,
+  earlier_in_hour bigint
+);
+comment on type audit_log_private.matching is 'What count_matching returns.';
 
-  -- The total: counts of the days from since's up to, not including, until's; minus what that first day has before since;
-  -- plus what until's day has before until. Within 28 days there is no whole month:
-  if end_day - first_day < 28 then
-    read.total := (
-      select coalesce(sum(c.entries), 0) from audit_log_private.entry_counts c
-      where c.organization_id = count_matching.organization_id and c.day >= first_day and c.day < end_day
-        and (wanted_actions is null or c.action = any (wanted_actions))
-    );
-  else
-    whole := audit_log_private.whole_months(first_day, end_day - 1);
-    read.total := (
-      select coalesce(sum(p.entries), 0)
-      from audit_log_private.count_periods(
-        organization_id, wanted_actions, first_day, end_day - 1, whole.first_month, whole.end_month
-      ) as p
-    );
+create function audit_log_private.count_matching(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  refused audit_log_private.matching;
+begin
+  if query.actions is not null then
+    perform from audit_log.actions a where a.code = any (query.actions) having count(*) = cardinality(query.actions);
+    -- actions[1] is null for an array of arrays.
+    if not found or query.actions[1] is null or cardinality(query.actions) > 20 then
+      refused.decision := 'invalid_query';
+      return refused;
+    end if;
   end if;
-  if query.since > first_day::timestamp at time zone 'UTC' or query.until > end_day::timestamp at time zone 'UTC' then
-    counted := audit_log_private.count_before(organization_id, wanted_actions, query.since);
-    before_until := audit_log_private.count_before(organization_id, wanted_actions, query.until);
-    read.earlier_in_hour := counted.in_hour;
-    read.earlier_in_day := counted.in_hours + counted.in_hour;
-    read.total := read.total - read.earlier_in_day + before_until.in_hours + before_until.in_hour;
+  if query.user_email is not null then
+    return audit_log_private.count_person(organization_id, query);
   end if;
-  return read;
+  return audit_log_private.count_between(organization_id, query.actions, query.since, query.until);
 end $$;
 comment on function audit_log_private.count_matching is
-  'Begins a reading of entries: its total, and no items yet. invalid_query if there are more than 20 actions, or '
-  'one is not in the catalogue or given twice. too_many if the query names a person who has more than 1,000,000 '
-  'entries in this range. query: as with_defaults gives it.';
+  'How many entries match a query. invalid_query if there are more than 20 actions, or one is not in the '
+  'catalogue or given twice. too_many if the query names a person who has more than 1,000,000 entries in this '
+  'range. query: as with_defaults gives it.';
+
+create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  matching audit_log_private.matching;
+begin
+  select
+    case when count(*) > 1000000 then 'too_many' else 'accepted' end,
+    case when count(*) <= 1000000 then
+      count(*) filter (where query.actions is null or e.action = any (query.actions))
+    end
+  into strict matching.decision, matching.total
+  from (
+    select e.action from audit_log.audit_entries e
+    where e.organization_id = count_person.organization_id and lower(e.user_email) = query.user_email
+      -- Postgres takes a column between two values for a narrow range, and might then read all entries of the
+      -- organization in it instead of the person's. So since is compared with two columns.
+      and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000') and e.created_at < query.until
+    limit 1000001
+  ) as e;
+  return matching;
+end $$;
+comment on function audit_log_private.count_person is
+  'What count_matching returns for a person. Nothing counts persons while entries are written, which would cost '
+  'writers too much. They are counted in their index, up to a bound.';
+
+create function audit_log_private.count_between(
+  organization_id uuid, actions text[], since timestamptz, until timestamptz
+) returns audit_log_private.matching
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+declare
+  first_day constant date := since at time zone 'UTC';
+  end_day constant date := until at time zone 'UTC';
+  whole constant record := audit_log_private.whole_months(first_day, end_day - 1);
+  before_since constant record := audit_log_private.count_before(organization_id, actions, since);
+  before_until constant record := audit_log_private.count_before(organization_id, actions, until);
+  -- From the beginning of since's day to the beginning of until's.
+  in_days constant bigint := (
+    select coalesce(sum(p.entries), 0)
+    from audit_log_private.count_periods(
+      organization_id, actions, first_day, end_day - 1, whole.first_month, whole.end_month
+    ) as p
+  );
+begin
+  return (
+    'accepted',
+    in_days - before_since.in_hours - before_since.in_hour + before_until.in_hours + before_until.in_hour,
+    before_since.in_hours, before_since.in_hour
+  )::audit_log_private.matching;
+end $$;
+comment on function audit_log_private.count_between is
+  'What count_matching returns for actions (null: all) between two times, by the counts.';
 
 create function audit_log_private.count_before(
   organization_id uuid, actions text[], moment timestamptz, out in_hours bigint, out in_hour bigint
 )
 -- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
 declare
   utc constant timestamp := moment at time zone 'UTC';
   hour constant timestamptz := date_trunc('hour', utc) at time zone 'UTC';
@@ -201,13 +217,13 @@ begin
   first_month := date_trunc('month', (start_date - 1)::timestamp) + interval '1 month';
   end_month := date_trunc('month', (end_date + 1)::timestamp);
   if first_month >= end_month then
-    first_month := end_date + 1;
-    end_month := first_month;
+    first_month := null;
+    end_month := null;
   end if;
 end $$;
 comment on function audit_log_private.whole_months is
   'The whole months in a range of days, start and end included: the first month, and the month after the last. '
-  'If there is none, both are the day after the range.';
+  'If there is none, both are null.';
 
 -- Without settings, so that Postgres inlines it. Its names are resolved here, once.
 create function audit_log_private.count_periods(
@@ -217,7 +233,8 @@ returns table (first_day date, last_day date, entries bigint)
 language sql stable
 begin atomic
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
-  where c.organization_id = count_periods.organization_id and c.day >= start_date and c.day < first_month
+  where c.organization_id = count_periods.organization_id
+    and c.day >= start_date and c.day < coalesce(first_month, end_date + 1)
     and (actions is null or c.action = any (actions))
   union all
   select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
@@ -237,5 +254,5 @@ begin atomic
     and c.writer_pid <> 0 and (actions is null or c.action = any (actions));
 end;
 comment on function audit_log_private.count_periods is
-  'The entries of a range of days, start and end included, counted by the whole months that whole_months gives, '
-  'and by day before and after these. A period can have several rows.';
+  'The entries of a range of days, start and end included, counted by whole months (null: none), which '
+  'whole_months gives, and by day before and after these. A period can have several rows.';

@@ -122,48 +122,47 @@ create function audit_log_private.daily_entry_counts(
 ) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  read audit_log_private.reading;
+  matching audit_log_private.matching;
   first_hour timestamp;
   last_hour timestamp;
 begin
   perform audit_log_private.require_access(organization_id, for_admins => false);
   query := audit_log_private.checked_query(query);
-  first_hour := date_trunc('hour', query.since at time zone 'UTC');
-  read := audit_log_private.count_matching(organization_id, query);
-  perform audit_log_private.require_accepted(read.decision);
+  matching := audit_log_private.count_matching(organization_id, query);
+  perform audit_log_private.require_accepted(matching.decision);
   -- The counts have whole hours. The first one loses what lies before since, and of the last one only counts what lies
   -- before until.
+  first_hour := date_trunc('hour', query.since at time zone 'UTC');
   last_hour := date_trunc('hour', query.until at time zone 'UTC');
-  return json_build_object('total', read.total, 'items', (
+  return json_build_object('total', matching.total, 'items', (
     select coalesce(json_agg(json_strip_nulls(to_json(t)) order by t.day, t.hour), '[]') from (
       select
         p.hour::date as day, case when by_hour then extract(hour from p.hour) end as hour, sum(p.entries) as entries
       from (
-        select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries from audit_log_private.entry_counts c
-        cross join unnest(
-          case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
-        ) with ordinality as u (entries, hour)
+        select h.hour, h.entries from audit_log_private.entry_counts c
+        cross join lateral (
+          select c.day + (u.hour - 1) * interval '1 hour' as hour, u.entries
+          from unnest(
+            case when by_hour or c.day in (first_hour::date, last_hour::date) then c.hours else array[c.entries] end
+          ) with ordinality as u (entries, hour)
+        ) as h
         where query.user_email is null and c.organization_id = daily_entry_counts.organization_id
-          and c.day between first_hour::date and last_hour::date
-          and c.day + (u.hour - 1) * interval '1 hour' >= first_hour
-          and c.day + (u.hour - 1) * interval '1 hour' < last_hour
+          and c.day between first_hour::date and last_hour::date and h.hour >= first_hour and h.hour < last_hour
           and (query.actions is null or c.action = any (query.actions))
         union all
-        select first_hour, -read.earlier_in_hour where read.earlier_in_hour > 0
+        select first_hour, -matching.earlier_in_hour where matching.earlier_in_hour > 0
         union all
         select last_hour, b.in_hour
         from audit_log_private.count_before(organization_id, query.actions, query.until) as b
         where query.user_email is null
         union all
-        (
-          select e.created_at at time zone 'UTC', 1
-          from audit_log.audit_entries e
-          where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
-            -- As in read_page.
-            and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
-            and e.created_at < query.until
-            and (query.actions is null or e.action = any (query.actions))
-        )
+        select e.created_at at time zone 'UTC', 1
+        from audit_log.audit_entries e
+        where e.organization_id = daily_entry_counts.organization_id and lower(e.user_email) = query.user_email
+          -- As in count_person.
+          and (e.created_at, e.id) >= (query.since, '00000000-0000-0000-0000-000000000000')
+          and e.created_at < query.until
+          and (query.actions is null or e.action = any (query.actions))
       ) as p
       group by 1, 2 having sum(p.entries) <> 0
     ) as t

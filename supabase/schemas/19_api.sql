@@ -34,8 +34,9 @@ language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare
   quota constant integer := audit_log_private.quota();
   key record;
-  may_read boolean := true;
+  is_let_through boolean := true;
   read audit_log_private.reading;
+  mode text;
   request record;
   actions json;
   answer text;
@@ -59,11 +60,11 @@ begin
   -- key would wait for each other's pages. A key that looks exhausted reads its page only after it was counted.
   if key.looks_exhausted then
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
-    may_read := request.decision = 'counted';
+    is_let_through := request.decision = 'counted';
   end if;
   read.decision := 'invalid_query';
   -- Not "is not null", which would ask for every field.
-  if may_read and not query is null then
+  if is_let_through and not query is null then
     query := audit_log_private.with_defaults(query);
     if resource = 'seals' then
       read := audit_log_private.read_seals(organization_id, query);
@@ -77,17 +78,19 @@ begin
       perform set_config('synchronous_commit', 'on', true);
       read := audit_log_private.read_feed(organization_id, query);
     end if;
+    if resource = 'entries' and read.decision = 'accepted' then
+      mode := case when query.after is null then 'pages' else 'feed' end;
+    end if;
   end if;
   if not key.looks_exhausted then
     request := audit_log_private.count_request(
-      organization_id, api_key_id, client_address,
-      read.decision, coalesce(read.entries, 0), read.read_mode, read.has_more
+      organization_id, api_key_id, client_address, read.decision, coalesce(read.entries, 0), mode, read.has_more
     );
-  elsif may_read then
+  elsif is_let_through then
     update audit_log_private.rate_limits r
     set invalid_requests = r.invalid_requests + (read.decision <> 'accepted')::integer,
       entries = r.entries + coalesce(read.entries, 0),
-      read_mode = coalesce(read.read_mode, r.read_mode),
+      read_mode = coalesce(mode, r.read_mode),
       caught_up_at = case when not read.has_more then r.last_at else r.caught_up_at end
     where r.organization_id = answer_request.organization_id and r.api_key_id = answer_request.api_key_id;
   end if;
@@ -101,8 +104,8 @@ begin
     );
   end if;
   if read.decision = 'invalid_query' and resource = 'entries' then
-    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that the
-    -- Edge Function still finds the error.
+    -- If every action asked for exists by now, one was added after the check. Then the list leaves these out, so that
+    -- the Edge Function still finds the error.
     select json_agg(a.code order by a.position) into strict actions from audit_log.actions a
     where (a.code = any (query.actions) and query.actions <@ array(select b.code from audit_log.actions b)) is not true;
   end if;

@@ -1,0 +1,76 @@
+-- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
+-- feed's first batch.
+
+create type audit_log_private.place as (created_at timestamptz, id uuid);
+comment on type audit_log_private.place is
+  'A place in the order of time: right after the entry with this time and id, whether there is one or not.';
+
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.place_before(moment timestamptz) returns audit_log_private.place
+language sql stable
+return (moment - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff')::audit_log_private.place;
+comment on function audit_log_private.place_before is 'The place before all entries of a moment.';
+
+-- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
+-- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
+--
+-- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
+-- reads the index alone.
+create function audit_log_private.scan(
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
+)
+returns setof audit_log.audit_entries
+language sql stable
+begin atomic
+  (
+    select e.* from audit_log.audit_entries e
+    where actions is null and person is null and e.organization_id = scan.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where cardinality(actions) = 1 and person is null and e.organization_id = scan.organization_id
+      and e.action = actions[1] and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most
+  )
+  union all
+  (
+    -- Each action is read in its own order, within the index.
+    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    from (
+      select f.organization_id, f.created_at, f.id
+      from unnest(actions) as wanted (action)
+      cross join lateral (
+        select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+        where cardinality(actions) > 1 and person is null and e.organization_id = scan.organization_id
+          and e.action = wanted.action and (e.created_at, e.id) > ((place).created_at, (place).id)
+          and e.created_at < until
+        order by e.created_at, e.id limit most
+      ) as f
+      order by f.created_at, f.id limit most
+    ) as e
+    left join audit_log.audit_entries r
+      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
+    order by e.created_at, e.id
+  )
+  union all
+  (
+    -- Other actions of the person are passed over within the index.
+    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    from (
+      select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+      where person is not null and e.organization_id = scan.organization_id and lower(e.user_email) = person
+        and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+        and (actions is null or e.action = any (actions))
+      order by e.created_at, e.id limit most
+    ) as e
+    left join audit_log.audit_entries r
+      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
+    order by e.created_at, e.id
+  );
+end;
+comment on function audit_log_private.scan is
+  'The first entries after a place, before a time, with one of these actions (null: all) and of this person '
+  '(null: everybody), in the order of time: at most so many. For rows, call it without hash and merge joins.';

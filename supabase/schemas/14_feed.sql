@@ -1,0 +1,202 @@
+-- Pages of the feed. read_feed puts batches together to a page, and gives out the cursor behind its last entry.
+-- list_unseen reads the next entries of a batch, through the index that fits it.
+
+create function audit_log_private.read_feed(organization_id uuid, query audit_log.page_query)
+returns audit_log_private.reading
+-- Stable: all its statements see one snapshot, the one that log_snapshot() returns.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  present constant pg_snapshot := audit_log_private.log_snapshot();
+  matching constant audit_log_private.matching := audit_log_private.count_matching(organization_id, query);
+  cursor_key audit_log_private.cursor_key;
+  cursor audit_log_private.feed_cursor;
+  is_newest_batch boolean := false;
+  batch record;
+  items text[] := array[]::text[];
+  read audit_log_private.reading;
+begin
+  read.decision := matching.decision;
+  if read.decision <> 'accepted' then
+    return read;
+  end if;
+  cursor_key := audit_log_private.cursor_key(audit_log_private.feed_scope(organization_id, query));
+  if query.after <> 'beginning' then
+    cursor := audit_log_private.decode_cursor(query.after, cursor_key);
+    if cursor is null then
+      read.decision := 'invalid_cursor';
+      return read;
+    end if;
+  end if;
+  loop
+    if cursor.bound is null then
+      is_newest_batch := true;
+      cursor.bound := present;
+      cursor.transaction_id := pg_snapshot_xmin(cursor.seen);
+    end if;
+    batch := audit_log_private.list_unseen(organization_id, query, cursor, query.page_limit - cardinality(items));
+    items := items || batch.items;
+    if batch.has_more then
+      cursor := batch.last_place;
+      exit;
+    elsif cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then
+      -- The late transactions are read. Now the new ones.
+      cursor := (cursor.seen, cursor.bound, pg_snapshot_xmax(cursor.seen), null, null)::audit_log_private.feed_cursor;
+      continue;
+    end if;
+    -- The batch is read to its end. What was committed meanwhile is the next batch.
+    cursor := (cursor.bound, null, null, null, null)::audit_log_private.feed_cursor;
+    exit when is_newest_batch;
+  end loop;
+  read.has_more := cursor.bound is not null;
+  if read.has_more and cursor.seen is not null then
+    -- Only the late transactions that are not read yet, to keep the cursor short.
+    cursor.seen := concat_ws(
+      ':', pg_snapshot_xmin(cursor.seen), pg_snapshot_xmax(cursor.seen),
+      array_to_string(audit_log_private.late_transactions(cursor), ',')
+    )::pg_snapshot;
+  end if;
+  read.total := matching.total;
+  read.cursor := audit_log_private.encode_cursor(cursor, cursor_key);
+  read.items := '[' || array_to_string(items, E',\n') || ']';
+  read.entries := cardinality(items);
+  return read;
+end $$;
+comment on function audit_log_private.read_feed is
+  'The entries that a cursor (query.after) has not seen, with the next cursor and whether it leads to more now. '
+  'A page examines a bounded number of entries, so it may be short, or empty, and have more. invalid_cursor: '
+  'after is not a cursor of this organization, range, action, person and database.';
+
+create function audit_log_private.feed_scope(organization_id uuid, query audit_log.page_query) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+begin
+  -- Times as text would depend on the session.
+  return concat_ws(
+    ' ', organization_id, extract(epoch from query.since), extract(epoch from query.until),
+    (select string_agg(a, ',' order by a collate "C") from unnest(query.actions) as a), to_json(query.user_email)
+  );
+end $$;
+comment on function audit_log_private.feed_scope is
+  'What a query asks the feed for, however it says it: its cursors are for this. query: as with_defaults gives '
+  'it.';
+
+create function audit_log_private.late_transactions(cursor audit_log_private.feed_cursor) returns xid8[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return array(
+    select x from pg_snapshot_xip(cursor.seen) as x
+    where x >= cursor.transaction_id and pg_visible_in_snapshot(x, cursor.bound)
+    order by x
+  );
+end $$;
+comment on function audit_log_private.late_transactions is
+  'The transactions that were in progress when the reader last asked, have committed since, and are not read to '
+  'their end yet.';
+
+create type audit_log_private.feed_batch as (items text[], has_more boolean, last_place audit_log_private.feed_cursor);
+comment on type audit_log_private.feed_batch is 'What list_unseen returns.';
+
+create function audit_log_private.list_unseen(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, wanted integer
+) returns audit_log_private.feed_batch
+-- The settings are those of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp
+  set plan_cache_mode = 'force_generic_plan' set jit = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+  is_first constant boolean := cursor.seen is null;
+  -- The most entries to look at, matching or not: a page of any filter takes less than 50 ms of processor time. If all
+  -- match (except those committed since the batch began), no more than are wanted.
+  most constant integer := case
+    when is_first and (query.actions is null or query.user_email is null) then least(10000, wanted + 1) else 10000
+  end;
+  -- Null if these are read.
+  late_transactions constant xid8[] := case
+    when cursor.transaction_id < pg_snapshot_xmax(cursor.seen) then audit_log_private.late_transactions(cursor)
+  end;
+  -- Without a last entry, before the range or the transaction.
+  place constant audit_log_private.place := case
+    when cursor.id is null then audit_log_private.place_before(case when is_first then query.since else '-infinity' end)
+    else (cursor.created_at, cursor.id)::audit_log_private.place
+  end;
+  unseen record;
+  batch audit_log_private.feed_batch;
+begin
+  -- One more than wanted, to know whether there are more.
+  select
+    array_agg(audit_log_private.entry_line(e::audit_log.audit_entries)) as lines,
+    array_agg(e.transaction_id) as transaction_ids, array_agg(e.created_at) as times, array_agg(e.id) as ids
+  into strict unseen
+  from (
+    select e.* from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
+    where pg_visible_in_snapshot(e.transaction_id, cursor.bound)
+      and e.created_at >= query.since and e.created_at < query.until
+      and (query.actions is null or e.action = any (query.actions))
+      and (query.user_email is null or lower(e.user_email) = query.user_email)
+    limit wanted + 1
+  ) as e;
+  batch.has_more := cardinality(unseen.lines) > wanted;
+  if batch.has_more then
+    batch.items := unseen.lines[1 : wanted];
+    batch.last_place := case when wanted = 0 then cursor else (
+      cursor.seen, cursor.bound, unseen.transaction_ids[wanted], unseen.times[wanted], unseen.ids[wanted]
+    )::audit_log_private.feed_cursor end;
+    return batch;
+  end if;
+  batch.items := coalesce(unseen.lines, '{}');
+  -- If as many entries were examined as may be, the next page begins after the last of them.
+  select (cursor.seen, cursor.bound, e.transaction_id, e.created_at, e.id)::audit_log_private.feed_cursor
+  into batch.last_place
+  from audit_log_private.next_in_batch(organization_id, query, cursor, place, late_transactions, most) as e
+  limit 1 offset most - 1;
+  batch.has_more := found;
+  return batch;
+end $$;
+comment on function audit_log_private.list_unseen is
+  'The next entries of a batch as lines, so many at most, whether there may be more of them, and the place where to '
+  'go on then. The first batch may be the whole log: it is read by time. A later batch is read in two parts: late '
+  'transactions, then new ones (cursor.transaction_id says which).';
+
+create function audit_log_private.next_in_batch(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, place audit_log_private.place,
+  late_transactions xid8[], most integer
+)
+returns setof audit_log.audit_entries
+-- Without settings, so that Postgres inlines it. Its names are resolved here, once.
+language sql stable
+begin atomic
+  -- Only one branch reads. In the first batch, all entries of a person are examined, whatever their action.
+  select e.* from audit_log_private.scan(
+    organization_id, case when (query).user_email is null then (query).actions end, (query).user_email, place,
+    (query).until, most
+  ) as e
+  where (cursor).seen is null
+  union all
+  (
+    -- A lateral join goes through its left side in order. To sort again would read all of a large transaction.
+    select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
+    cross join lateral (
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = next_in_batch.organization_id and e.transaction_id = late.transaction_id
+        -- The place is one of its own transaction. Without it in the comparison, the scan begins there.
+        and (e.created_at, e.id) > (
+          case when late.transaction_id = (cursor).transaction_id then (place).created_at else '-infinity' end,
+          case
+            when late.transaction_id = (cursor).transaction_id then (place).id
+            else '00000000-0000-0000-0000-000000000000'
+          end
+        )
+      order by e.created_at, e.id limit most
+    ) as e
+    limit most
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where (cursor).seen is not null and late_transactions is null and e.organization_id = next_in_batch.organization_id
+      and (e.transaction_id, e.created_at, e.id) > ((cursor).transaction_id, (place).created_at, (place).id)
+      and e.transaction_id < pg_snapshot_xmax((cursor).bound)
+    order by e.transaction_id, e.created_at, e.id limit most
+  );
+end;
+comment on function audit_log_private.next_in_batch is
+  'The next entries of a batch after a place, at most so many, whether they match or not: of the first batch by '
+  'time, of a later one by transaction, late ones, or new ones where late_transactions is null.';
