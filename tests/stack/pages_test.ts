@@ -54,7 +54,7 @@ function randomQuery(random: Random): Query {
   const days = { start_date: since.slice(0, 10), end_date: until.slice(0, 10) };
   return {
     ...pick(random, [{}, days, days, { ...days, since, until }, { since }, { until }]),
-    actions: pick(random, [[], ["agent_added"], ACTIONS]),
+    actions: pick(random, [[], ["agent_added"], [...ACTIONS]]),
     ...pick(random, [{}, {}, { user_email: pick(random, PERSONS) }]),
     page_limit: 1 + random(40),
     page_offset: random(pick(random, [10, 500, 2800])),
