@@ -74,7 +74,9 @@ function authorize(headers: Headers, roles: ReadonlyMap<string, string>): string
 }
 
 function refuse(status: number, message: string): Response {
-  return Response.json({ message }, { status });
+  // As the answers of PostgREST: any page may read them.
+  const headers = { "Access-Control-Allow-Origin": "*" };
+  return Response.json({ message }, { status, headers });
 }
 
 /** Signs claims as a JWT (RFC 7519), with HMAC-SHA-256. */

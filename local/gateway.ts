@@ -21,7 +21,7 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
       const url = URL.parse(request.url);
       if (!url) return Response.json({ message: "the Host header names no host" }, { status: 400 });
       if (url.pathname.startsWith("/rest/v1/")) return dataApi(request);
-      if (url.pathname.startsWith("/auth/v1/")) return auth(request);
+      if (url.pathname.startsWith("/auth/v1/")) return withCors(request, auth);
       if (/^\/functions\/v1\/public-audit-log(\/|$)/.test(url.pathname)) {
         // The API key must not leave this machine, so the host that the request names does not matter.
         const path = url.pathname.slice("/functions/v1".length);
@@ -35,6 +35,21 @@ export function startGateway(options: GatewayOptions): Deno.HttpServer {
         Response.json({ message: `no route for ${url.pathname}` }, { status: 404 });
     },
   );
+}
+
+/** Lets pages of any origin call Auth, as a hosted project does. The Data API sees to that itself. */
+async function withCors(request: Request, auth: GatewayOptions["auth"]): Promise<Response> {
+  const asked = request.headers.get("Access-Control-Request-Headers");
+  const isPreflight = request.method === "OPTIONS" &&
+    request.headers.has("Access-Control-Request-Method");
+  const { body, status, headers: given } = isPreflight
+    ? new Response(null, { status: 204 })
+    : await auth(request);
+  const headers = new Headers(given);
+  headers.set("Access-Control-Allow-Origin", "*");
+  if (isPreflight) headers.set("Access-Control-Allow-Methods", METHODS.join(", "));
+  if (asked) headers.set("Access-Control-Allow-Headers", asked);
+  return new Response(body, { status, headers });
 }
 
 async function forward(url: URL, request: Request, address: string): Promise<Response> {

@@ -1,10 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { addMember, createApiKey, get, newOrganization, sql, writeEntries } from "../helpers.ts";
+import { serveOnLoopback } from "../loopback.ts";
+import {
+  addMember,
+  API_URL,
+  createApiKey,
+  get,
+  newOrganization,
+  sql,
+  writeEntries,
+} from "../helpers.ts";
 import {
   CONSOLE_URL,
   newAdmin,
   openConsole,
+  openPage,
   openScreen,
   type Page,
   SESSION,
@@ -35,6 +45,19 @@ describe("signing in", () => {
     await page.reload();
     await view.button("Sign in").waitFor();
     assertEquals(await view.session(), null);
+  });
+
+  it("works where the console is on another port than the API", async () => {
+    const { admin } = await newAdmin();
+    await using host = serveOnLoopback(({ url }) =>
+      fetch(CONSOLE_URL + new URL(url).pathname.slice(1))
+    );
+    const view = await openPage(`${host.url}/`);
+    await view.signIn(admin);
+    await view.goTo("Seals");
+    await view.signOut(admin.email);
+    assertEquals([...view.origins].toSorted(), [API_URL, host.url].toSorted());
+    assertEquals(view.complaints, []);
   });
 
   it("works with a new password after the person has set it with the code that was sent, in accessible steps", async () => {
