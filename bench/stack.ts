@@ -24,7 +24,8 @@ export interface Bench extends BenchOptions, StackInfo {
 
 export async function startBench(options: BenchOptions): Promise<Bench & AsyncDisposable> {
   const started = new AsyncDisposableStack();
-  const server = { settings: ["fsync=on"] };
+  // One statement may write a large log.
+  const server = { settings: ["fsync=on", "statement_timeout=0"] };
   const stack = started.use(await startTemporaryStack({ server }));
   const sql = postgres(stack.databaseUrl, { max: 1, onnotice: () => {} });
   started.defer(() => sql.end());
