@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 cffd673b4ebdcf88834205c58c3b40b63b2513a43bbfd5f8e2b3fca43ccdbc8f.
+-- Written by deno task migration from supabase/schemas, sha256 c78630982b5ae1de83a092a523f6cc3167c6b46f82c7550b4f1442ef0adabf1c.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -933,7 +933,92 @@ end $$;
 comment on function audit_log_private.require_accepted is
   'Raises what a person is told when a reading was not accepted.';
 
--- From supabase/schemas/10_counts.sql.
+-- From supabase/schemas/10_scan.sql.
+
+-- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
+-- feed's first batch.
+
+create type audit_log_private.place as (created_at timestamptz, id uuid);
+comment on type audit_log_private.place is
+  'A place in the order of time: right after the entry with this time and id, whether there is one or not.';
+
+-- Without settings and as an expression, so that Postgres inlines it.
+create function audit_log_private.place_before(moment timestamptz) returns audit_log_private.place
+language sql stable
+return (moment - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff')::audit_log_private.place;
+comment on function audit_log_private.place_before is 'The place before all entries of a moment.';
+
+-- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
+-- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
+--
+-- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
+-- reads the index alone.
+create function audit_log_private.scan(
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz,
+  skip bigint, most bigint
+)
+returns setof audit_log.audit_entries
+language sql stable
+begin atomic
+  (
+    select e.* from audit_log.audit_entries e
+    where actions is null and person is null and e.organization_id = scan.organization_id
+      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most offset skip
+  )
+  union all
+  (
+    select e.* from audit_log.audit_entries e
+    where cardinality(actions) = 1 and person is null and e.organization_id = scan.organization_id
+      and e.action = actions[1] and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+    order by e.created_at, e.id limit most offset skip
+  )
+  union all
+  (
+    -- Each action is read in its own order, within the index.
+    select
+      found.id, scan.organization_id, found.created_at,
+      e.action, e.user_email, e.agent_name, e.data, e.transaction_id
+    from (
+      select one.created_at, one.id
+      from unnest(actions) as wanted (action)
+      cross join lateral (
+        select e.created_at, e.id from audit_log.audit_entries e
+        where cardinality(actions) > 1 and person is null and e.organization_id = scan.organization_id
+          and e.action = wanted.action and (e.created_at, e.id) > ((place).created_at, (place).id)
+          and e.created_at < until
+        order by e.created_at, e.id limit skip + most
+      ) as one
+      order by one.created_at, one.id limit most offset skip
+    ) as found
+    left join audit_log.audit_entries e
+      on e.organization_id = scan.organization_id and e.created_at = found.created_at and e.id = found.id
+    order by found.created_at, found.id
+  )
+  union all
+  (
+    -- Other actions of the person are passed over within the index.
+    select
+      found.id, scan.organization_id, found.created_at,
+      e.action, e.user_email, e.agent_name, e.data, e.transaction_id
+    from (
+      select e.created_at, e.id from audit_log.audit_entries e
+      where person is not null and e.organization_id = scan.organization_id and lower(e.user_email) = person
+        and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
+        and (actions is null or e.action = any (actions))
+      order by e.created_at, e.id limit most offset skip
+    ) as found
+    left join audit_log.audit_entries e
+      on e.organization_id = scan.organization_id and e.created_at = found.created_at and e.id = found.id
+    order by found.created_at, found.id
+  );
+end;
+comment on function audit_log_private.scan is
+  'The entries after a place, before a time, with one of these actions (null: all) and of this person (null: '
+  'everybody), in the order of time: without the first ones, at most so many. For rows, call it without hash and '
+  'merge joins.';
+
+-- From supabase/schemas/11_counts.sql.
 
 -- How many entries there are, by the counts that the table entry_counts keeps; and whether these are right.
 
@@ -1053,9 +1138,8 @@ comment on function audit_log_private.count_matching is
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching audit_log_private.matching;
 begin
@@ -1082,9 +1166,8 @@ comment on function audit_log_private.count_person is
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
 ) returns audit_log_private.matching
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := since at time zone 'UTC';
   end_day constant date := until at time zone 'UTC';
@@ -1194,85 +1277,6 @@ comment on function audit_log_private.count_periods is
   'The entries of a range of days, start and end included, counted by whole months (null: none), which '
   'whole_months gives, and by day before and after these. A period can have several rows.';
 
--- From supabase/schemas/11_scan.sql.
-
--- The one place where entries are read in the order of time: for pages, for the places where they begin, and for the
--- feed's first batch.
-
-create type audit_log_private.place as (created_at timestamptz, id uuid);
-comment on type audit_log_private.place is
-  'A place in the order of time: right after the entry with this time and id, whether there is one or not.';
-
--- Without settings and as an expression, so that Postgres inlines it.
-create function audit_log_private.place_before(moment timestamptz) returns audit_log_private.place
-language sql stable
-return (moment - interval '1 microsecond', 'ffffffff-ffff-ffff-ffff-ffffffffffff')::audit_log_private.place;
-comment on function audit_log_private.place_before is 'The place before all entries of a moment.';
-
--- A branch for each index, of which only one reads, in the order of that index. (A row comparison that begins with an
--- equal column, such as (action, created_at) > (…), would not begin or end the scan at the place.)
---
--- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
--- reads the index alone.
-create function audit_log_private.scan(
-  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
-)
-returns setof audit_log.audit_entries
-language sql stable
-begin atomic
-  (
-    select e.* from audit_log.audit_entries e
-    where actions is null and person is null and e.organization_id = scan.organization_id
-      and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
-    order by e.created_at, e.id limit most
-  )
-  union all
-  (
-    select e.* from audit_log.audit_entries e
-    where cardinality(actions) = 1 and person is null and e.organization_id = scan.organization_id
-      and e.action = actions[1] and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
-    order by e.created_at, e.id limit most
-  )
-  union all
-  (
-    -- Each action is read in its own order, within the index.
-    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
-    from (
-      select f.organization_id, f.created_at, f.id
-      from unnest(actions) as wanted (action)
-      cross join lateral (
-        select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
-        where cardinality(actions) > 1 and person is null and e.organization_id = scan.organization_id
-          and e.action = wanted.action and (e.created_at, e.id) > ((place).created_at, (place).id)
-          and e.created_at < until
-        order by e.created_at, e.id limit most
-      ) as f
-      order by f.created_at, f.id limit most
-    ) as e
-    left join audit_log.audit_entries r
-      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
-    order by e.created_at, e.id
-  )
-  union all
-  (
-    -- Other actions of the person are passed over within the index.
-    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
-    from (
-      select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
-      where person is not null and e.organization_id = scan.organization_id and lower(e.user_email) = person
-        and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
-        and (actions is null or e.action = any (actions))
-      order by e.created_at, e.id limit most
-    ) as e
-    left join audit_log.audit_entries r
-      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
-    order by e.created_at, e.id
-  );
-end;
-comment on function audit_log_private.scan is
-  'The first entries after a place, before a time, with one of these actions (null: all) and of this person '
-  '(null: everybody), in the order of time: at most so many. For rows, call it without hash and merge joins.';
-
 -- From supabase/schemas/12_pages.sql.
 
 -- A page of the log by its offset, at the same cost wherever it lies. The counts lead from the offset to a month, a day
@@ -1311,10 +1315,10 @@ begin
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
   select string_agg(audit_log_private.entry_line(s), E',\n') into strict items
-  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, entries) as s;
+  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, 0, entries) as s;
   if query.newest_first then
-    select string_agg(l.line, E',\n' order by l.place desc) into strict items
-    from string_to_table(items, E',\n') with ordinality as l (line, place);
+    select string_agg(l.line, E',\n' order by l.number desc) into strict items
+    from string_to_table(items, E',\n') with ordinality as l (line, number);
   end if;
   read.items := '[' || items || ']';
   return read;
@@ -1325,9 +1329,8 @@ comment on function audit_log_private.read_page is
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := query.since at time zone 'UTC';
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
@@ -1351,23 +1354,22 @@ begin
   end if;
   select s.created_at, s.id into strict place
   from audit_log_private.scan(
-    organization_id, query.actions, null, start, least(query.until, hour.start_time + interval '1 hour'), skip_in_hour
-  ) as s
-  offset skip_in_hour - 1;
+    organization_id, query.actions, null, start, least(query.until, hour.start_time + interval '1 hour'),
+    skip_in_hour - 1, 1
+  ) as s;
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place behind so many of the entries that match a query, by their counts. The place is also looked for '
-  'where there is none to skip: many entries before the first may be deleted, and still in the index. matching: '
-  'as count_matching gives it.';
+  'The place after so many of the entries that match a query, found by the counts: also where none is to be '
+  'skipped, because many entries before the first may be deleted and still in the index. matching: as '
+  'count_matching gives it.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
   out first_day date, out last_day date, out left_to_skip bigint
 )
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if start_date = end_date then
     first_day := start_date;
@@ -1393,9 +1395,8 @@ comment on function audit_log_private.period_at is
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
 )
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   midnight constant timestamptz := day::timestamp at time zone 'UTC';
 begin
@@ -1425,9 +1426,8 @@ comment on function audit_log_private.hour_at is
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   start constant audit_log_private.place := audit_log_private.place_before(query.since);
   place audit_log_private.place;
@@ -1436,8 +1436,9 @@ begin
     return start;
   elsif skip <= matching.total / 2 then
     select s.created_at, s.id into strict place
-    from audit_log_private.scan(organization_id, query.actions, query.user_email, start, query.until, skip) as s
-    offset skip - 1;
+    from audit_log_private.scan(
+      organization_id, query.actions, query.user_email, start, query.until, skip - 1, 1
+    ) as s;
   else
     select e.created_at, e.id into strict place from audit_log.audit_entries e
     where e.organization_id = place_of_person.organization_id and lower(e.user_email) = query.user_email
@@ -1448,7 +1449,7 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of_person is
-  'What place_of returns, for a query of a person, who has no counts: their entries are skipped in the index, '
+  'What place_of returns, for a query of a person. A person has no counts: the entries are skipped in the index, '
   'from the nearer end.';
 
 -- From supabase/schemas/13_cursors.sql.
@@ -1813,7 +1814,7 @@ begin atomic
   -- Only one branch reads. In the first batch, all entries of a person are examined, whatever their action.
   select e.* from audit_log_private.scan(
     organization_id, case when (query).user_email is null then (query).actions end, (query).user_email, place,
-    (query).until, most
+    (query).until, 0, most
   ) as e
   where (cursor).seen is null
   union all

@@ -34,10 +34,10 @@ begin
     else audit_log_private.place_of_person(organization_id, query, matching, skip)
   end;
   select string_agg(audit_log_private.entry_line(s), E',\n') into strict items
-  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, entries) as s;
+  from audit_log_private.scan(organization_id, query.actions, query.user_email, place, query.until, 0, entries) as s;
   if query.newest_first then
-    select string_agg(l.line, E',\n' order by l.place desc) into strict items
-    from string_to_table(items, E',\n') with ordinality as l (line, place);
+    select string_agg(l.line, E',\n' order by l.number desc) into strict items
+    from string_to_table(items, E',\n') with ordinality as l (line, number);
   end if;
   read.items := '[' || items || ']';
   return read;
@@ -48,9 +48,8 @@ comment on function audit_log_private.read_page is
 create function audit_log_private.place_of(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := query.since at time zone 'UTC';
   last_day constant date := (query.until - interval '1 microsecond') at time zone 'UTC';
@@ -74,23 +73,22 @@ begin
   end if;
   select s.created_at, s.id into strict place
   from audit_log_private.scan(
-    organization_id, query.actions, null, start, least(query.until, hour.start_time + interval '1 hour'), skip_in_hour
-  ) as s
-  offset skip_in_hour - 1;
+    organization_id, query.actions, null, start, least(query.until, hour.start_time + interval '1 hour'),
+    skip_in_hour - 1, 1
+  ) as s;
   return place;
 end $$;
 comment on function audit_log_private.place_of is
-  'The place behind so many of the entries that match a query, by their counts. The place is also looked for '
-  'where there is none to skip: many entries before the first may be deleted, and still in the index. matching: '
-  'as count_matching gives it.';
+  'The place after so many of the entries that match a query, found by the counts: also where none is to be '
+  'skipped, because many entries before the first may be deleted and still in the index. matching: as '
+  'count_matching gives it.';
 
 create function audit_log_private.period_at(
   organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date, skip bigint,
   out first_day date, out last_day date, out left_to_skip bigint
 )
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
   if start_date = end_date then
     first_day := start_date;
@@ -116,9 +114,8 @@ comment on function audit_log_private.period_at is
 create function audit_log_private.hour_at(
   organization_id uuid, actions text[], day date, skip bigint, out start_time timestamptz, out left_to_skip bigint
 )
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   midnight constant timestamptz := day::timestamp at time zone 'UTC';
 begin
@@ -148,9 +145,8 @@ comment on function audit_log_private.hour_at is
 create function audit_log_private.place_of_person(
   organization_id uuid, query audit_log.page_query, matching audit_log_private.matching, skip bigint
 ) returns audit_log_private.place
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   start constant audit_log_private.place := audit_log_private.place_before(query.since);
   place audit_log_private.place;
@@ -159,8 +155,9 @@ begin
     return start;
   elsif skip <= matching.total / 2 then
     select s.created_at, s.id into strict place
-    from audit_log_private.scan(organization_id, query.actions, query.user_email, start, query.until, skip) as s
-    offset skip - 1;
+    from audit_log_private.scan(
+      organization_id, query.actions, query.user_email, start, query.until, skip - 1, 1
+    ) as s;
   else
     select e.created_at, e.id into strict place from audit_log.audit_entries e
     where e.organization_id = place_of_person.organization_id and lower(e.user_email) = query.user_email
@@ -171,5 +168,5 @@ begin
   return place;
 end $$;
 comment on function audit_log_private.place_of_person is
-  'What place_of returns, for a query of a person, who has no counts: their entries are skipped in the index, '
+  'What place_of returns, for a query of a person. A person has no counts: the entries are skipped in the index, '
   'from the nearer end.';

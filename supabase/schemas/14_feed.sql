@@ -166,7 +166,7 @@ begin atomic
   -- Only one branch reads. In the first batch, all entries of a person are examined, whatever their action.
   select e.* from audit_log_private.scan(
     organization_id, case when (query).user_email is null then (query).actions end, (query).user_email, place,
-    (query).until, most
+    (query).until, 0, most
   ) as e
   where (cursor).seen is null
   union all

@@ -29,7 +29,7 @@ export async function readSchemas(folder: string): Promise<Schema[]> {
   }));
 }
 
-/** Says which files name something that only a later file makes: `10_counts.sql names scan of 11_scan.sql`. */
+/** Says which files name something that only a later file makes: `10_scan.sql names count_before of 11_counts.sql`. */
 export function namesOfLaterFiles(schemas: Schema[]): string[] {
   const made = schemas.map(({ text }) =>
     Array.from(

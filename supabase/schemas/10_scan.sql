@@ -17,7 +17,8 @@ comment on function audit_log_private.place_before is 'The place before all entr
 -- Without settings, so that Postgres inlines it. If only created_at and id are used, Postgres leaves out the joins and
 -- reads the index alone.
 create function audit_log_private.scan(
-  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz,
+  skip bigint, most bigint
 )
 returns setof audit_log.audit_entries
 language sql stable
@@ -26,51 +27,56 @@ begin atomic
     select e.* from audit_log.audit_entries e
     where actions is null and person is null and e.organization_id = scan.organization_id
       and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
-    order by e.created_at, e.id limit most
+    order by e.created_at, e.id limit most offset skip
   )
   union all
   (
     select e.* from audit_log.audit_entries e
     where cardinality(actions) = 1 and person is null and e.organization_id = scan.organization_id
       and e.action = actions[1] and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
-    order by e.created_at, e.id limit most
+    order by e.created_at, e.id limit most offset skip
   )
   union all
   (
     -- Each action is read in its own order, within the index.
-    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    select
+      found.id, scan.organization_id, found.created_at,
+      e.action, e.user_email, e.agent_name, e.data, e.transaction_id
     from (
-      select f.organization_id, f.created_at, f.id
+      select one.created_at, one.id
       from unnest(actions) as wanted (action)
       cross join lateral (
-        select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+        select e.created_at, e.id from audit_log.audit_entries e
         where cardinality(actions) > 1 and person is null and e.organization_id = scan.organization_id
           and e.action = wanted.action and (e.created_at, e.id) > ((place).created_at, (place).id)
           and e.created_at < until
-        order by e.created_at, e.id limit most
-      ) as f
-      order by f.created_at, f.id limit most
-    ) as e
-    left join audit_log.audit_entries r
-      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
-    order by e.created_at, e.id
+        order by e.created_at, e.id limit skip + most
+      ) as one
+      order by one.created_at, one.id limit most offset skip
+    ) as found
+    left join audit_log.audit_entries e
+      on e.organization_id = scan.organization_id and e.created_at = found.created_at and e.id = found.id
+    order by found.created_at, found.id
   )
   union all
   (
     -- Other actions of the person are passed over within the index.
-    select e.id, e.organization_id, e.created_at, r.action, r.user_email, r.agent_name, r.data, r.transaction_id
+    select
+      found.id, scan.organization_id, found.created_at,
+      e.action, e.user_email, e.agent_name, e.data, e.transaction_id
     from (
-      select e.organization_id, e.created_at, e.id from audit_log.audit_entries e
+      select e.created_at, e.id from audit_log.audit_entries e
       where person is not null and e.organization_id = scan.organization_id and lower(e.user_email) = person
         and (e.created_at, e.id) > ((place).created_at, (place).id) and e.created_at < until
         and (actions is null or e.action = any (actions))
-      order by e.created_at, e.id limit most
-    ) as e
-    left join audit_log.audit_entries r
-      on r.organization_id = e.organization_id and r.created_at = e.created_at and r.id = e.id
-    order by e.created_at, e.id
+      order by e.created_at, e.id limit most offset skip
+    ) as found
+    left join audit_log.audit_entries e
+      on e.organization_id = scan.organization_id and e.created_at = found.created_at and e.id = found.id
+    order by found.created_at, found.id
   );
 end;
 comment on function audit_log_private.scan is
-  'The first entries after a place, before a time, with one of these actions (null: all) and of this person '
-  '(null: everybody), in the order of time: at most so many. For rows, call it without hash and merge joins.';
+  'The entries after a place, before a time, with one of these actions (null: all) and of this person (null: '
+  'everybody), in the order of time: without the first ones, at most so many. For rows, call it without hash and '
+  'merge joins.';

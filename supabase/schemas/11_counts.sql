@@ -116,9 +116,8 @@ comment on function audit_log_private.count_matching is
 
 create function audit_log_private.count_person(organization_id uuid, query audit_log.page_query)
 returns audit_log_private.matching
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   matching audit_log_private.matching;
 begin
@@ -145,9 +144,8 @@ comment on function audit_log_private.count_person is
 create function audit_log_private.count_between(
   organization_id uuid, actions text[], since timestamptz, until timestamptz
 ) returns audit_log_private.matching
--- The settings are those of read_page.
-language plpgsql stable set search_path = pg_catalog, pg_temp
-  set plan_cache_mode = 'force_generic_plan' set jit = off as $$
+-- Its callers have the settings of read_page.
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
   first_day constant date := since at time zone 'UTC';
   end_day constant date := until at time zone 'UTC';
