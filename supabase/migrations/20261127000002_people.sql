@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 ff90df7d0f0bcec73551c0460d18ec8d4691d6342960785bfe9ddd6dcc96582b.
+-- Written by deno task migration from supabase/schemas, sha256 3bb9e39083995c0806ceb64dba2227058027fe498887ee21737f0ac4101dad22.
 -- From supabase/schemas/05_people.sql.
 
 -- Who is asking, what they may administer and read, and which organization is meant. Replace these five functions if
@@ -36,7 +36,6 @@ comment on function audit_log_private.my_organizations is
 create function audit_log_private.administers(organization_id uuid) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-  -- Not in the query: Citus would call it on another node, where nobody is signed in.
   me constant record := audit_log_private.caller();
 begin
   perform from audit_log.organization_members m
@@ -53,10 +52,12 @@ declare
   me constant record := audit_log_private.caller();
 begin
   -- Whoever administers may read, also where only that function was replaced.
-  return audit_log_private.administers(organization_id) or exists (
-    select from audit_log.organization_members m
-    where m.organization_id = may_read.organization_id and m.user_id = me.id and m.role = 'auditor'
-  ) and audit_log_private.is_valid_session();
+  if audit_log_private.administers(organization_id) then
+    return true;
+  end if;
+  perform from audit_log.organization_members m
+  where m.organization_id = may_read.organization_id and m.user_id = me.id and m.role = 'auditor';
+  return found and audit_log_private.is_valid_session();
 end $$;
 comment on function audit_log_private.may_read is
   'Whether the signed-in person may read an organization''s log, seals and usage now: administrators and '
