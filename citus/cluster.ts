@@ -74,9 +74,9 @@ export async function listPrivileges({ admin }: Node): Promise<string[]> {
       union all
       select relnamespace, concat_ws(' ', regexp_replace(relname, '_\\d{6,}$', ''), relrowsecurity, attname), coalesce(attacl, relacl)
       from pg_class left join pg_attribute on attrelid = pg_class.oid and attacl is not null
-      where relkind = 'r' and relname <> 'upkeep_state'
+      where relkind = 'r' and relname not in ('upkeep_state', 'installed_functions')
     ) as objects
-    where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)`);
+    where schema in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace, 'audit_log_here'::regnamespace)`);
 }
 
 /** Finds the node that has an organization. Returns its index. */
@@ -92,15 +92,18 @@ export async function moveOrganization(nodes: Nodes, id: string): Promise<string
   const { admin } = nodes[0];
   const home = await homeOf(nodes, id);
   const [from = 0, to = 0] = [home, (home + 1) % nodes.length].map((n) => nodes[n]?.postgres.port);
+  // Citus does not see every deadlock of a move with writers. Then only this ends it.
+  await admin`set statement_timeout = '30s'`;
   for (const failures: string[] = [];;) {
     try {
       await admin`
         select citus_move_shard_placement(
           get_shard_id_for_distribution_column('audit_log.organizations', ${id}::uuid),
           '127.0.0.1', ${from}, '127.0.0.1', ${to}, shard_transfer_mode => 'force_logical')`;
+      await admin`reset statement_timeout`;
       return failures;
     } catch (error) {
-      // When a move and writers wait for each other, Citus ends the move and undoes it.
+      // When a move and writers wait for each other, the move is ended and undone.
       if (failures.push(String(error)) === 5) throw error;
       await admin`call citus_cleanup_orphaned_resources()`;
     }

@@ -2,11 +2,11 @@
 -- a superuser, while nobody writes; docs/scaling.md has the steps before and after. All of it happens, or nothing.
 --
 -- Every table of an organization's rows is distributed by the organization, in one group. So all rows of an
--- organization lie on one node. The hashes of tokens are on every node. So any node can be asked: it finds the organization of a token,
--- and hands the request over whole to the node that has it. There, all statements see one snapshot. (If they went to
--- the node one by one, each would see another.)
+-- organization lie on one node. The hashes of tokens are on every node. So any node can be asked: it finds the
+-- organization of a token, and hands the request over whole to the node that has it. There, all statements see one
+-- snapshot. (If they went to the node one by one, each would see another.)
 --
--- The migrations do not know that there may be nodes: this file replaces the functions that must.
+-- The migrations do not know that there may be nodes. This file puts whole functions in the place of theirs.
 
 begin;
 set local client_min_messages = warning;
@@ -14,11 +14,22 @@ set local client_min_messages = warning;
 do $$
 begin
   if not exists (select from pg_extension where extname = 'citus') then
-    raise exception 'this Postgres has no Citus: nothing was changed. A single Postgres does not need this file' using errcode = 'feature_not_supported';
+    raise exception 'this Postgres has no Citus: nothing was changed. A single Postgres does not need this file'
+      using errcode = 'feature_not_supported';
   elsif exists (select from pg_dist_partition where logicalrelid = 'audit_log.audit_entries'::regclass) then
-    raise exception 'this project is distributed already: nothing was changed' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'this project is distributed already: nothing was changed'
+      using errcode = 'object_not_in_prerequisite_state';
   elsif (select count(*) filter (where groupid = 0) = 0 or count(*) < 2 from pg_dist_node where isactive) then
-    raise exception 'Citus knows no other node: nothing was changed. First select citus_set_coordinator_host(…), citus_add_node(…)' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'Citus knows no other node: nothing was changed'
+      using errcode = 'object_not_in_prerequisite_state',
+        hint = 'First select citus_set_coordinator_host(…), citus_add_node(…)';
+  elsif exists (select from audit_log_private.logged_tables()) then
+    raise exception 'log_table logs tables of the platform, which it cannot on several nodes: nothing was changed'
+      using errcode = 'object_not_in_prerequisite_state', hint = 'First end it with audit_log_private.unlog_table(…)';
+  elsif audit_log_private.replaced_functions() <> '{}' then
+    raise exception 'nothing was changed, because these functions are not as they were installed: %',
+      array_to_string(audit_log_private.replaced_functions(), ', ')
+      using errcode = 'object_not_in_prerequisite_state';
   elsif not (select r.rolsuper from pg_roles r where r.rolname = current_user) then
     raise exception 'run this as a superuser: nothing was changed' using errcode = 'insufficient_privilege';
   end if;
@@ -33,7 +44,9 @@ begin
   $node$) n
   where not n.success or n.result <> 't';
   if found then
-    raise exception 'a node gives other roles privileges on new tables or functions: nothing was changed. Run citus/node.sql on each node before it joins' using errcode = 'object_not_in_prerequisite_state';
+    raise exception 'a node gives other roles privileges on new tables or functions: nothing was changed'
+      using errcode = 'object_not_in_prerequisite_state',
+        hint = 'Run citus/node.sql on each node before it joins.';
   end if;
 end $$;
 
@@ -47,85 +60,258 @@ set local citus.enable_ddl_propagation = off;
 alter table audit_log_private.cursor_keys drop column is_only;
 alter table audit_log_private.cursor_keys add primary key (system_identifier);
 
--- 2. Functions that the migrations made are replaced whole, with a part of their text changed.
+-- 2. What reads or writes in several statements is handed over, as a whole, to the node that has the organization. Its
+-- function goes to another schema, and another function takes its place: plpgsql finds functions by name at each call.
+-- So of read_page there are
+--
+--  - audit_log_private.read_page, which callers know. It may run on any node.
+--  - audit_log_here.read_page_at_home, which Citus runs on the organization's node. Citus does so only if the call is
+--    in a FROM clause and its arguments are constants. The organization must not be null.
+--  - audit_log_here.read_page, the one that the migrations made.
+--
+-- The setting audit_log.organization says which organization a transaction works for on this node.
 
-create function pg_temp.rewrite(function regprocedure, old text, new text) returns void
-language plpgsql volatile as $$
-declare
-  definition constant text := pg_get_functiondef(function);
-begin
-  if position(old in definition) = 0 then
-    raise exception '% does not contain "%": this file and the migrations are of different versions', function, old;
-  end if;
-  execute replace(definition, old, new);
-end $$;
+create schema audit_log_here;
+comment on schema audit_log_here is 'What runs on the node that has the organization. Made by citus/distribute.sql.';
 
--- What reads or writes in several statements is handed over as a whole to the node that has the organization. Citus
--- hands a call to another node only if it is in a FROM clause and its arguments are constants. The organization must
--- not be null.
 create temporary table handed_over as
-select * from (
-  values
-    ('audit_log.public_audit_log'::regproc, 'audit_log_private.answer_request'::regproc),
-    ('audit_log_private.read_audit_log', 'audit_log_private.read_page'),
-    ('audit_log_private.read_audit_log', 'audit_log_private.read_feed'),
-    ('audit_log_private.list_seals', 'audit_log_private.read_seals'),
-    ('audit_log_private.run_upkeep', 'audit_log_private.retain_and_compact'),
-    ('audit_log_private.run_upkeep', 'audit_log_private.seal_and_compare')
-) as calls (caller, callee);
+select unnest(array[
+  'answer_request', 'read_page', 'read_feed', 'read_seals', 'retain_and_compact', 'seal_and_compare'
+]) as name;
 
 do $$
 declare
   call record;
 begin
-  for call in select h.caller, h.callee, h.callee || '_at_home' as wrapper, p.* from handed_over h join pg_proc p on p.oid = h.callee
+  for call in
+    select
+      p.oid::regprocedure as made, p.proname as name, p.proname || '_at_home' as at_home,
+      array_to_string(p.proargnames, ', ') as names,
+      pg_get_function_arguments(p.oid) as arguments, pg_get_function_result(p.oid) as result,
+      array_to_string(array_fill('%L'::text, array[p.pronargs]), ', ') as places,
+      array_to_string(
+        $text$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$text$::text || p.proargnames[2:], ', '
+      ) as constants,
+      case p.provolatile when 's' then 'stable' else 'volatile' end
+        || ' set search_path = pg_catalog, pg_temp' as properties
+    from pg_proc p
+    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in (select h.name from handed_over h)
   loop
+    execute format('alter function %s set schema audit_log_here', call.made);
     execute format(
-      'create function %s(%s) returns %s language plpgsql volatile set search_path = pg_catalog, pg_temp as %L',
-      call.wrapper, pg_get_function_arguments(call.oid), pg_get_function_result(call.oid),
+      'create function audit_log_here.%I(%s) returns %s language plpgsql %s as %L',
+      call.at_home, call.arguments, call.result, call.properties,
+      format(
+        $function$
+begin
+  perform set_config('audit_log.organization', organization_id::text, true);
+  return audit_log_here.%I(%s);
+end
+$function$,
+        call.name, call.names
+      )
+    );
+    execute format(
+      'comment on function audit_log_here.%I is %L', call.at_home,
+      format('Runs %s on the node to which Citus hands this call over.', call.name)
+    );
+    execute format(
+      'create function audit_log_private.%I(%s) returns %s language plpgsql %s as %L',
+      call.name, call.arguments, call.result, call.properties,
       format(
         $function$
 declare
   answer %s;
 begin
-  execute format('select a.* from %s(%s) as a', %s) into answer;
+  -- Called by a function that was handed over itself.
+  if current_setting('audit_log.organization', true) = organization_id::text then
+    return audit_log_here.%I(%s);
+  end if;
+  execute format('select a.* from audit_log_here.%I(%s) as a', %s) into answer;
   return answer;
 end
 $function$,
-        pg_get_function_result(call.oid), call.callee,
-        (select string_agg('%L', ', ') from unnest(call.proargnames)),
-        $text$coalesce(organization_id, '00000000-0000-0000-0000-000000000000')$text$ || coalesce(
-          (select string_agg(', ' || name, '' order by n) from unnest(call.proargnames) with ordinality as a (name, n) where n > 1), ''
-        )
+        call.result, call.name, call.names, call.at_home, call.places, call.constants
       )
     );
-    execute format('comment on function %s is %L', call.wrapper, format('Runs %s, as a whole, on the node that has the organization.', call.callee));
-    perform pg_temp.rewrite(call.caller::oid::regprocedure, call.callee || '(', call.wrapper || '(');
+    execute format(
+      'comment on function audit_log_private.%I is %L', call.name,
+      format('Runs audit_log_here.%s, as a whole, on the node that has the organization.', call.name)
+    );
   end loop;
 end $$;
--- They were stable, and now call what is volatile.
-alter function audit_log_private.list_seals volatile;
-alter function audit_log.list_seals volatile;
 
--- Citus refuses SQL functions that read distributed tables, so these become plpgsql. Functions that read tables also
--- plan each call anew, because Citus must know the organization.
+-- Citus refuses SQL functions that read distributed tables, so these are in plpgsql.
+
+create or replace function audit_log_private.count_periods(
+  organization_id uuid, actions text[], start_date date, end_date date, first_month date, end_month date
+)
+returns table (first_day date, last_day date, entries bigint)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return query
+    select c.day, c.day, c.entries::bigint from audit_log_private.entry_counts c
+    where c.organization_id = count_periods.organization_id and c.day between start_date and end_date
+      and (first_month is null or c.day < first_month or c.day >= end_month)
+      and (actions is null or c.action = any (actions));
+  if first_month is not null then
+    return query
+      select m.month, (m.month + interval '1 month' - interval '1 day')::date, m.entries
+      from (
+        select s.month, s.entries from audit_log_private.monthly_entry_counts s
+        where s.organization_id = count_periods.organization_id and s.month >= first_month and s.month < end_month
+          and (actions is null or s.action = any (actions))
+        union all
+        -- What the sums of months do not have yet.
+        select date_trunc('month', c.day::timestamp)::date, c.entries::bigint from audit_log_private.entry_counts c
+        where c.organization_id = count_periods.organization_id and c.day >= first_month and c.day < end_month
+          and c.writer_pid <> 0 and (actions is null or c.action = any (actions))
+      ) as m;
+  end if;
+end $$;
+
+create or replace function audit_log_private.scan(
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
+)
+returns setof audit_log.audit_entries
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if person is not null then
+    return query
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = scan.organization_id and lower(e.user_email) = person
+        and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
+        and (actions is null or e.action = any (actions))
+      order by e.created_at, e.id limit most;
+  elsif actions is null then
+    return query
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = scan.organization_id
+        and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
+      order by e.created_at, e.id limit most;
+  else
+    return query
+      select e.* from unnest(actions) as wanted (action)
+      cross join lateral (
+        select e.* from audit_log.audit_entries e
+        where e.organization_id = scan.organization_id and e.action = wanted.action
+          and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
+        order by e.created_at, e.id limit most
+      ) as e
+      order by e.created_at, e.id limit most;
+  end if;
+end $$;
+
+create or replace function audit_log_private.next_in_batch(
+  organization_id uuid, query audit_log.page_query, cursor audit_log_private.feed_cursor, place audit_log_private.place,
+  late_transactions xid8[], most integer
+)
+returns setof audit_log.audit_entries
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  if cursor.seen is null then
+    return query
+      select e.* from audit_log_private.scan(
+        organization_id, case when query.user_email is null then query.actions end, query.user_email, place,
+        query.until, most
+      ) as e;
+  elsif late_transactions is not null then
+    return query
+      select e.* from (select x as transaction_id from unnest(late_transactions) as x order by x) as late
+      cross join lateral (
+        select e.* from audit_log.audit_entries e
+        where e.organization_id = next_in_batch.organization_id and e.transaction_id = late.transaction_id
+          and (e.created_at, e.id) > (
+            case when late.transaction_id = cursor.transaction_id then place.created_at else '-infinity' end,
+            case
+              when late.transaction_id = cursor.transaction_id then place.id
+              else '00000000-0000-0000-0000-000000000000'
+            end
+          )
+        order by e.created_at, e.id limit most
+      ) as e
+      limit most;
+  else
+    return query
+      select e.* from audit_log.audit_entries e
+      where e.organization_id = next_in_batch.organization_id
+        and (e.transaction_id, e.created_at, e.id) > (cursor.transaction_id, place.created_at, place.id)
+        and e.transaction_id < pg_snapshot_xmax(cursor.bound)
+      order by e.transaction_id, e.created_at, e.id limit most;
+  end if;
+end $$;
+
+-- Citus refuses an expression that reads a distributed table and calls a function that reads another, and may run a
+-- function of a query on another node, where nobody is signed in. So these take one step after the other.
+
+create or replace function audit_log_private.list_organizations() returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  mine record;
+  shown_id text;
+  items json[] := '{}';
+begin
+  perform audit_log_private.refuse_conditions();
+  for mine in
+    select m.* from audit_log_private.my_organizations() m
+    where (audit_log_private.caller()).id is not null
+    order by m.name, m.id
+  loop
+    select coalesce(o.external_id, o.id::text) into shown_id from audit_log.organizations o
+    where o.id = mine.id and o.leaving_at is null;
+    continue when not found;
+    items := items || json_build_object(
+      'id', mine.id, 'organization_id', shown_id, 'name', mine.name, 'role', mine.role,
+      'is_admin', (mine.role = 'admin' and audit_log_private.administers(mine.id)) is true,
+      'may_read', (mine.role <> 'member' and audit_log_private.may_read(mine.id)) is true
+    );
+  end loop;
+  return array_to_json(items);
+end $$;
+
+create or replace function audit_log_private.list_seals(organization_id uuid, query audit_log.page_query) returns json
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  read audit_log_private.reading;
+  days integer;
+  holds json;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  read := audit_log_private.read_seals(organization_id, audit_log_private.checked_query(query));
+  select o.keep_days into days from audit_log.organizations o where o.id = list_seals.organization_id;
+  holds := audit_log_private.standing_holds(organization_id);
+  return json_build_object(
+    'total', read.total, 'altered', read.altered, 'items', read.items::json, 'keep_days', days, 'holds', holds
+  );
+end $$;
+
+create or replace function audit_log_private.read_entry(
+  organization_id uuid, created_at timestamptz, id uuid
+) returns text
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  -- On its node, the row of a table has the type of a shard.
+  entry audit_log.audit_entries;
+begin
+  perform audit_log_private.require_access(organization_id, for_admins => false);
+  select e.* into entry from audit_log.audit_entries e
+  where e.organization_id = read_entry.organization_id
+    and e.created_at = date_trunc('milliseconds', read_entry.created_at) and e.id = read_entry.id;
+  perform audit_log_private.count_read(organization_id, (entry.id is not null)::integer);
+  return case when entry.id is not null then audit_log_private.entry_line(entry) end;
+end $$;
+
+-- Citus must know the organization, so functions that read plan each call anew.
 do $$
 declare
-  change text;
+  made regprocedure;
 begin
-  for change in
-    select format(
-      'create or replace function %s(%s) returns %s language plpgsql stable set search_path = pg_catalog, pg_temp as %L',
-      p.oid::regproc, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
-      replace(pg_get_function_sqlbody(p.oid), 'BEGIN ATOMIC', 'BEGIN RETURN QUERY')
-    )
-    from pg_proc p
-    where p.pronamespace = 'audit_log_private'::regnamespace and p.proname in ('count_periods', 'next_in_batch')
-    union all
-    select format('alter function %s reset plan_cache_mode', p.oid::regprocedure) from pg_proc p
-    where p.pronamespace = 'audit_log_private'::regnamespace and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
+  for made in
+    select p.oid from pg_proc p
+    where p.pronamespace in ('audit_log_private'::regnamespace, 'audit_log_here'::regnamespace)
+      and 'plan_cache_mode=force_generic_plan' = any (p.proconfig)
   loop
-    execute change;
+    execute format('alter function %s reset plan_cache_mode', made);
   end loop;
 end $$;
 
@@ -143,29 +329,37 @@ create table audit_log_private.homes (
 comment on table audit_log_private.homes is 'Which node last wrote an organization''s entries, and its epoch there.';
 alter table audit_log_private.homes enable row level security;
 
-create function audit_log_private.log_snapshot(organization_id uuid) returns pg_snapshot
+create or replace function audit_log_private.log_snapshot() returns pg_snapshot
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
+  organization constant uuid := current_setting('audit_log.organization');
+  present constant pg_snapshot := pg_current_snapshot();
+  own constant xid8 := pg_current_xact_id_if_assigned();
   home audit_log_private.homes;
+  base bigint;
 begin
-  select h.* into home from audit_log_private.homes h where h.organization_id = log_snapshot.organization_id;
-  if home.system_identifier = (pg_control_system()).system_identifier then
-    return audit_log_private.log_snapshot(home.epoch);
+  select h.* into home from audit_log_private.homes h where h.organization_id = organization;
+  if home.system_identifier is distinct from (pg_control_system()).system_identifier then
+    -- This node has not written yet. All entries are older than the first transaction that will write one.
+    return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
   end if;
-  -- This node has not written yet. All entries are older than the first transaction that will write one.
-  return format('%1$s:%1$s:', ((coalesce(home.epoch, audit_log_private.log_epoch()) + 1) << 40) + 3);
+  base := home.epoch << 40;
+  return (
+    select format(
+      '%s:%s:%s', base + pg_snapshot_xmin(present)::text::bigint, base + pg_snapshot_xmax(present)::text::bigint,
+      string_agg((base + x::text::bigint)::text, ',' order by x)
+    )
+    from (
+      select pg_snapshot_xip(present) as x
+      union
+      select own where pg_visible_in_snapshot(own, present)
+    ) as in_progress
+  )::pg_snapshot;
 end $$;
-comment on function audit_log_private.log_snapshot(uuid) is 'The present snapshot, in the epoch of an organization.';
-do $$
-begin
-  perform pg_temp.rewrite('audit_log_private.log_snapshot()', 'log_snapshot()', 'log_snapshot(epoch bigint)');
-  perform pg_temp.rewrite('audit_log_private.log_snapshot(bigint)', 'audit_log_private.log_epoch()', 'epoch');
-  perform pg_temp.rewrite(f::oid::regprocedure, 'audit_log_private.log_snapshot()', 'audit_log_private.log_snapshot(organization_id)')
-  from unnest(array['audit_log_private.read_feed', 'audit_log_private.examine_day']::regproc[]) as f;
-end $$;
-drop function audit_log_private.log_snapshot();
+comment on function audit_log_private.log_snapshot is
+  'The present snapshot, in the epoch of the organization that this transaction works for on this node.';
 
-create function audit_log_private.number_entry() returns trigger
+create function audit_log_here.number_entry() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   -- The organization and its epoch, looked up once for each transaction.
@@ -191,23 +385,46 @@ begin
   new.transaction_id := ((home[2]::bigint << 40) + pg_current_xact_id()::text::bigint)::text::xid8;
   return new;
 end $$;
-comment on function audit_log_private.number_entry is 'Gives an entry its transaction''s number, on the node where it lies.';
+comment on function audit_log_here.number_entry is
+  'Gives an entry its transaction''s number, on the node where it lies.';
 create trigger number_entry before insert on audit_log.audit_entries
-  for each row execute function audit_log_private.number_entry();
+  for each row execute function audit_log_here.number_entry();
 -- Drops the default, because Citus evaluates it on the node that receives the statement, not on the node of the entry.
 alter table audit_log.audit_entries alter column transaction_id drop default;
 
 create or replace function audit_log_private.adopt_restored_log() returns bigint
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception 'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point' using errcode = 'feature_not_supported';
+  raise exception
+    'on several nodes there is nothing to adopt: restore the base backups of all of them to one restore point'
+    using errcode = 'feature_not_supported';
+end $$;
+
+-- Triggers of log_table insert what a statement has changed, in one statement. Citus cannot send that to another node.
+-- This is the first function that log_table calls.
+create or replace function audit_log_private.selected_columns(
+  logged regclass, list text, out names text[], out types regtype[], out used text[]
+)
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception 'log_table(%) does not work on several nodes: there the platform writes its entries itself', logged
+    using errcode = 'feature_not_supported';
+end $$;
+
+-- A migration replaces functions by name. It would put its own read_page in the place of the one above.
+create or replace function audit_log_private.refuse_replaced_functions() returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  raise exception 'nothing was changed: this project is on several nodes, and a migration would undo that'
+    using errcode = 'feature_not_supported', hint = 'citus/README.md says what to do.';
 end $$;
 
 -- 4. The catalogue of actions will be on every node, and have no triggers. So privileges keep its owner from renaming
 -- and deleting actions, and from changing what they require. A trigger on a shard cannot add the actions of API keys to
 -- the catalogue. So this adds them now, with an organization that it deletes at once.
 
-insert into audit_log.organizations (id, name, logs_key_events) values ('00000000-0000-0000-0000-000000000000', 'None', true);
+insert into audit_log.organizations (id, name, logs_key_events)
+values ('00000000-0000-0000-0000-000000000000', 'None', true);
 delete from audit_log.organizations where id = '00000000-0000-0000-0000-000000000000';
 drop trigger add_key_actions on audit_log.organizations;
 revoke update, delete, truncate on audit_log.actions from current_user;
@@ -217,6 +434,21 @@ grant update (description, deprecated_at) on audit_log.actions to current_user;
 
 -- Citus keeps a key unique only if it includes the organization.
 alter table audit_log.organizations drop constraint organizations_external_id_key;
+
+do $$
+declare
+  unknown constant text[] := array(
+    select f.name from audit_log_private.present_functions() as f
+    except select i.name from audit_log_private.installed_functions i
+  );
+begin
+  if unknown <> '{}' then
+    raise exception 'nothing was changed, because this file is of another version than the migrations: they made no %',
+      array_to_string(unknown, ', ')
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  perform audit_log_private.note_installed_functions();
+end $$;
 
 set local role none;
 set local citus.enable_ddl_propagation = on;
@@ -244,7 +476,8 @@ declare
   creation text;
 begin
   -- The data is moved without foreign keys and triggers, so that no trigger changes it.
-  select string_agg(o.drop, '; '), array_agg(o.creation order by o.is_trigger) filter (where o.creation <> '') into drops, creations
+  select string_agg(o.drop, '; '), array_agg(o.creation order by o.is_trigger) filter (where o.creation <> '')
+  into drops, creations
   from (
     select
       false as is_trigger,
@@ -265,7 +498,8 @@ begin
   ) as o;
   execute drops;
   perform create_distributed_table(first, 'id', colocate_with => 'none');
-  perform create_distributed_table(t, 'organization_id', colocate_with => first::text) from unnest(distributed[2:]) as t;
+  perform create_distributed_table(t, 'organization_id', colocate_with => first::text)
+  from unnest(distributed[2:]) as t;
   perform create_reference_table(t) from unnest(everywhere) as t;
   -- The coordinator's own tables still have what was moved. Nothing reads it there.
   perform truncate_local_data_after_distributing_table(t) from unnest(distributed || everywhere) as t;
@@ -275,13 +509,15 @@ begin
   end loop;
   perform create_distributed_function(p.oid) from (
     select oid from pg_proc
-    where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace)
-      and oid not in (select h.callee from handed_over h)
+    where pronamespace in ('audit_log'::regnamespace, 'audit_log_private'::regnamespace, 'audit_log_here'::regnamespace)
+      and proname not in (select h.name || '_at_home' from handed_over h)
     order by oid
   ) as p;
   perform create_distributed_function(
-    h.callee::oid::regprocedure, 'organization_id', colocate_with => first::text, force_delegation => true
-  ) from handed_over h;
+    p.oid::regprocedure, 'organization_id', colocate_with => first::text, force_delegation => true
+  )
+  from handed_over h join pg_proc p on p.proname = h.name || '_at_home'
+  where p.pronamespace = 'audit_log_here'::regnamespace;
 end $$;
 
 -- Each node has keys of its own for cursors.

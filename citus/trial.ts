@@ -32,6 +32,7 @@ const tokens = { one: await fill(one), cluster: await fill(first) };
 await grow();
 await compareSeals();
 await compareAnswers();
+await compareConsoles();
 await measureCosts();
 await changeActions();
 await countRequests();
@@ -72,10 +73,22 @@ async function fill({ sql, admin }: cluster.Node): Promise<string[][]> {
 /** Makes a cluster. distribute.sql must refuse a Postgres without Citus, a lone node, and the second run. */
 async function grow(): Promise<void> {
   await assert.rejects(cluster.runFile(one, "distribute.sql"), /this Postgres has no Citus/);
+  const logTable = () =>
+    first.sql`
+      select audit_log_private.log_table(
+        'public.documents', 'refuse', 'organization_id', '''Web app''', on_insert => 'conversation_created'
+      )`;
+  await first.sql`create table public.documents (organization_id text)`;
+  await logTable();
   for (const node of nodes) await cluster.runFile(node, "node.sql");
   await assert.rejects(cluster.runFile(first, "distribute.sql"), /Citus knows no other node/);
   await cluster.joinNodes(nodes);
+  await assert.rejects(cluster.runFile(first, "distribute.sql"), /log_table logs tables/);
+  await first.sql`select audit_log_private.unlog_table('public.documents')`;
   await cluster.runFile(first, "distribute.sql");
+  const migrate = first.sql`select audit_log_private.refuse_replaced_functions()`;
+  const leave = first.sql`select audit_log.person_left(${IDS[0] ?? ""}, 'ada')`;
+  for (const refused of [logTable(), migrate, leave]) assertEquals(await codeOf(refused), "0A000");
   await assert.rejects(cluster.runFile(first, "distribute.sql"), /is distributed already/);
   const [privileges, ...others] = await Promise.all(nodes.map(cluster.listPrivileges));
   for (const list of others) assertEquals(list, privileges);
@@ -118,10 +131,13 @@ function randomQuery(random: Random): Record<string, string> {
   const from = random(40);
   const [start, end] = [day(from), day(from + random(41 - from))];
   const offset = `${pick(random, [0, 0, random(50), random(2_000)])}`;
-  const action = pick(random, ["", "", "agent_added", "conversation_created", "message_created"]);
+  const actions = ["", "", "agent_added", "agent_added,feedback_given", "message_created"];
+  const action = pick(random, actions);
+  const user_email = pick(random, ["", "", "", `user${random(50)}@example.com`]);
   const order = pick(random, ["asc", "desc"]);
   const limit = pick(random, ["1", "10", "100", "1000"]);
-  return { start, end, limit, offset, order, ...action ? { action } : {} };
+  const filters = Object.entries({ action, user_email }).filter(([, value]) => value);
+  return { start, end, limit, offset, order, ...Object.fromEntries(filters) };
 }
 
 /** Compares pages of all nodes with those of one Postgres. Each must hold entries of its organization alone. */
@@ -138,6 +154,42 @@ async function compareAnswers(): Promise<void> {
   });
   assertEquals((await ask(second, tokenOf(one, 1))).status, 401, "the cluster has no such key");
   say(`${QUERIES} random queries with ${entries} entries: the same bytes as from one Postgres`);
+}
+
+/** Compares what an auditor sees on all nodes with one Postgres. (Seals have other times, and cursors are random.) */
+async function compareConsoles(): Promise<void> {
+  const query = (more = {}) => {
+    const fields = { start_date: day(0), end_date: day(40), page_limit: 5, ...more };
+    return `jsonb_populate_record(null::audit_log.page_query, '${JSON.stringify(fields)}')`;
+  };
+  for (const id of IDS.slice(0, 4)) {
+    const see = async ({ sql }: cluster.Node) => {
+      const call = (text: string) => callAs<Record<string, unknown>>(sql, "grace", text);
+      const page = await call(`read_audit_log('${id}', ${query({ page_offset: 7 })})`);
+      const [entry] = JSON.parse(`${page.items}`);
+      const feed = await call(`read_audit_log('${id}', ${query({ after: "beginning" })})`);
+      const seals = await call(`list_seals('${id}', ${query()})`);
+      return [
+        page,
+        { ...feed, cursor: null },
+        { ...seals, items: null },
+        await call("list_organizations()"),
+        await call(`read_entry('${id}', '${entry.created_at}', '${entry.id}')`),
+        await call(`find_persons('${id}', 'user1')`),
+        await call(`daily_entry_counts('${id}', ${query()})`),
+      ];
+    };
+    for (const { sql } of [one, first]) {
+      await sql`
+        insert into audit_log.organization_members (organization_id, user_id, role)
+        values (${id}, 'grace', 'auditor')`;
+    }
+    const expected = await see(one);
+    for (const node of nodes) {
+      for (const [n, answer] of (await see(node)).entries()) assertEquals(answer, expected[n]);
+    }
+  }
+  say("An auditor sees the same on each node as on one Postgres");
 }
 
 /** Runs the upkeep on one Postgres and on the cluster. Both must seal the same days with the same hashes. */
