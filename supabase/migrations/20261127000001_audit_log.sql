@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 c78630982b5ae1de83a092a523f6cc3167c6b46f82c7550b4f1442ef0adabf1c.
+-- Written by deno task migration from supabase/schemas, sha256 f0086565a735a37d538f3d54ddc575c93fc36d470c5592037d092c2b15c7f4c4.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -177,7 +177,8 @@ declare
   session constant uuid := substring(auth.jwt() ->> 'session_id' from form)::uuid;
 begin
   -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
-  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these columns.)
+  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these
+  -- columns.)
   return account is null
     or exists (
       select from auth.users u cross join to_jsonb(u) as j (facts)

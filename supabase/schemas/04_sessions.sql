@@ -10,7 +10,8 @@ declare
   session constant uuid := substring(auth.jwt() ->> 'session_id' from form)::uuid;
 begin
   -- A JWT stays valid after its account is deleted or banned, and after its session is ended (sign out everywhere). If
-  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these columns.)
+  -- the account has a second factor, the session must have used it. (to_jsonb, because not every Auth has these
+  -- columns.)
   return account is null
     or exists (
       select from auth.users u cross join to_jsonb(u) as j (facts)

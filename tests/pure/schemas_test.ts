@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
+import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { namesOfLaterFiles, readSchemas } from "../../tasks/migration/schemas.ts";
@@ -74,5 +75,20 @@ describe("a file that names something of a later one is found", () => {
     assertEquals(saidOf(body("raise exception 'run audit_log_private.check_seal()';")), []);
     assertEquals(saidOf(`comment on schema audit_log is\n  'See audit_log_private.seals.';`), []);
     assertEquals(saidOf("create function audit_log_private.check_seal(day date) as $$ $$;"), []);
+  });
+});
+
+describe("SQL that people read", () => {
+  it("has no line above 120 columns, and no two blank lines", async () => {
+    const wrong: string[] = [];
+    // Not the migrations, which are written from the schemas.
+    const files = ["{citus,examples,local,tasks}/**/*.sql", "supabase/{schemas/*,seed}.sql"];
+    for await (const file of glob(files, { cwd: ROOT })) {
+      const lines = (await Deno.readTextFile(join(ROOT, file))).split("\n");
+      for (const [n, line] of lines.entries()) {
+        if ([...line].length > 120 || line + lines[n + 1] === "") wrong.push(`${file}:${n + 1}`);
+      }
+    }
+    assertEquals(wrong, []);
   });
 });
