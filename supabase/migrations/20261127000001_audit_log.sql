@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 f0086565a735a37d538f3d54ddc575c93fc36d470c5592037d092c2b15c7f4c4.
+-- Written by deno task migration from supabase/schemas, sha256 03be8a475d46a3a0c493e4193ca2b3e1b9d7b5b45a92cd5611645b68a35bf5dc.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -147,6 +147,33 @@ comment on column audit_log.organizations.keep_days is
   'may set it: service_role must not be able to delete entries.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
+
+create function audit_log_private.refuse_to_others() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  owner constant oid := (select c.relowner from pg_class c where c.oid = tg_relid);
+begin
+  if not pg_has_role(current_user, owner, 'member') then
+    raise exception
+      'organization %: only the owner of the database may change id, external_id, logs_key_events and created_at: %',
+      old.id, 'leave them out, or send what they are'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end $$;
+comment on function audit_log_private.refuse_to_others is
+  'Refuses a change to every role but the owner of the table and its members.';
+
+-- By these values, the entries of an organization find its log, and the people of the platform who may read it: so
+-- whoever has the secret key must not change them, not even from null. Column privileges cannot say this, because an
+-- upsert of the Data API, which repeats them, needs the privilege to update them.
+create trigger refuse_to_others
+  before update on audit_log.organizations
+  for each row when (
+    (new.id, new.external_id, new.logs_key_events, new.created_at)
+      is distinct from (old.id, old.external_id, old.logs_key_events, old.created_at)
+  )
+  execute function audit_log_private.refuse_to_others();
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 117f971dd3f9fc8a72ed8ca45132e9237538e64ef6358e77db3edc1f992462c2.
+-- Written by deno task migration from supabase/schemas, sha256 97817c24aec50acdaa33c5ad5207fff7a50964f9ef2357bcc595794948169b42.
 -- From supabase/schemas/26_privileges.sql.
 
 -- Who may do what. SECURITY.md has the same as a table, which a test compares with the database.
@@ -29,8 +29,9 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Not keep_days: whoever has the secret key could have the log deleted.
-grant select, delete, insert (id, name, external_id, logs_key_events, created_at),
+-- Not keep_days, and not delete: whoever has the secret key could delete the log, or an organization's keys. The
+-- trigger refuse_to_others lets it change names only.
+grant select, insert (id, name, external_id, logs_key_events, created_at),
   update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
 
 grant select on audit_log.actions to service_role;

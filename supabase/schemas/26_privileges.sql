@@ -26,8 +26,9 @@ grant usage on schema audit_log, audit_log_private to authenticated, service_rol
 
 grant select, insert, update, delete on audit_log.organization_members to service_role;
 
--- Not keep_days: whoever has the secret key could have the log deleted.
-grant select, delete, insert (id, name, external_id, logs_key_events, created_at),
+-- Not keep_days, and not delete: whoever has the secret key could delete the log, or an organization's keys. The
+-- trigger refuse_to_others lets it change names only.
+grant select, insert (id, name, external_id, logs_key_events, created_at),
   update (id, name, external_id, logs_key_events, created_at) on audit_log.organizations to service_role;
 
 grant select on audit_log.actions to service_role;

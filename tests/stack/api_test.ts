@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { describe, it } from "@std/testing/bdd";
-import { ACTIONS, addKeys, age, client, type Entry, follow, get } from "../helpers.ts";
+import { ACTIONS, addKeys, age, type Entry, follow, get } from "../helpers.ts";
 import {
   getPage,
   goOn,
@@ -244,8 +244,7 @@ describe("the API", () => {
     const [before, [lines]] = [await texts(), await texts(NDJSON)];
     let page = await getPage(token, "after=beginning");
     for (const external_id of [`"Kunde\t${id}"\n{é}`, `org_${id.slice(0, 8)}`, null]) {
-      const organizations = client("service_role").from("organizations");
-      await organizations.update({ external_id }).eq("id", id).throwOnError();
+      await sql`update audit_log.organizations set external_id = ${external_id} where id = ${id}`;
       const quoted = JSON.stringify(external_id ?? id);
       assertEquals(await texts(), before.map((text) => text.replace(`"${id}"`, quoted)));
       assertEquals((await texts(NDJSON))[0], lines);

@@ -6,7 +6,7 @@ import { insertEntries, newLog, newOrganization, type Organization } from "../he
 import { pageQuery, pidOf, PIECE, refusalOf, type Run, runUpkeep, signUp } from "../helpers.ts";
 import { somebodyWaitsFor, sql, valueOf } from "../helpers.ts";
 
-// An organization can be deleted, unless a hold keeps its entries.
+// Who may change an organization. It can be deleted, unless a hold keeps its entries.
 
 const admin = await signUp();
 
@@ -35,6 +35,68 @@ async function hold(id: string | null, reason: string | null): Promise<void> {
 async function release(id: string | null, reason: string | null): Promise<void> {
   await sql`select audit_log_private.release(${id}, ${reason}, 'Hedy, Legal')`;
 }
+
+const platform = client("service_role");
+
+describe("the secret key", () => {
+  it("adds organizations and renames them, also with an upsert that may be repeated", async () => {
+    const external_id = crypto.randomUUID();
+    const upsert = async (row: { external_id?: string; id?: string; name: string }) => {
+      const onConflict = row.external_id ? "external_id" : "id";
+      const written = platform.from("organizations").upsert(row, { onConflict }).select().single();
+      const { data: { id, name } } = await written.throwOnError();
+      return [id, name];
+    };
+    const [id = ""] = await upsert({ external_id, name: "Acme" });
+    assertEquals(await upsert({ external_id, name: "Acme" }), [id, "Acme"]);
+    assertEquals(await upsert({ external_id, name: "Acme Ltd" }), [id, "Acme Ltd"]);
+    assertEquals(await upsert({ id, name: "Acme Inc" }), [id, "Acme Inc"]);
+    await platform.from("organizations").update({ name: "Acme" }).eq("id", id).throwOnError();
+  });
+
+  it("changes nothing else of one that is there, gives none an external_id, and deletes none: the owner may", async () => {
+    const [id, external_id] = [crypto.randomUUID(), crypto.randomUUID()];
+    const other = crypto.randomUUID();
+    await platform.from("organizations").insert([
+      { id, external_id, name: "Acme" },
+      { id: other, name: "Other" },
+    ]).throwOnError();
+    const read = async () => [
+      ...await sql`select * from audit_log.organizations where id in (${id}, ${other}) order by id`,
+    ];
+    const before = await read();
+    const changes = [
+      { id: crypto.randomUUID() },
+      { external_id: "another" },
+      { external_id: null },
+      { logs_key_events: true },
+      { created_at: "2020-01-01" },
+    ];
+    for (const change of changes) {
+      const { error } = await platform.from("organizations").update(change).eq("id", id);
+      assertEquals(error?.code, "42501", JSON.stringify(change));
+      assertStringIncludes(error?.message ?? "", "only the owner of the database may change id");
+    }
+    const upserts = [
+      platform.from("organizations").upsert({ id, external_id: "another", name: "Acme" }),
+      platform.from("organizations").upsert(
+        { external_id, name: "Acme", logs_key_events: true },
+        { onConflict: "external_id" },
+      ),
+      platform.from("organizations").update({ external_id: "filled" }).eq("id", other),
+      platform.from("organizations").delete().eq("id", other),
+    ];
+    for (const refused of upserts) assertEquals((await refused).error?.code, "42501");
+    assertEquals(await read(), before);
+    for (const [column, value] of changes.flatMap((change) => Object.entries(change))) {
+      await sql`update audit_log.organizations set ${sql({ [column]: value })} where id = ${id}`;
+      if (column === "id") {
+        await sql`update audit_log.organizations set id = ${id} where id = ${value}`;
+      }
+    }
+    await sql`delete from audit_log.organizations where id in (${id}, ${other})`;
+  });
+});
 
 describe("a hold", () => {
   it("stops retention and both deletion functions until it is released, and their error names it", async () => {
@@ -247,7 +309,7 @@ describe("delete_organization()", () => {
         assertEquals(await codeOf(change), code, attempt);
       }
     }
-    assertEquals((await byPlatform).error?.code, "23503");
+    assertEquals((await byPlatform).error?.code, "42501");
     assertEquals(await codeOf(sql`truncate audit_log_private.seals`), "42501");
   });
 });
