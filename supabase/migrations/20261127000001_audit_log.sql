@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 03be8a475d46a3a0c493e4193ca2b3e1b9d7b5b45a92cd5611645b68a35bf5dc.
+-- Written by deno task migration from supabase/schemas, sha256 80d7316853eea2e98e570fd72a752208010deea39050692ca09a75c0820a4628.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3091,22 +3091,8 @@ begin
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
     is_let_through := request.decision = 'counted';
   end if;
-  read.decision := 'invalid_query';
-  -- Not "is not null", which would ask for every field.
-  if is_let_through and not query is null then
-    query := audit_log_private.with_defaults(query);
-    if resource = 'seals' then
-      read := audit_log_private.read_seals(organization_id, query);
-    elsif resource = 'actions' then
-      read := audit_log_private.read_actions();
-    elsif resource = 'entries' and query.after is null then
-      read := audit_log_private.read_page(organization_id, query);
-    elsif resource = 'entries' then
-      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
-      -- commit comes later in the WAL, and waits for it.
-      perform set_config('synchronous_commit', 'on', true);
-      read := audit_log_private.read_feed(organization_id, query);
-    end if;
+  if is_let_through then
+    read := audit_log_private.read_resource(organization_id, resource, query);
     if resource = 'entries' and read.decision = 'accepted' then
       mode := case when query.after is null then 'pages' else 'feed' end;
     end if;
@@ -3148,6 +3134,35 @@ begin
 end $$;
 comment on function audit_log_private.answer_request is
   'Answers a request with a key of this organization: see public_audit_log.';
+
+create function audit_log_private.read_resource(organization_id uuid, resource text, query audit_log.page_query)
+returns audit_log_private.reading
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  refused audit_log_private.reading;
+begin
+  -- Not "is not null", which would ask for every field.
+  if not query is null then
+    query := audit_log_private.with_defaults(query);
+    if resource = 'seals' then
+      return audit_log_private.read_seals(organization_id, query);
+    elsif resource = 'actions' then
+      return audit_log_private.read_actions();
+    elsif resource = 'entries' and query.after is null then
+      return audit_log_private.read_page(organization_id, query);
+    elsif resource = 'entries' then
+      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
+      -- commit comes later in the WAL, and waits for it.
+      perform set_config('synchronous_commit', 'on', true);
+      return audit_log_private.read_feed(organization_id, query);
+    end if;
+  end if;
+  refused.decision := 'invalid_query';
+  return refused;
+end $$;
+comment on function audit_log_private.read_resource is
+  'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
+  'readers decide.';
 
 -- From supabase/schemas/20_deletion.sql.
 
@@ -3463,7 +3478,7 @@ begin
   if query.after is null then
     read := audit_log_private.read_page(organization_id, query);
   else
-    perform set_config('synchronous_commit', 'on', true); -- As in answer_request.
+    perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
     read := audit_log_private.read_feed(organization_id, query);
   end if;
   perform audit_log_private.require_accepted(read.decision);

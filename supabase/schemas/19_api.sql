@@ -62,22 +62,8 @@ begin
     request := audit_log_private.count_request(organization_id, api_key_id, client_address);
     is_let_through := request.decision = 'counted';
   end if;
-  read.decision := 'invalid_query';
-  -- Not "is not null", which would ask for every field.
-  if is_let_through and not query is null then
-    query := audit_log_private.with_defaults(query);
-    if resource = 'seals' then
-      read := audit_log_private.read_seals(organization_id, query);
-    elsif resource = 'actions' then
-      read := audit_log_private.read_actions();
-    elsif resource = 'entries' and query.after is null then
-      read := audit_log_private.read_page(organization_id, query);
-    elsif resource = 'entries' then
-      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
-      -- commit comes later in the WAL, and waits for it.
-      perform set_config('synchronous_commit', 'on', true);
-      read := audit_log_private.read_feed(organization_id, query);
-    end if;
+  if is_let_through then
+    read := audit_log_private.read_resource(organization_id, resource, query);
     if resource = 'entries' and read.decision = 'accepted' then
       mode := case when query.after is null then 'pages' else 'feed' end;
     end if;
@@ -119,3 +105,32 @@ begin
 end $$;
 comment on function audit_log_private.answer_request is
   'Answers a request with a key of this organization: see public_audit_log.';
+
+create function audit_log_private.read_resource(organization_id uuid, resource text, query audit_log.page_query)
+returns audit_log_private.reading
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  refused audit_log_private.reading;
+begin
+  -- Not "is not null", which would ask for every field.
+  if not query is null then
+    query := audit_log_private.with_defaults(query);
+    if resource = 'seals' then
+      return audit_log_private.read_seals(organization_id, query);
+    elsif resource = 'actions' then
+      return audit_log_private.read_actions();
+    elsif resource = 'entries' and query.after is null then
+      return audit_log_private.read_page(organization_id, query);
+    elsif resource = 'entries' then
+      -- Makes sure that what a cursor has seen is on disk before its reader gets the cursor: this request's
+      -- commit comes later in the WAL, and waits for it.
+      perform set_config('synchronous_commit', 'on', true);
+      return audit_log_private.read_feed(organization_id, query);
+    end if;
+  end if;
+  refused.decision := 'invalid_query';
+  return refused;
+end $$;
+comment on function audit_log_private.read_resource is
+  'Reads what a request asks for. invalid_query if the query is null or there is no such resource, or as the '
+  'readers decide.';

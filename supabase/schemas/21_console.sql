@@ -40,7 +40,7 @@ begin
   if query.after is null then
     read := audit_log_private.read_page(organization_id, query);
   else
-    perform set_config('synchronous_commit', 'on', true); -- As in answer_request.
+    perform set_config('synchronous_commit', 'on', true); -- As in read_resource.
     read := audit_log_private.read_feed(organization_id, query);
   end if;
   perform audit_log_private.require_accepted(read.decision);
