@@ -158,20 +158,91 @@ comment on function audit_log.record_entries is
   'many were new. A bad entry is refused with the error of an insert; the message has its place in the array, '
   'and details {index, id}. For service_role only.';
 
+create function audit_log_private.require_writable(organization_id uuid, action text, broken_rule text) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+declare
+  leaving_at timestamptz;
+begin
+  if broken_rule = 'action_is_in_catalogue' then
+    raise exception 'an entry has the action "%", which is not in the table audit_log.actions', action
+      using errcode = 'foreign_key_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
+  elsif broken_rule is not null then
+    raise exception 'an entry breaks the rule %', concat(broken_rule, (
+      select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
+      where a.code = action and broken_rule = 'data_has_required'
+    ))
+      using errcode = 'check_violation', constraint = broken_rule, schema = 'audit_log', table = 'audit_entries';
+  end if;
+  select o.leaving_at into leaving_at from audit_log.organizations o where o.id = organization_id;
+  if not found or leaving_at is not null then
+    raise exception 'an entry has the organization %, which is %', organization_id,
+      case
+        when leaving_at is null then 'not in the table audit_log.organizations'
+        else 'being deleted (delete_organization)'
+      end
+      using errcode = 'foreign_key_violation', schema = 'audit_log', table = 'audit_entries';
+  end if;
+end $$;
+comment on function audit_log_private.require_writable is
+  'Raises 23514 or 23503 if entries break a rule (broken_rule), or their organization is not there or leaves.';
+
+-- Without settings and as an expression, so that Postgres inlines it. Anybody can change this setting of the session;
+-- that only makes another part.
+create function audit_log_private.current_part() returns integer
+language sql stable
+return coalesce(
+  substring(pg_catalog.current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0
+);
+comment on function audit_log_private.current_part is 'The part of the counts that this transaction counts in.';
+
+create function audit_log_private.add_entry_count(
+  organization_id uuid, hour timestamp, action text, entries integer, required_path jsonpath
+) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  hour_of_day constant integer := extract(hour from hour) + 1;
+  current_part integer := audit_log_private.current_part();
+begin
+  if entries > 0 and current_setting('transaction_isolation') <> 'read committed' then
+    -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
+    perform from audit_log.actions a where a.code = add_entry_count.action for share;
+  end if;
+  loop
+    -- No other backend counts in rows with this process id. "on conflict" always finds them.
+    insert into audit_log_private.entry_counts as c (
+      organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
+    )
+    values (
+      organization_id, hour, action, pg_backend_pid(), current_part, entries,
+      array_fill(0, array[hour_of_day - 1]) || entries || array_fill(0, array[24 - hour_of_day]),
+      greatest(0, -entries), 1, pg_current_xact_id(), required_path
+    )
+    on conflict on constraint entry_counts_pkey do update
+    set entries = c.entries + excluded.entries,
+      hours[hour_of_day] = c.hours[hour_of_day] + excluded.entries,
+      removed = c.removed + excluded.removed,
+      updates = case when c.updates < 64 then c.updates + 1 else 1 end,
+      updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
+      required_path = excluded.required_path
+    where c.updates < 64 or c.updated_by <> excluded.updated_by;
+    exit when found;
+    current_part := current_part + 1;
+    perform set_config('audit_log_private.part', current_part::text, true);
+  end loop;
+end $$;
+comment on function audit_log_private.add_entry_count is
+  'Adds to the counts of an hour in rows of this backend. Less than no entries were removed.';
+
 create function audit_log_private.check_and_count_entries() returns trigger
 -- enable_seqscan: plans are made while tables are small, and kept.
 language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   entry audit_log.audit_entries;
   counted record;
-  leaving_at timestamptz;
-  hour_of_day integer;
   codes text[];
   required_paths jsonpath[];
   this_transaction constant xid8 := pg_current_xact_id();
-  -- The part that this transaction counts in. Anybody can change this setting; that only makes another part.
-  current_part integer :=
-    coalesce(substring(current_setting('audit_log_private.part', true) from '^[0-9]{1,9}$')::integer, 0);
+  current_part constant integer := audit_log_private.current_part();
 begin
   if tg_op = 'INSERT' then
     -- Nearly always one entry, of a day and an action that this backend has counted before.
@@ -209,57 +280,14 @@ begin
     from changed e left join unnest(codes, required_paths) as a (code, required_path) on a.code = e.action
     group by 1, 2, 3
   loop
-    if tg_op = 'DELETE' then
-      counted.entries := -counted.entries;
-    elsif counted.broken_rule = 'action_is_in_catalogue' then
-      raise exception 'an entry has the action "%", which is not in the table audit_log.actions', counted.action
-        using errcode = 'foreign_key_violation', constraint = counted.broken_rule,
-          schema = tg_table_schema, table = tg_table_name;
-    elsif counted.broken_rule is not null then
-      raise exception 'an entry breaks the rule %', concat(counted.broken_rule, (
-        select ': ' || array_to_string(a.required, ', ') from audit_log.actions a
-        where a.code = counted.action and counted.broken_rule = 'data_has_required'
-      ))
-        using errcode = 'check_violation', constraint = counted.broken_rule,
-          schema = tg_table_schema, table = tg_table_name;
+    if tg_op = 'INSERT' then
+      perform audit_log_private.require_writable(counted.organization_id, counted.action, counted.broken_rule);
     end if;
-    select o.leaving_at into leaving_at from audit_log.organizations o where o.id = counted.organization_id;
-    if tg_op = 'INSERT' and (not found or leaving_at is not null) then
-      raise exception 'an entry has the organization %, which is %', counted.organization_id,
-        case
-          when leaving_at is null then 'not in the table audit_log.organizations'
-          else 'being deleted (delete_organization)'
-        end
-        using errcode = 'foreign_key_violation', schema = tg_table_schema, table = tg_table_name;
-    end if;
-    if tg_op = 'INSERT' and current_setting('transaction_isolation') <> 'read committed' then
-      -- Its snapshot may be older than a change of the action. Then this raises a serialization failure.
-      perform from audit_log.actions a where a.code = counted.action for share;
-    end if;
-    hour_of_day := extract(hour from counted.hour) + 1;
-    loop
-      -- No other backend counts in rows with this process id. "on conflict" always finds them.
-      insert into audit_log_private.entry_counts as c (
-        organization_id, day, action, writer_pid, part, entries, hours, removed, updates, updated_by, required_path
-      )
-      values (
-        counted.organization_id, counted.hour, counted.action, pg_backend_pid(), current_part, counted.entries,
-        array_fill(0, array[hour_of_day - 1]) || counted.entries || array_fill(0, array[24 - hour_of_day]),
-        greatest(0, -counted.entries), 1, this_transaction,
-        case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
-      )
-      on conflict on constraint entry_counts_pkey do update
-      set entries = c.entries + excluded.entries,
-        hours[hour_of_day] = c.hours[hour_of_day] + counted.entries,
-        removed = c.removed + excluded.removed,
-        updates = case when c.updates < 64 then c.updates + 1 else 1 end,
-        updated_by = case when c.updates < 64 then c.updated_by else excluded.updated_by end,
-        required_path = excluded.required_path
-      where c.updates < 64 or c.updated_by <> excluded.updated_by;
-      exit when found;
-      current_part := current_part + 1;
-      perform set_config('audit_log_private.part', current_part::text, true);
-    end loop;
+    perform audit_log_private.add_entry_count(
+      counted.organization_id, counted.hour, counted.action,
+      case when tg_op = 'INSERT' then counted.entries else -counted.entries end,
+      case when tg_op = 'INSERT' then required_paths[array_position(codes, counted.action)] end
+    );
   end loop;
   return null;
 end $$;

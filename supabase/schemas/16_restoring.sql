@@ -36,7 +36,7 @@ begin
       epoch << 40
     )
   );
-  delete from audit_log_private.cursor_keys;
+  delete from audit_log_private.cursor_keys where true;
   insert into audit_log_private.cursor_keys default values;
   return epoch;
 end $$;

@@ -64,14 +64,16 @@ begin
   if done < piece and organizations < 1000 then
     if not state.is_first_pass then
       update audit_log_private.upkeep_state
-      set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null;
+      set last_run_at = clock_timestamp(), started_at = null, is_first_pass = true, done_until = null
+      where is_only;
       return false;
     end if;
     state.is_first_pass := false;
     state.done_until := null;
   end if;
   update audit_log_private.upkeep_state
-  set started_at = state.started_at, is_first_pass = state.is_first_pass, done_until = state.done_until;
+  set started_at = state.started_at, is_first_pass = state.is_first_pass, done_until = state.done_until
+  where is_only;
   return true;
 end $$;
 comment on function audit_log_private.run_upkeep is
