@@ -28,11 +28,10 @@ select audit_log_private.administers(null), audit_log_private.may_read(null);
 
 -- The API keys of somebody who leaves are marked, until an administrator confirms or revokes them. (To revoke them at
 -- once, give person_left true as its third argument.) It never stops a deletion of yours: health() has what failed.
-create function audit_log_private.custom_person_left() returns trigger
+create or replace function audit_log_private.custom_person_left() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform audit_log.person_left(o.id, old.user_id::text)
-  from audit_log.organizations o where o.external_id = old.organization_id::text;
+  perform audit_log.person_left(audit_log_private.organization_of(old.organization_id::text), old.user_id::text);
   return null;
 exception when others then
   perform audit_log_private.note_failure(tg_relid::regclass::text, sqlstate || ': ' || sqlerrm);
@@ -40,6 +39,6 @@ exception when others then
 end $$;
 revoke all on function audit_log_private.custom_person_left() from public, anon, authenticated, service_role;
 -- The condition names the same columns as the function. If a name is wrong, this migration fails now.
-create trigger audit_log_person_left after delete on public.memberships
+create or replace trigger audit_log_person_left after delete on public.memberships
   for each row when (old.organization_id is not null and old.user_id is not null)
   execute function audit_log_private.custom_person_left();

@@ -8,7 +8,7 @@
 --   };
 --
 -- Yours to change: the namespace https://example.com/ and the roles admin and auditor.
--- audit_log.organizations.external_id holds Auth0's ids (org_…).
+-- audit_log.organizations.external_id holds Auth0's ids (org_…). Auth0 never gives an id again.
 
 create or replace function audit_log_private.caller(out id text, out email text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -2,7 +2,7 @@
 -- "rol"} in tokens of version 2, org_id and org_role before. They see one organization at a time.
 --
 -- Yours to change: the roles admin and auditor. audit_log.organizations.external_id holds Clerk's ids (org_…); let your
--- webhook for organization.created and organization.updated write it (docs/adopting.md).
+-- webhook for organization.created and organization.updated write it (docs/adopting.md). Clerk never gives an id again.
 -- The signed-in person is the token's sub (user_…). For the e-mail address in records, add the claim "email" to the
 -- session token in Clerk's dashboard.
 

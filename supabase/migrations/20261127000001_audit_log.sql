@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 c1a60c5c473d1fa27038b4687b4e048329274940ecb46deb8168447a78718240.
+-- Written by deno task migration from supabase/schemas, sha256 1df6ee11a1bb7682d76fda35636a6d536427f1a800454ee8c7bbbbe1b93f09d2.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -132,7 +132,9 @@ create table audit_log.organizations (
   logs_key_events boolean not null default false,
   keep_days integer check (keep_days between 1 and 36500),
   created_at timestamptz not null default now(),
-  leaving_at timestamptz
+  leaving_at timestamptz,
+  former_external_id text,
+  gone_at timestamptz
 );
 comment on table audit_log.organizations is
   'A customer of the platform. Each entry and each API key belongs to exactly one.';
@@ -147,6 +149,13 @@ comment on column audit_log.organizations.keep_days is
   'may set it: service_role must not be able to delete entries.';
 comment on column audit_log.organizations.leaving_at is
   'When delete_organization began. From then on, nobody has access, and new entries are refused.';
+comment on column audit_log.organizations.former_external_id is
+  'What the platform called the organization last, until it gives this id to another. What is written late finds it.';
+comment on column audit_log.organizations.gone_at is
+  'When the platform deleted its own row of the organization, whose log has no external_id since then.';
+
+create index organizations_former_external_id_idx on audit_log.organizations (former_external_id)
+  where former_external_id is not null;
 
 create function audit_log_private.refuse_to_others() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -174,6 +183,54 @@ create trigger refuse_to_others
       is distinct from (old.id, old.external_id, old.logs_key_events, old.created_at)
   )
   execute function audit_log_private.refuse_to_others();
+
+-- The platform may give an id again, to another customer. So an organization has an external_id only as long as the
+-- platform has a row with it: an id that is used again gets a new organization, with a log of its own. The recipes call
+-- these.
+create function audit_log_private.add_organization(external_id text, name text) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+declare
+  organization_id uuid;
+begin
+  insert into audit_log.organizations as o (external_id, name)
+  values (add_organization.external_id, audit_log_private.name_or_unnamed(add_organization.name))
+  -- Others may add it at the same time.
+  on conflict on constraint organizations_external_id_key do update set name = o.name
+  returning o.id into organization_id;
+  update audit_log.organizations o set former_external_id = null
+  where o.former_external_id = add_organization.external_id;
+  return organization_id;
+end $$;
+comment on function audit_log_private.add_organization is
+  'Adds the organization with an external_id, unless it is there, and returns its id.';
+
+create function audit_log_private.organization_gone(external_id text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  update audit_log.organizations o set former_external_id = null
+  where o.former_external_id = organization_gone.external_id;
+  update audit_log.organizations o
+  set external_id = null, former_external_id = o.external_id, gone_at = clock_timestamp()
+  where o.external_id = organization_gone.external_id;
+end $$;
+comment on function audit_log_private.organization_gone is
+  'Says that the platform has deleted its row of an organization: the log stays, its keys go on reading it, and '
+  'nobody else finds it by this external_id.';
+
+create function audit_log_private.organization_renamed(former text, present text) returns void
+language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
+begin
+  perform from audit_log.organizations o where o.external_id = present;
+  if found then
+    -- A statement exchanged ids, or a deletion was not seen. Nobody can tell which log is whose, so both get another.
+    perform audit_log_private.organization_gone(former), audit_log_private.organization_gone(present);
+    return;
+  end if;
+  update audit_log.organizations o set former_external_id = null where o.former_external_id in (former, present);
+  update audit_log.organizations o set external_id = present, former_external_id = former where o.external_id = former;
+end $$;
+comment on function audit_log_private.organization_renamed is
+  'Says that the platform has changed its id of an organization, whose log goes on.';
 
 create table audit_log.organization_members (
   organization_id uuid not null references audit_log.organizations on delete cascade,
@@ -3099,7 +3156,7 @@ declare
   answer text;
 begin
   select
-    coalesce(o.external_id, o.id::text) as shown_id,
+    coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted
@@ -4445,6 +4502,12 @@ begin
       ) order by h.held_at), '[]')
       from audit_log_private.holds h where h.released_at is null
     ),
+    'gone_organizations', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
+      ) order by o.gone_at), '[]')
+      from audit_log.organizations o where o.gone_at is not null and o.leaving_at is null
+    ),
     'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
     'logging_failures', (
       select coalesce(json_agg(f order by f.logged), '[]')
@@ -4459,8 +4522,8 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; why actions of '
-  'logged tables are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; organizations '
+  'whose row the platform has deleted; why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.

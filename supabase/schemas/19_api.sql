@@ -42,7 +42,7 @@ declare
   answer text;
 begin
   select
-    coalesce(o.external_id, o.id::text) as shown_id,
+    coalesce(o.external_id, o.former_external_id, o.id::text) as shown_id,
     coalesce(
       r.counted_at[cardinality(r.counted_at) - quota + 1] > clock_timestamp() - interval '60 seconds', false
     ) as looks_exhausted

@@ -40,6 +40,12 @@ begin
       ) order by h.held_at), '[]')
       from audit_log_private.holds h where h.released_at is null
     ),
+    'gone_organizations', (
+      select coalesce(json_agg(json_build_object(
+        'organization_id', o.id, 'former_external_id', o.former_external_id, 'name', o.name, 'gone_at', o.gone_at
+      ) order by o.gone_at), '[]')
+      from audit_log.organizations o where o.gone_at is not null and o.leaving_at is null
+    ),
     'logging_problems', (select coalesce(json_agg(p), '[]') from audit_log_private.logging_problems() as p),
     'logging_failures', (
       select coalesce(json_agg(f order by f.logged), '[]')
@@ -54,8 +60,8 @@ end $$;
 comment on function audit_log_private.health is
   'What an operator must know (docs/operating.md): when the upkeep last finished; the oldest finished day without '
   'an up-to-date seal; altered days, and days with wrong counts, as last checked; whether a restored database was '
-  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; why actions of '
-  'logged tables are missing from the log, or will be.';
+  'adopted; functions that somebody has replaced; API keys whose maker has left; holds that stand; organizations '
+  'whose row the platform has deleted; why actions of logged tables are missing from the log, or will be.';
 
 create function audit_log_private.metrics() returns table (name text, labels jsonb, value double precision)
 -- Planned for each call and without scans: from the organizations to the few rows of each, never through the log.

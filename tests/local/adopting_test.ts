@@ -118,8 +118,8 @@ describe("2. Your organizations and people", () => {
   it("a push fails if a recipe names a column that they do not have", async () => {
     const organizations = recipe("organizations.sql");
     const renamed: [text: string, right: string, wrong: string][] = [
-      [organizations, "name_or_unnamed(t.name)", "name_or_unnamed(t.title)"],
-      [organizations, "of name on", "of title on"],
+      [organizations, "(t.id::text, t.name)", "(t.id::text, t.title)"],
+      [organizations, "of id, name on", "of id, title on"],
       [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
       [recipe("people.sql"), "old.user_id is", "old.person_id is"],
     ];
@@ -146,7 +146,7 @@ describe("2. Your organizations and people", () => {
     ]);
   });
 
-  it("new organizations are added and renamed in the same transaction, and none is deleted", async () => {
+  it("new organizations are added and get new names in the same transaction", async () => {
     await sql`insert into public.organizations (id, name) values ('new', 'New'), ('other', '')`;
     const { id } = await project.organization("new");
     await sql`update public.organizations set name = 'Renamed' where id = 'new'`;
@@ -161,8 +161,99 @@ describe("2. Your organizations and people", () => {
       throw new Error("undo");
     }).catch(() => {});
     await assertRejects(() => project.organization("undone"));
-    await sql`delete from public.organizations where id = 'new'`;
-    assertEquals((await project.organization("new")).id, id);
+  });
+
+  it("an id that is used again gets a new organization, and a new id the same: nobody gets another's log, no key another's entries", async () => {
+    const { owner: ada, reader: grace } = people;
+    const found = async (person: Account) => {
+      const { data } = await project.call(person.client, "list_organizations") as {
+        data: { id: string; name: string }[];
+      };
+      return data.find(({ name }) => name.startsWith("Store"))?.id ?? "none";
+    };
+    const add = async (person: Account, name: string) => {
+      await sql`insert into public.organizations (id, name) values ('store', ${name})`;
+      await sql`insert into public.memberships values ('store', ${person.id}, 90)`;
+      const id = await found(person);
+      return { id, key: await project.keyOf(person.client, id) };
+    };
+    const write = (external_id: string, agent_name: string) => {
+      const entry = { external_id, action: "member_added", user_email: "x@x", agent_name };
+      const created_at = new Date().toISOString();
+      const entries = [{ ...entry, created_at, data: { member_id: "1" } }];
+      return sql`select audit_log.record_entries(${sql.json(entries)})`;
+    };
+    const read = async (key: string) => {
+      const { organization_id, items } = await project.page(key);
+      type Item = { agent_name: string; action: string };
+      const names = items.map((item: Item) => `${item.action} ${item.agent_name}`);
+      return [organization_id, ...names.sort()];
+    };
+
+    // Ada's id is deleted. What cascades from it, and comes late, is hers.
+    const adas = await add(ada, "Store of Ada");
+    await write("store", "Ada");
+    await sql`delete from public.organizations where id = 'store'`;
+    await write("store", "late");
+    const log = [
+      ...["member_added Ada", "member_added late"],
+      ...["member_added level 90", "member_removed level 90"],
+    ];
+    assertEquals(await read(adas.key), ["store", ...log]);
+    assertEquals(await found(ada), "none");
+    const gone = await sql`
+      select g ->> 'organization_id' as id from json_array_elements(audit_log_private.health() -> 'gone_organizations') g
+      where g ->> 'former_external_id' = 'store'`;
+    assertEquals([...gone], [{ id: adas.id }]);
+
+    // Grace gets it.
+    const graces = await add(grace, "Store of Grace");
+    await write("store", "Grace");
+    assertEquals(await read(adas.key), [adas.id, ...log]);
+    const theirs = ["member_added Grace", "member_added level 90"];
+    assertEquals(await read(graces.key), ["store", ...theirs]);
+    const answer = await project.call(grace.client, "list_api_keys", { organization_id: adas.id });
+    assertEquals(answer, { code: "42501" });
+
+    // She changes it. Her log goes on, also for what comes late, until the id is used again.
+    await sql`update public.organizations set id = 'shop' where id = 'store'`;
+    await write("store", "late");
+    await write("shop", "new");
+    assertEquals(await found(grace), graces.id);
+    const hers = await read(graces.key);
+    const names = ["shop", ...theirs, "member_added late", "member_added new"];
+    assertEquals(new Set(names).difference(new Set(hers)), new Set());
+    const others = await add(ada, "Store of Ada");
+    await write("store", "again");
+    assertEquals(await read(others.key), ["store", "member_added again", "member_added level 90"]);
+    assertEquals(await read(graces.key), hers);
+    assertEquals(new Set([adas.id, graces.id, others.id]).size, 3);
+    await sql`delete from public.organizations where id = 'shop'`;
+  });
+
+  it("an organization that gets an id with which the log knows another gets a new log, and neither of the two", async () => {
+    const [mine, taken] = [await project.newOrganization(), `taken-${crypto.randomUUID()}`];
+    await sql`insert into audit_log.organizations (external_id, name) values (${taken}, 'Taken')`;
+    const former = [await project.organization(mine), await project.organization(taken)];
+    await sql`update public.organizations set id = ${taken} where id = ${mine}`;
+    const { id, name } = await project.organization(taken);
+    assertEquals([former.some((each) => each.id === id), name], [false, "Acme"]);
+  });
+
+  it("an organization whose deletion no trigger saw is closed when the recipe is pushed again", async () => {
+    await sql.begin(async (run) => {
+      await run`set local session_replication_role = replica`;
+      await run`delete from public.memberships where organization_id = 'store'`;
+      await run`delete from public.organizations where id = 'store'`;
+    });
+    const { id } = await project.organization("store");
+    for (let n = 0; n < 2; n++) {
+      await sql.unsafe(recipe("organizations.sql") + recipe("people.sql"));
+    }
+    const [row] = await sql`
+      select external_id, former_external_id, gone_at is not null as gone from audit_log.organizations where id = ${id}`;
+    assertEquals({ ...row }, { external_id: null, former_external_id: "store", gone: true });
+    assertEquals((await project.organization("acme")).name, "Acme");
   });
 
   it("their memberships say by level who administers and who reads", async () => {
@@ -199,7 +290,8 @@ describe("2. Your organizations and people", () => {
     await sql.begin(async (run) => {
       await run`delete from public.memberships where user_id = ${owner.id}`;
       [marked] = await run`
-        select distinct created_by from audit_log_private.api_keys where maker_left_at is not null`;
+        select distinct created_by from audit_log_private.api_keys
+        where maker_left_at is not null and organization_id = ${id}`;
       throw new Error("undo");
     }).catch(() => {});
     assertEquals(marked, { created_by: owner.id });

@@ -26,14 +26,14 @@ const THEIRS = {
   [`${TOMORROW}_platform.sql`]: `
     create table public.organizations (id text primary key, name text);
     create table public.memberships (
-      organization_id text references public.organizations on delete cascade,
+      organization_id text references public.organizations on update cascade on delete cascade,
       user_id uuid references auth.users on delete cascade,
       level integer not null,
       primary key (organization_id, user_id)
     );
     create table public.documents (
       id uuid primary key default gen_random_uuid(),
-      organization_id text not null references public.organizations,
+      organization_id text not null references public.organizations on update cascade,
       title text, status text, created_by uuid,
       created_at timestamptz not null default now()
     );

@@ -99,6 +99,8 @@ export type Database = {
         Row: {
           "created_at": string;
           "external_id": string | null;
+          "former_external_id": string | null;
+          "gone_at": string | null;
           "id": string;
           "keep_days": number | null;
           "leaving_at": string | null;
@@ -109,6 +111,8 @@ export type Database = {
         Insert: {
           "created_at"?: string;
           "external_id"?: string | null;
+          "former_external_id"?: string | null;
+          "gone_at"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
@@ -118,6 +122,8 @@ export type Database = {
         Update: {
           "created_at"?: string;
           "external_id"?: string | null;
+          "former_external_id"?: string | null;
+          "gone_at"?: string | null;
           "id"?: string;
           "keep_days"?: number | null;
           "leaving_at"?: string | null;
