@@ -1,6 +1,6 @@
 -- People sign in with Supabase Auth, and tables of your own say who belongs to which organization.
 --
--- Yours to change, in the first function and the trigger at the end: public.memberships with its columns
+-- Yours to change, in the first function and the triggers at the end: public.memberships with its columns
 -- organization_id, user_id and level, and the levels 50 and 30, from which on somebody is an administrator or an
 -- auditor. (For an enum or a text: m.level in ('owner', 'admin').) Needs organizations.sql, which fills external_id.
 
@@ -26,8 +26,9 @@ return audit_log_private.has_role(organization_id, '{admin,auditor}') and audit_
 -- Calls them once, with nobody signed in. If a name is wrong, this migration fails now, and no call fails later.
 select audit_log_private.administers(null), audit_log_private.may_read(null);
 
--- The API keys of somebody who leaves are marked, until an administrator confirms or revokes them. (To revoke them at
--- once, give person_left true as its third argument.) It never stops a deletion of yours: health() has what failed.
+-- The API keys of somebody who leaves, or administers no more, are marked, until an administrator confirms or revokes
+-- them. (To revoke them at once, give person_left true as its third argument.) It never stops a write of yours:
+-- health() has what failed.
 create or replace function audit_log_private.custom_person_left() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -41,4 +42,10 @@ revoke all on function audit_log_private.custom_person_left() from public, anon,
 -- The condition names the same columns as the function. If a name is wrong, this migration fails now.
 create or replace trigger audit_log_person_left after delete on public.memberships
   for each row when (old.organization_id is not null and old.user_id is not null)
+  execute function audit_log_private.custom_person_left();
+create or replace trigger audit_log_person_demoted after update on public.memberships
+  for each row when (
+    old.level >= 50
+    and (new.level < 50 or (new.organization_id, new.user_id) is distinct from (old.organization_id, old.user_id))
+  )
   execute function audit_log_private.custom_person_left();

@@ -1,4 +1,4 @@
--- Written by deno task migration from supabase/schemas, sha256 1df6ee11a1bb7682d76fda35636a6d536427f1a800454ee8c7bbbbe1b93f09d2.
+-- Written by deno task migration from supabase/schemas, sha256 3a83ce74373314b7d511f384b865457a704f5a3d676805c8c3a00067217b29aa.
 -- From supabase/schemas/01_schemas.sql.
 
 -- The two schemas, and what must be there before.
@@ -3011,10 +3011,32 @@ begin
   return json_build_object('keys', keys);
 end $$;
 comment on function audit_log.person_left is
-  'Says that a person, an id as caller() gives it, has left an organization. The active API keys that the person '
-  'made or confirmed go on, but are marked until somebody confirms or revokes them (list_api_keys, health); with '
-  'revoke, they end now. Returns {keys}: how many. May be repeated. For the platform: service_role, and triggers '
-  'of the owner.';
+  'Says that a person, an id as caller() gives it, has left an organization, or administers it no more. The '
+  'active API keys that the person made or confirmed go on, but are marked until somebody confirms or revokes '
+  'them (list_api_keys, health); with revoke, they end now. Returns {keys}: how many. May be repeated. For the '
+  'platform: service_role, and triggers of the owner.';
+
+create function audit_log_private.mark_keys_of_leaver() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  perform audit_log.person_left(old.organization_id, old.user_id);
+  return null;
+end $$;
+comment on function audit_log_private.mark_keys_of_leaver is
+  'Calls person_left for an administrator who leaves, or becomes an auditor or a member.';
+
+create trigger mark_keys_of_removed
+  after delete on audit_log.organization_members
+  for each row when (old.role = 'admin')
+  execute function audit_log_private.mark_keys_of_leaver();
+
+create trigger mark_keys_of_demoted
+  after update on audit_log.organization_members
+  for each row when (
+    old.role = 'admin'
+    and (new.organization_id, new.user_id, new.role) is distinct from (old.organization_id, old.user_id, old.role)
+  )
+  execute function audit_log_private.mark_keys_of_leaver();
 
 create function audit_log_private.list_api_keys(organization_id uuid) returns json
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$

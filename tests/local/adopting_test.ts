@@ -122,6 +122,7 @@ describe("2. Your organizations and people", () => {
       [organizations, "of id, name on", "of id, title on"],
       [recipe("people.sql"), "m.level >= 50", "m.grade >= 50"],
       [recipe("people.sql"), "old.user_id is", "old.person_id is"],
+      [recipe("people.sql"), "new.level < 50", "new.grade < 50"],
     ];
     for (const [text, right, wrong] of renamed) {
       assertStringIncludes(text, right);
@@ -286,15 +287,26 @@ describe("2. Your organizations and people", () => {
       assertEquals(answer, { code: "42501" }, name);
     }
     await sql`delete from auth.mfa_factors`;
-    let marked: unknown;
-    await sql.begin(async (run) => {
-      await run`delete from public.memberships where user_id = ${owner.id}`;
-      [marked] = await run`
-        select distinct created_by from audit_log_private.api_keys
-        where maker_left_at is not null and organization_id = ${id}`;
-      throw new Error("undo");
-    }).catch(() => {});
-    assertEquals(marked, { created_by: owner.id });
+    // Whoever leaves, or administers no more, answers for no key.
+    const changes = {
+      "delete from public.memberships": [owner.id],
+      "update public.memberships set level = 49": [owner.id],
+      "update public.memberships set organization_id = 'blank'": [owner.id],
+      "update public.memberships set level = 60": [],
+    };
+    for (const [change, expected] of Object.entries(changes)) {
+      let marked: unknown[] = [];
+      await sql.begin(async (run) => {
+        await run.unsafe(`${change} where organization_id = 'acme' and user_id = $1`, [owner.id]);
+        marked = [
+          ...await run`
+            select distinct created_by from audit_log_private.api_keys
+            where maker_left_at is not null and organization_id = ${id}`,
+        ];
+        throw new Error("undo");
+      }).catch(() => {});
+      assertEquals(marked, expected.map((created_by) => ({ created_by })), change);
+    }
   });
 
   const [email, sub] = ["ada@example.com", "user_2NNEqL2nrIRdJ194ndJqAHwEfxC"];

@@ -219,6 +219,26 @@ describe("person_left()", () => {
     await getProblem(401, token);
     await getPage(other.token);
   });
+
+  it("happens by itself when an administrator becomes an auditor or a member, or is removed from organization_members", async () => {
+    const { id, apiKeyId } = await newOrganization(admin);
+    const members = () => client("service_role").from("organization_members");
+    const mine = { organization_id: id, user_id: admin.id };
+    const set = async (role: string) => {
+      await members().update({ role }).match(mine).throwOnError();
+      return await named(id);
+    };
+    const confirm = () =>
+      call(admin, "confirm_api_key", { organization_id: id, api_key_id: apiKeyId });
+    assertEquals(await set("admin"), []);
+    for (const role of ["auditor", "member"]) {
+      assertEquals(await set(role), [apiKeyId], role);
+      assertEquals(await set("admin"), [apiKeyId]);
+      await confirm();
+    }
+    await members().delete().match(mine).throwOnError();
+    assertEquals(await named(id), [apiKeyId]);
+  });
 });
 
 describe("rotate_api_key()", () => {
