@@ -171,7 +171,8 @@ begin
 end $$;
 
 create or replace function audit_log_private.scan(
-  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz, most bigint
+  organization_id uuid, actions text[], person text, place audit_log_private.place, until timestamptz,
+  skip bigint, most bigint
 )
 returns setof audit_log.audit_entries
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
@@ -182,13 +183,13 @@ begin
       where e.organization_id = scan.organization_id and lower(e.user_email) = person
         and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
         and (actions is null or e.action = any (actions))
-      order by e.created_at, e.id limit most;
+      order by e.created_at, e.id limit most offset skip;
   elsif actions is null then
     return query
       select e.* from audit_log.audit_entries e
       where e.organization_id = scan.organization_id
         and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
-      order by e.created_at, e.id limit most;
+      order by e.created_at, e.id limit most offset skip;
   else
     return query
       select e.* from unnest(actions) as wanted (action)
@@ -196,9 +197,9 @@ begin
         select e.* from audit_log.audit_entries e
         where e.organization_id = scan.organization_id and e.action = wanted.action
           and (e.created_at, e.id) > (place.created_at, place.id) and e.created_at < until
-        order by e.created_at, e.id limit most
+        order by e.created_at, e.id limit skip + most
       ) as e
-      order by e.created_at, e.id limit most;
+      order by e.created_at, e.id limit most offset skip;
   end if;
 end $$;
 
@@ -213,7 +214,7 @@ begin
     return query
       select e.* from audit_log_private.scan(
         organization_id, case when query.user_email is null then query.actions end, query.user_email, place,
-        query.until, most
+        query.until, 0, most
       ) as e;
   elsif late_transactions is not null then
     return query
